@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract between Manta and a backend.
+
+A `Backend` knows a model format; `Backend.load` makes a `ModelInstance`, which runs in a process
+of its own and executes one batch at a time on one thread. Nothing here may import Ray or open
+sockets: a backend must work in a plain Python process.
+
+Triton: core/include/triton/core/tritonbackend.h @73aad7c
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest, InferenceResponse
+
+
+@dataclass(frozen=True, slots=True)
+class LoadContext:
+    """Everything a backend is told when it loads one instance.
+
+    Attributes:
+        config: The model's config; complete, unless handed to ``auto_complete``.
+        model_dir: Local path of ``<repository>/<model>``.
+        version: Version number being loaded.
+        instance_name: Triton's instance name, ``<group>_<k>``.
+        kind: CPU, GPU or MODEL.
+        device_id: Index of the GPU; 0 for CPU.
+        thread_count: Threads the instance may compute with.
+        backend_config: ``--backend-config`` settings for this backend.
+    """
+
+    config: ModelConfig
+    model_dir: str
+    version: int
+    instance_name: str
+    kind: str = "CPU"
+    device_id: int = 0
+    thread_count: int = 1
+    backend_config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def version_dir(self) -> str:
+        """Local path of the version directory."""
+        return f"{self.model_dir}/{self.version}"
+
+
+class ExecuteRequest(Protocol):
+    """One request of a batch, and the way to answer it.
+
+    ``respond(.., final=True)`` or ``fail`` is called exactly once; a decoupled model may call
+    ``respond(.., final=False)`` any number of times before, from any thread, also after
+    ``ModelInstance.execute`` has returned.
+    """
+
+    @property
+    def request(self) -> InferenceRequest:
+        """The request; its inputs' bytes are valid until the final response."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the client has gone or cancelled."""
+
+    def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
+        """Send a response; None with final=True only closes the stream of responses."""
+
+    def fail(self, error: TritonError) -> None:
+        """Answer with an error, which is final."""
+
+
+@dataclass(slots=True)
+class ExecuteBatch:
+    """The requests of one execution.
+
+    Attributes:
+        requests: The requests; never empty.
+        compute_input_end_ns: Set by the backend to ``time.monotonic_ns()`` once inputs are
+            gathered; 0 counts no input time.
+        compute_output_start_ns: Likewise when the model is done; 0 counts no output time.
+    """
+
+    requests: Sequence[ExecuteRequest]
+    compute_input_end_ns: int = 0
+    compute_output_start_ns: int = 0
+
+
+class ModelInstance(ABC):
+    """One loaded copy of a model."""
+
+    @abstractmethod
+    def execute(self, batch: ExecuteBatch) -> None:
+        """Run the batch and answer its requests.
+
+        Called on one thread, never concurrently with itself. On return, requests of a model that is
+        not decoupled must have been answered; an exception fails every unanswered one.
+
+        Raises:
+            TritonError: Fails all unanswered requests with this code and message.
+            Exception: Any other exception fails them as INTERNAL.
+        """
+
+    def is_ready(self) -> bool:
+        """Whether the instance can serve; asked by model readiness. Cheap."""
+        return True
+
+    def close(self) -> None:  # noqa: B027 - most instances have nothing to free
+        """Free what the instance holds; called once, after the last execute."""
+
+
+class Backend(ABC):
+    """A model format."""
+
+    @abstractmethod
+    def auto_complete(self, context: LoadContext) -> ModelConfig:
+        """Return ``context.config`` with what the model's files tell filled in.
+
+        Raises:
+            TritonError: The files cannot be read or contradict the config.
+        """
+
+    @abstractmethod
+    def load(self, context: LoadContext) -> ModelInstance:
+        """Load one instance.
+
+        Raises:
+            TritonError: The model cannot be loaded; the message says why.
+        """

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One error class per TRITONSERVER error code, and the two tables that give them wire statuses.
+
+Messages are built before the error is raised and travel as the only positional argument, so every
+error survives pickling and a trip over a lane as the pair (code, message).
+
+Triton: server/src/http_server.cc, server/src/grpc/grpc_utils.cc @e1db8a6
+"""
+
+from typing import ClassVar
+
+
+class TritonError(Exception):
+    """An error with a TRITONSERVER code.
+
+    Args:
+        message: What was given, what was expected and what to do, on one line.
+    """
+
+    code: ClassVar[str] = "Unknown"
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+
+    @property
+    def message(self) -> str:
+        """The text a client sees."""
+        return str(self.args[0])
+
+    def as_string(self) -> str:
+        """Render as Triton logs and nests errors: ``<Code>: <message>``."""
+        return f"{self.code}: {self.message}"
+
+
+class UnknownError(TritonError):
+    """TRITONSERVER_ERROR_UNKNOWN."""
+
+    code = "Unknown"
+
+
+class InternalError(TritonError):
+    """TRITONSERVER_ERROR_INTERNAL."""
+
+    code = "Internal"
+
+
+class NotFoundError(TritonError):
+    """TRITONSERVER_ERROR_NOT_FOUND."""
+
+    code = "Not found"
+
+
+class InvalidArgumentError(TritonError):
+    """TRITONSERVER_ERROR_INVALID_ARG."""
+
+    code = "Invalid argument"
+
+
+class UnavailableError(TritonError):
+    """TRITONSERVER_ERROR_UNAVAILABLE."""
+
+    code = "Unavailable"
+
+
+class UnsupportedError(TritonError):
+    """TRITONSERVER_ERROR_UNSUPPORTED."""
+
+    code = "Unsupported"
+
+
+class AlreadyExistsError(TritonError):
+    """TRITONSERVER_ERROR_ALREADY_EXISTS."""
+
+    code = "Already exists"
+
+
+class RequestCancelledError(TritonError):
+    """TRITONSERVER_ERROR_CANCELLED."""
+
+    code = "Cancelled"
+
+
+ERROR_BY_CODE: dict[str, type[TritonError]] = {
+    cls.code: cls
+    for cls in (
+        UnknownError,
+        InternalError,
+        NotFoundError,
+        InvalidArgumentError,
+        UnavailableError,
+        UnsupportedError,
+        AlreadyExistsError,
+        RequestCancelledError,
+    )
+}
+
+HTTP_STATUS: dict[str, int] = {
+    "Internal": 500,
+    "Not found": 404,
+    "Unavailable": 503,
+    "Unsupported": 501,
+    "Unknown": 400,
+    "Invalid argument": 400,
+    "Already exists": 400,
+    "Cancelled": 400,
+}
+
+# Numbers of grpc.StatusCode, so that codecs need no grpc import.
+GRPC_STATUS: dict[str, int] = {
+    "Cancelled": 1,
+    "Unknown": 2,
+    "Invalid argument": 3,
+    "Not found": 5,
+    "Already exists": 6,
+    "Unsupported": 12,
+    "Internal": 13,
+    "Unavailable": 14,
+}
+
+
+def error_from_code(code: str, message: str) -> TritonError:
+    """Rebuild the error that ``(error.code, error.message)`` describes."""
+    return ERROR_BY_CODE.get(code, UnknownError)(message)

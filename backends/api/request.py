@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Requests, responses and tensors as every layer sees them.
+
+The structs are msgspec array-likes because lanes encode them as they are: one pass in C writes a
+small request with its tensors' bytes, and decoding yields views into the received buffer. A
+tensor's bytes are always the V2 wire form: C order, little endian, BYTES length-prefixed.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from backends.api.datatypes import SIZE_BYTES, datatype_of, numpy_dtype
+
+EMPTY = memoryview(b"")
+
+# Below this a copy to bytes costs less than the three numpy calls that make a flat view.
+_COPY_BELOW_BYTES = 16384
+ParameterValue = bool | int | float | str
+
+SEQUENCE_START = 1
+SEQUENCE_END = 2
+
+
+class Extent(msgspec.Struct, array_like=True, frozen=True):
+    """Bytes of a tensor that do not travel inside the message.
+
+    Attributes:
+        source: Where they lie: ``"tail"`` (behind the message), ``"slab"`` (shared memory of the
+            sending process) or the name of a shared-memory region a client registered.
+        offset: First byte in the source.
+        size_bytes: Number of bytes.
+        slab_id: The sender's number of the slab, when source is ``"slab"``.
+    """
+
+    source: str
+    offset: int
+    size_bytes: int
+    slab_id: int = 0
+
+
+class Tensor(msgspec.Struct, array_like=True):
+    """A named tensor in wire form.
+
+    Attributes:
+        name: Tensor name.
+        datatype: V2 datatype name.
+        shape: Full shape, batch dimension included.
+        data: Wire bytes, format ``B``, contiguous. May be read-only and unaligned.
+        extent: Set only while a lane carries the bytes elsewhere; empty once received.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: memoryview = EMPTY
+    extent: Extent | None = None
+
+
+class InferenceRequest(msgspec.Struct, array_like=True):
+    """One inference, transport-neutral.
+
+    Attributes:
+        model_name: Model asked for.
+        model_version: Version asked for; -1 lets the version policy choose.
+        id: The client's request id, empty when none.
+        inputs: Inputs in the order given.
+        outputs: Names of the outputs wanted; empty means all.
+        parameters: Custom parameters.
+        priority: 0 means the model's default level.
+        timeout_us: Queue timeout the client asked for; 0 means none.
+        correlation_id: Sequence id; 0 or "" means none.
+        flags: SEQUENCE_START | SEQUENCE_END.
+    """
+
+    model_name: str
+    model_version: int = -1
+    id: str = ""
+    inputs: list[Tensor] = []
+    outputs: list[str] = []
+    parameters: dict[str, ParameterValue] = {}
+    priority: int = 0
+    timeout_us: int = 0
+    correlation_id: int | str = 0
+    flags: int = 0
+
+
+class InferenceResponse(msgspec.Struct, array_like=True):
+    """One response of a model.
+
+    Attributes:
+        model_name: Model that answered.
+        model_version: Its version, as text.
+        id: The request's id.
+        outputs: Outputs in the order the model's config lists them.
+        parameters: Response parameters.
+    """
+
+    model_name: str
+    model_version: str
+    id: str = ""
+    outputs: list[Tensor] = []
+    parameters: dict[str, ParameterValue] = {}
+
+
+def id_prefix(request_id: str) -> str:
+    """Return the prefix Triton puts before core request errors.
+
+    Triton: core/src/infer_request.h LogRequest @73aad7c
+    """
+    return f"[request id: {request_id or '<id_unknown>'}] "
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """Return the number of elements of a fully specified shape."""
+    return prod(shape)
+
+
+def tensor_from_numpy(name: str, array: npt.NDArray[np.generic]) -> Tensor:
+    """Wrap an array; BYTES arrays are serialised, others are viewed without a copy.
+
+    Raises:
+        TypeError: The array's dtype has no V2 datatype.
+    """
+    datatype = datatype_of(array.dtype)
+    if datatype is None:
+        raise TypeError(f"tensor '{name}' has numpy dtype {array.dtype}, which V2 cannot carry")
+    if datatype == "BYTES":
+        return Tensor(name, datatype, array.shape, memoryview(serialize_bytes(array.ravel())))
+    if array.size == 0:
+        return Tensor(name, datatype, array.shape, EMPTY)
+    if array.nbytes < _COPY_BELOW_BYTES:
+        return Tensor(name, datatype, array.shape, memoryview(array.tobytes()))
+    flat = np.ascontiguousarray(array)
+    if datatype == "BF16":
+        flat = flat.view(np.uint16)
+    return Tensor(name, datatype, array.shape, memoryview(flat.reshape(-1)).cast("B"))
+
+
+def tensor_as_numpy(tensor: Tensor, *, writable: bool = False) -> npt.NDArray[np.generic]:
+    """View a tensor as an array of its shape, aligned; copies only when it has to.
+
+    Args:
+        tensor: The tensor; ``data`` must hold all its bytes.
+        writable: Return memory that the caller may change: the bytes are copied once.
+
+    Returns:
+        An array of ``tensor.shape``; BYTES as an object array of ``bytes``.
+
+    Raises:
+        ValueError: The bytes do not fit shape and datatype.
+    """
+    if tensor.datatype == "BYTES":
+        elements = deserialize_bytes(tensor.data)
+        array: npt.NDArray[np.generic] = np.empty(len(elements), dtype=np.object_)
+        array[:] = elements
+        return array.reshape(tensor.shape)
+    dtype = numpy_dtype(tensor.datatype)
+    array = np.frombuffer(tensor.data, dtype=dtype).reshape(tensor.shape)
+    if writable or not array.flags.aligned:
+        array = array.copy()
+    return array
+
+
+def serialize_bytes(elements: Sequence[object] | npt.NDArray[np.generic]) -> bytes:
+    """Serialise BYTES elements (bytes, str or anything ``str`` accepts) to wire form."""
+    parts: list[bytes] = []
+    for element in elements:
+        raw = element if isinstance(element, bytes) else str(element).encode()
+        parts.append(len(raw).to_bytes(4, "little"))
+        parts.append(raw)
+    return b"".join(parts)
+
+
+def deserialize_bytes(data: memoryview) -> list[bytes]:
+    """Split wire-form BYTES into elements.
+
+    Raises:
+        ValueError: A length indicator or an element is cut short.
+    """
+    elements: list[bytes] = []
+    offset, end = 0, len(data)
+    while offset < end:
+        start = offset + 4
+        offset = start + int.from_bytes(data[offset:start], "little")
+        if offset > end:
+            raise ValueError(f"BYTES element at byte {start - 4} is cut short")
+        elements.append(bytes(data[start:offset]))
+    return elements
+
+
+def expected_size_bytes(datatype: str, shape: Sequence[int]) -> int | None:
+    """Return the byte size shape and datatype ask for, or None for BYTES."""
+    size = SIZE_BYTES[datatype]
+    return size * prod(shape) if size else None

@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller and an instance actor tell each other. Pure data, picklable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from backends.api.model_config import ModelConfig
+from deployments.routing import InstanceEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSpec:
+    """The whole recipe of one instance actor; the actor carries it, so a new controller can adopt it.
+
+    Attributes:
+        name: Ray actor name without namespace, unique in the cluster (``simple/1#0@3``: model,
+            version, index, generation).
+        generation: Number of the load this instance belongs to; a reload makes a new one.
+        model_name: Model.
+        version: Version number.
+        index: Position in the pool.
+        instance_name: Triton's instance name, ``<group>_<k>``.
+        config: The config; already complete unless ``auto_complete``.
+        auto_complete: Whether the backend shall fill in the config first.
+        model_dir: Local path of the model's directory.
+        kind: CPU, GPU or MODEL.
+        device_id: GPU index.
+        thread_count: Threads the instance may compute with.
+        num_cpus: CPUs reserved in Ray.
+        num_gpus: GPUs reserved in Ray.
+        resources: Custom Ray resources reserved.
+        backend_config: ``--backend-config`` settings for the backend.
+        secret: Key of the lanes' handshake. Never logged.
+        options_digest: Digest of everything above that, when it changes, asks for a reload.
+    """
+
+    name: str
+    generation: int
+    model_name: str
+    version: int
+    index: int
+    instance_name: str
+    config: ModelConfig
+    auto_complete: bool
+    model_dir: str
+    kind: str = "CPU"
+    device_id: int = 0
+    thread_count: int = 1
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    backend_config: Mapping[str, str] = field(default_factory=dict)
+    secret: bytes = field(default=b"", repr=False)
+    options_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDescription:
+    """What a loaded instance says of itself."""
+
+    spec: InstanceSpec
+    config: ModelConfig
+    endpoint: InstanceEndpoint
+    pid: int
+    load_duration_ns: int

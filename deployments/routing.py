@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The routing table: what the controller tells routers about models and their instances.
+
+Pure data. A table is immutable and versioned; a router swaps the whole of it. Routers go on with
+their last table when the controller is gone.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from backends.api.model_config import ModelConfig
+
+
+class ModelReadyState(StrEnum):
+    """State of a model version, as the repository index shows it."""
+
+    UNKNOWN = "UNKNOWN"
+    READY = "READY"
+    UNAVAILABLE = "UNAVAILABLE"
+    LOADING = "LOADING"
+    UNLOADING = "UNLOADING"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEndpoint:
+    """Where one model instance listens.
+
+    Attributes:
+        name: Instance name, unique in the cluster (``simple/1#0``).
+        incarnation: New each time the instance's process starts; a changed one means a new process.
+        node_id: Ray node the process is on.
+        uds: Path of its Unix socket (abstract when it starts with a NUL).
+        tcp: Host and port for routers on other nodes.
+    """
+
+    name: str
+    incarnation: str
+    node_id: str
+    uds: str
+    tcp: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """One version of a model and its instances; config is None until it was first READY."""
+
+    version: int
+    state: ModelReadyState
+    reason: str = ""
+    config: ModelConfig | None = None
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    instances: tuple[InstanceEndpoint, ...] = ()
+    load_duration_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model the controller knows, with its versions in ascending order."""
+
+    name: str
+    versions: tuple[ModelVersion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingTable:
+    """A snapshot of the cluster.
+
+    Attributes:
+        version: Grows with each change (across controller restarts too).
+        models: By name.
+        initialised: Whether start-up loading is done.
+        exiting: Whether the server is shutting down.
+    """
+
+    version: int = 0
+    models: dict[str, Model] = field(default_factory=dict)
+    initialised: bool = False
+    exiting: bool = False

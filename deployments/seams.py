@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The protocols that join the parts of the data plane.
+
+The ingress codecs call `InferencePlane.infer` with a `ResponseSink`; the plane calls the sink back
+on the event loop. Callbacks, not awaitables, because a task per request costs 10 us of the 60 a
+request may take.
+"""
+
+from typing import Protocol
+
+from backends.api.errors import TritonError
+from backends.api.request import InferenceRequest, InferenceResponse, ParameterValue
+
+
+class ResponseSink(Protocol):
+    """Receives the outcome of one request, on the event loop that submitted it.
+
+    Exactly one terminal call is made: ``respond(.., final=True)`` or ``fail``. After a cancel the
+    terminal call may be ``fail(RequestCancelledError)``.
+    """
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Take a response; None (only with final=True) closes a stream with no further response."""
+
+    def fail(self, error: TritonError) -> None:
+        """Take the error that ends the request."""
+
+
+class Inflight(Protocol):
+    """A request on its way."""
+
+    def cancel(self) -> None:
+        """Ask for the request to be dropped; its sink still gets its terminal call. Idempotent."""
+
+
+class RepositoryControl(Protocol):
+    """What the ingress asks of the controller: the one call up the layers, passed in."""
+
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
+        """Return the index: name and, when known, version, state and reason of each model."""
+
+    async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
+        """Load or reload a model and wait until that is done.
+
+        Raises:
+            TritonError: As Triton's repository API would.
+        """
+
+    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
+        """Unload all versions of a model and wait until that is done."""

@@ -11,7 +11,7 @@ from deployments.routing import InstanceEndpoint
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """The whole recipe of one instance actor; the actor carries it, so a new controller can adopt it.
+    """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
 
     Attributes:
         name: Ray actor name without namespace, unique in the cluster (``simple/1#0@3``: model,

@@ -10,7 +10,7 @@ request may take.
 from typing import Protocol
 
 from backends.api.errors import TritonError
-from backends.api.request import InferenceRequest, InferenceResponse, ParameterValue
+from backends.api.request import InferenceResponse, ParameterValue
 
 
 class ResponseSink(Protocol):

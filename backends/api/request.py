@@ -138,7 +138,7 @@ def tensor_from_numpy(name: str, array: npt.NDArray[np.generic]) -> Tensor:
     flat = np.ascontiguousarray(array)
     if datatype == "BF16":
         flat = flat.view(np.uint16)
-    return Tensor(name, datatype, array.shape, memoryview(flat.reshape(-1)).cast("B"))
+    return Tensor(name, datatype, array.shape, flat.reshape(-1).data.cast("B"))
 
 
 def tensor_as_numpy(tensor: Tensor, *, writable: bool = False) -> npt.NDArray[np.generic]:

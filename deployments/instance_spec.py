@@ -33,6 +33,7 @@ class InstanceSpec:
         backend_config: ``--backend-config`` settings for the backend.
         secret: Key of the lanes' handshake. Never logged.
         options_digest: Digest of everything above that, when it changes, asks for a reload.
+        log_level: Level of the process's log.
     """
 
     name: str
@@ -53,6 +54,7 @@ class InstanceSpec:
     backend_config: Mapping[str, str] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     options_digest: str = ""
+    log_level: str = "INFO"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from backends.api.errors import TritonError
+from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse
 
@@ -48,6 +48,21 @@ class LoadContext:
         """Local path of the version directory."""
         return f"{self.model_dir}/{self.version}"
 
+    def model_path(self, default: str) -> str:
+        """Return the path of the model's file or directory, named ``default`` unless configured.
+
+        Raises:
+            InvalidArgumentError: ``default_model_filename`` points out of the version directory.
+        """
+        name = self.config.default_model_filename or default
+        parts = name.split("/")
+        if name.startswith("/") or ".." in parts:
+            raise InvalidArgumentError(
+                f"model '{self.config.name}' has default_model_filename '{name}', which must be a "
+                "path inside the version directory"
+            )
+        return f"{self.version_dir}/{name}"
+
 
 class ExecuteRequest(Protocol):
     """One request of a batch, and the way to answer it.
@@ -68,8 +83,8 @@ class ExecuteRequest(Protocol):
     def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
         """Send a response; None with final=True only closes the stream of responses."""
 
-    def fail(self, error: TritonError) -> None:
-        """Answer with an error, which is final."""
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Answer with an error; only a decoupled model may go on after one with final=False."""
 
 
 @dataclass(slots=True)

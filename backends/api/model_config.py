@@ -39,6 +39,15 @@ class ModelOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class RateLimiterResource:
+    """A resource an instance holds while it executes; ``is_global`` is shared by all devices."""
+
+    name: str
+    count: int
+    is_global: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceGroup:
     """One instance group: ``kind`` is KIND_AUTO, KIND_CPU, KIND_GPU or KIND_MODEL."""
 
@@ -49,6 +58,8 @@ class InstanceGroup:
     profile: tuple[str, ...] = ()
     passive: bool = False
     host_policy: str = ""
+    resources: tuple[RateLimiterResource, ...] = ()
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,117 @@ class DynamicBatching:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceControl:
+    """One control of a sequence batcher, fed to the model as the input ``name``.
+
+    Attributes:
+        name: Input tensor name.
+        kind: CONTROL_SEQUENCE_START, _READY, _END or _CORRID.
+        datatype: V2 name; INT32, FP32 or BOOL for the three flags.
+        false_value: What the tensor holds when the flag is off; unused by CORRID.
+        true_value: What the tensor holds when the flag is on; unused by CORRID.
+    """
+
+    name: str
+    kind: str
+    datatype: str
+    false_value: int | float | bool = 0
+    true_value: int | float | bool = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InitialState:
+    """What a state holds at the start of a sequence: zeros, or the bytes of ``data_file``."""
+
+    name: str
+    datatype: str
+    dims: tuple[int, ...]
+    zero_data: bool = False
+    data_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceState:
+    """An implicit state: output ``output_name`` becomes input ``input_name`` of the next step."""
+
+    input_name: str
+    output_name: str
+    datatype: str
+    dims: tuple[int, ...]
+    initial_state: InitialState | None = None
+    use_same_buffer: bool = False
+    use_growable_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBatching:
+    """ModelSequenceBatching; ``strategy`` is direct or oldest, and unused fields stay default."""
+
+    strategy: str = "direct"
+    max_sequence_idle_us: int = 0
+    max_queue_delay_us: int = 0
+    minimum_slot_utilization: float = 0.0
+    max_candidate_sequences: int = 0
+    preferred_batch_size: tuple[int, ...] = ()
+    preserve_ordering: bool = False
+    iterative: bool = False
+    controls: tuple[SequenceControl, ...] = ()
+    states: tuple[SequenceState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleStep:
+    """One step: maps from the model's tensor names to the ensemble's."""
+
+    model_name: str
+    model_version: int
+    input_map: Mapping[str, str]
+    output_map: Mapping[str, str]
+    model_namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchInput:
+    """A tensor made from the shapes of a batch; ``kind`` is a name of BatchInput.Kind."""
+
+    kind: str
+    target_names: tuple[str, ...]
+    datatype: str
+    source_inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutput:
+    """Outputs that are split by the shapes of an input; ``kind`` is a name of BatchOutput.Kind."""
+
+    kind: str
+    target_names: tuple[str, ...]
+    source_inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupInput:
+    """One input of a warmup sample; ``data_file`` lies in the model's ``warmup`` directory."""
+
+    name: str
+    datatype: str
+    dims: tuple[int, ...]
+    zero_data: bool = False
+    random_data: bool = False
+    data_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupSample:
+    """A warmup request: ``batch_size`` copies in one execution, ``count`` times."""
+
+    name: str
+    batch_size: int
+    inputs: tuple[WarmupInput, ...]
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class VersionPolicy:
     """ModelVersionPolicy: ``kind`` is latest, all or specific."""
 
@@ -89,6 +211,7 @@ class ModelConfig:
 
     Attributes:
         message: The serialised `inference.ModelConfig` these fields were read from.
+        max_inflight_requests: Of an ensemble: requests in flight per step; 0 means no limit.
     """
 
     name: str
@@ -108,3 +231,10 @@ class ModelConfig:
     metric_tags: Mapping[str, str] = field(default_factory=dict)
     response_cache: bool = False
     message: bytes = b""
+    runtime: str = ""
+    sequence_batching: SequenceBatching | None = None
+    ensemble_steps: tuple[EnsembleStep, ...] = ()
+    max_inflight_requests: int = 0
+    batch_input: tuple[BatchInput, ...] = ()
+    batch_output: tuple[BatchOutput, ...] = ()
+    warmup: tuple[WarmupSample, ...] = ()

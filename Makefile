@@ -1,0 +1,59 @@
+# The one entry point: CI, pre-commit and people call these targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help install serve test check lint types unit integration bench demo-models clean
+
+help:
+	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
+	@echo "make test     install what tests need and run them all"
+	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
+	@echo "make bench    Manta and Triton side by side under perf_analyzer"
+	@echo "make install  only the virtual environment with Manta and its CPU extras"
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+
+$(VENV)/.installed: $(BIN)/uv pyproject.toml constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo]' --constraint constraints.txt
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,test,lint]' --constraint constraints.txt
+	@touch $@
+
+install: $(VENV)/.installed
+
+demo-models: install
+	$(BIN)/python scripts/make_demo_models.py --output configs/models
+
+serve: demo-models
+	$(BIN)/manta serve --model-repository configs/models
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed-test
+	$(PYTEST) -q tests/unit
+
+check: lint types unit
+
+integration: $(VENV)/.installed-test demo-models
+	$(PYTEST) -q tests/integration
+
+test: check demo-models
+	$(PYTEST) tests/integration
+
+bench: $(VENV)/.installed-test demo-models
+	$(BIN)/python scripts/bench.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis configs/models

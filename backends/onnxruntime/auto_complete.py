@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Fills in a config from an ONNX model.
+
+Triton: onnxruntime_backend/src/onnxruntime.cc ModelState::AutoCompleteConfig
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from backends.api.config_pbtxt import edit
+from backends.api.datatypes import DATATYPES
+from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig
+from backends.onnxruntime.signature import Signature, TensorInfo
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_MAX_BATCH_SIZE = 4
+
+
+def is_complete(config: ModelConfig) -> bool:
+    """Whether auto-completion has nothing to add, so that the model need not be read."""
+    return bool(config.input and config.output)
+
+
+def completed(
+    config: ModelConfig, signature: Signature, backend_config: Mapping[str, str]
+) -> ModelConfig:
+    """Return the config with batch size, scheduler and missing tensors filled in.
+
+    Raises:
+        InvalidArgumentError: max_batch_size is set and the model cannot batch.
+    """
+    max_batch_size = _max_batch_size(config, signature, backend_config)
+
+    def change(message: Any) -> None:
+        message.max_batch_size = max_batch_size
+        if max_batch_size > 1 and message.WhichOneof("scheduling_choice") is None:
+            message.dynamic_batching.SetInParent()
+        for entries, infos in (
+            (message.input, signature.inputs),
+            (message.output, signature.outputs),
+        ):
+            if not entries:
+                for info in infos:
+                    _describe(entries.add(), info, batched=max_batch_size > 0)
+
+    return edit(config, change)
+
+
+def _max_batch_size(
+    config: ModelConfig, signature: Signature, backend_config: Mapping[str, str]
+) -> int:
+    if not signature.supports_batching:
+        if config.max_batch_size != 0:
+            raise InvalidArgumentError(
+                f"autofill failed for model '{config.name}': model does not support batching "
+                "while non-zero max_batch_size is specified"
+            )
+        return 0
+    if config.max_batch_size != 0:
+        return config.max_batch_size
+    size = _default_max_batch_size(backend_config)
+    logger.warning(
+        "autofilled max_batch_size to %d for model '%s' since batching is supporrted but no "
+        "max_batch_size is specified in model configuration. Must specify max_batch_size to "
+        "utilize autofill with a larger max batch size",
+        size,
+        config.name,
+    )
+    return size
+
+
+def _default_max_batch_size(backend_config: Mapping[str, str]) -> int:
+    text = backend_config.get("default-max-batch-size", str(_DEFAULT_MAX_BATCH_SIZE))
+    try:
+        return max(0, int(text))
+    except ValueError:
+        raise InvalidArgumentError(
+            f"--backend-config default-max-batch-size is '{text}', expected an integer"
+        ) from None
+
+
+def _describe(entry: Any, info: TensorInfo, *, batched: bool) -> None:
+    entry.name = info.name
+    # Assigning enum names is not possible through attributes, hence the field's own table.
+    enum = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type
+    entry.data_type = enum.values_by_name[DATATYPES[info.datatype].config_name].number
+    dims = info.shape[1:] if batched else info.shape
+    if dims:
+        entry.dims.extend(dims)
+        return
+    # A config cannot say "scalar": clients send one element, which the reshape takes away.
+    entry.dims.append(1)
+    if batched:
+        entry.reshape.SetInParent()

@@ -1,0 +1,3 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs Triton's Python models: ``model.py`` with a class ``TritonPythonModel``."""

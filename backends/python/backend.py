@@ -1,0 +1,259 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The Python backend: loads ``model.py`` and feeds it batches.
+
+Triton runs each instance in a stub process; here the instance's own process plays that part, so a
+call costs no serialisation.
+
+Triton: python_backend/src/pb_stub.cc Stub::Initialize, ProcessRequests, ProcessReturnedResponses
+"""
+
+import inspect
+import json
+import logging
+import threading
+import time
+from typing import Any
+
+from backends.api.backend import Backend, ExecuteBatch, LoadContext, ModelInstance
+from backends.api.config_pbtxt import edit, from_json, to_json, to_message
+from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.errors import TritonError as ApiError
+from backends.api.model_config import ModelConfig
+from backends.python.coroutines import CoroutineRunner, run_elsewhere
+from backends.python.failure import TritonModelException, describe
+from backends.python.loading import load_model_class
+from backends.python.model_config import ModelConfig as AutoCompleteConfig
+from backends.python.request import ReceivedRequest
+from backends.python.response import InferenceResponse, ResponseWriter
+
+logger = logging.getLogger(__name__)
+
+# As long as Triton waits for a model's is_ready.
+READY_TIMEOUT_S = 5.0
+
+
+class PythonBackend(Backend):
+    """Runs a class TritonPythonModel."""
+
+    def auto_complete(self, context: LoadContext) -> ModelConfig:
+        """Let the model's auto_complete_config fill in batch size, tensors and policies.
+
+        Raises:
+            InternalError: The model cannot be imported, or its function failed.
+        """
+        config = context.config
+        complete = getattr(load_model_class(context), "auto_complete_config", None)
+        if complete is None:
+            return config
+        try:
+            completed = complete(AutoCompleteConfig(to_json(config).decode()))
+        except Exception as error:
+            raise InternalError(describe(error)) from error
+        if not isinstance(completed, AutoCompleteConfig):
+            raise InternalError(
+                f"auto_complete_config function in model '{config.name}' must return a valid "
+                "pb.ModelConfig object."
+            )
+        return _merge(config, completed)
+
+    def load(self, context: LoadContext) -> ModelInstance:
+        """Create the model's object and initialize it.
+
+        Raises:
+            InternalError: The model cannot be imported or its initialize raised.
+        """
+        return PythonModelInstance(context)
+
+
+def _merge(config: ModelConfig, completed: AutoCompleteConfig) -> ModelConfig:
+    """Take over what a backend may set; anything else a model did to the dict is ignored."""
+    try:
+        source = to_message(from_json(json.dumps(completed.as_dict())))
+    except (InvalidArgumentError, TypeError, ValueError) as error:
+        raise InternalError(
+            f"auto_complete_config function in model '{config.name}' made a config that does not "
+            f"parse: {error}"
+        ) from error
+
+    def change(message: Any) -> None:
+        message.max_batch_size = source.max_batch_size
+        for field in ("input", "output"):
+            message.ClearField(field)
+            getattr(message, field).extend(getattr(source, field))
+        if message.WhichOneof("scheduling_choice") is None and source.HasField("dynamic_batching"):
+            message.dynamic_batching.CopyFrom(source.dynamic_batching)
+        if source.HasField("model_transaction_policy"):
+            message.model_transaction_policy.CopyFrom(source.model_transaction_policy)
+
+    return edit(config, change)
+
+
+def _arguments(context: LoadContext) -> dict[str, str]:
+    return {
+        "model_config": to_json(context.config).decode(),
+        "model_instance_kind": context.kind,
+        "model_instance_name": context.instance_name,
+        "model_instance_device_id": str(context.device_id),
+        "model_repository": context.model_dir,
+        "model_version": str(context.version),
+        "model_name": context.config.name,
+    }
+
+
+class PythonModelInstance(ModelInstance):
+    """One object of a model's class."""
+
+    def __init__(self, context: LoadContext) -> None:
+        config = context.config
+        self._model_name = config.name
+        self._instance_name = context.instance_name
+        self._decoupled = config.decoupled
+        self._coroutines = CoroutineRunner()
+        self._writer = ResponseWriter(
+            config.name, str(context.version), [output.name for output in config.output]
+        )
+        model_class = load_model_class(context)
+        if not hasattr(model_class, "execute"):
+            raise InternalError(
+                f"Python model {context.model_path('model.py')} does not implement `execute` "
+                "method."
+            )
+        try:
+            self._model = model_class()
+            if hasattr(self._model, "initialize"):
+                self._model.initialize(_arguments(context))
+        except Exception as error:
+            raise InternalError(describe(error)) from error
+        self._is_ready = getattr(self._model, "is_ready", None)
+
+    def execute(self, batch: ExecuteBatch) -> None:
+        """Hand the batch to the model's execute and answer with what it returns.
+
+        Raises:
+            InternalError: The model raised, or returned something of a wrong type or length.
+        """
+        writer, decoupled = self._writer, self._decoupled
+        requests = [
+            ReceivedRequest(request, writer, decoupled=decoupled) for request in batch.requests
+        ]
+        batch.compute_input_end_ns = time.monotonic_ns()
+        try:
+            returned = self._model.execute(requests)
+            if inspect.iscoroutine(returned):
+                if decoupled:
+                    self._execute_in_background(returned, requests)
+                    return
+                returned = self._coroutines.run(returned)
+            batch.compute_output_start_ns = time.monotonic_ns()
+            responses = self._checked(returned, len(requests))
+        except Exception as error:
+            failure = self._failure(error)
+            _close_senders(requests, failure)
+            raise failure from error
+        if responses is not None:
+            waiting = self._answer(requests, responses)
+            # Dropped first: a sender that the model dropped too then closes itself.
+            del requests
+            for finished in waiting:
+                finished.wait()
+
+    def is_ready(self) -> bool:
+        """Ask the model, if it has an opinion; an answer that is no bool counts as no."""
+        if self._is_ready is None:
+            return True
+        try:
+            answer = self._is_ready()
+            if inspect.iscoroutine(answer):
+                answer = run_elsewhere(answer, READY_TIMEOUT_S)
+            if not isinstance(answer, bool):
+                raise TritonModelException("is_ready() must return a boolean value")  # noqa: TRY301 - one path for all failures
+        except Exception as error:
+            logger.warning("model '%s' is not ready: %s", self._model_name, describe(error))
+            return False
+        return answer
+
+    def close(self) -> None:
+        """Finalize the model; what it raises is logged."""
+        try:
+            if hasattr(self._model, "finalize"):
+                self._model.finalize()
+        except Exception as error:
+            logger.error("finalize of model '%s' failed: %s", self._model_name, describe(error))  # noqa: TRY400 - describe holds the model's frames
+        finally:
+            self._coroutines.close()
+
+    def _checked(self, returned: Any, count: int) -> list[Any] | None:
+        """Return one response or None for each request; None for a decoupled model."""
+        if self._decoupled:
+            if returned is not None:
+                raise _WrongReturnError(
+                    f"Python model '{self._model_name}' is using the decoupled mode and the "
+                    "execute function must return None."
+                )
+            return None
+        if returned is None:
+            return [None] * count
+        if not isinstance(returned, list):
+            raise _WrongReturnError(
+                f"Expected a list in the execute return, found type '{type(returned)}'."
+            )
+        if len(returned) != count:
+            raise _WrongReturnError(
+                "Number of InferenceResponse objects do not match the number of InferenceRequest "
+                f"objects. InferenceRequest(s) size is:{count}, and InferenceResponse(s) size "
+                f"is:{len(returned)}\n"
+            )
+        for response in returned:
+            if response is not None and not isinstance(response, InferenceResponse):
+                raise _WrongReturnError(
+                    "Expected an 'InferenceResponse' object in the execute function return list, "
+                    f"found type '{type(response)}'."
+                )
+        return returned
+
+    def _answer(
+        self, requests: list[ReceivedRequest], responses: list[Any]
+    ) -> list[threading.Event]:
+        """Answer requests; return events of those that the model answers through a sender."""
+        waiting = []
+        for request, response in zip(requests, responses, strict=True):
+            if response is not None:
+                request.answer(response)
+            elif request.sender is None:
+                request.execute_request.fail(self._unanswered())
+            else:
+                waiting.append(request.sender.finished)
+        return waiting
+
+    def _execute_in_background(self, coroutine: Any, requests: list[ReceivedRequest]) -> None:
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                failure = self._failure(error)
+                logger.error("%s", failure.message)
+                _close_senders(requests, failure)
+
+        self._coroutines.start(coroutine, done)
+
+    def _failure(self, error: BaseException) -> InternalError:
+        reason = str(error) if isinstance(error, _WrongReturnError) else describe(error)
+        return InternalError(
+            "Failed to process the request(s) for model instance "
+            f"'{self._instance_name}', message: {reason}"
+        )
+
+    def _unanswered(self) -> InternalError:
+        return InternalError(
+            f"Python model '{self._model_name}' returned None for a request whose response sender "
+            "it never asked for; return an InferenceResponse, or send one"
+        )
+
+
+class _WrongReturnError(Exception):
+    """The model's execute returned what it must not."""
+
+
+def _close_senders(requests: list[ReceivedRequest], failure: ApiError) -> None:
+    for request in requests:
+        if request.sender is not None:
+            request.sender.abandon(failure)

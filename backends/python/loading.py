@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Imports a model's model.py, so that it and its helper modules see what they see in Triton."""
+
+import importlib
+import importlib.util
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+from backends.api.backend import LoadContext
+from backends.api.errors import InternalError
+from backends.python.failure import describe
+
+MODEL_FILE = "model.py"
+MODEL_CLASS = "TritonPythonModel"
+
+# Names models import our pb_utils by; the second is the C++ half of it in Triton.
+_MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
+
+_serial = itertools.count()
+_state = {"version_dir": ""}
+
+
+def current_version_dir() -> str:
+    """Return the version directory of the model loaded last; a process serves one model."""
+    return _state["version_dir"]
+
+
+def load_model_class(context: LoadContext) -> Any:
+    """Import the model's file and return its class TritonPythonModel.
+
+    The version directory and the model's directory come first on ``sys.path``, so that a model's
+    helper modules win over a module of the same name anywhere else.
+
+    Raises:
+        InternalError: The file is missing, fails to import or lacks the class.
+    """
+    path = context.model_path(MODEL_FILE)
+    if not Path(path).is_file():
+        raise InternalError(f"Python model file not found in '{path}'")
+    _state["version_dir"] = context.version_dir
+    for directory in (context.model_dir, context.version_dir):
+        if directory in sys.path:
+            sys.path.remove(directory)
+        sys.path.insert(0, directory)
+    # Imported late, because pb_utils imports this module.
+    pb_utils = importlib.import_module("backends.python.pb_utils")
+    for name in _MODULE_NAMES:
+        sys.modules[name] = pb_utils
+    module = _import_file(path)
+    try:
+        return getattr(module, MODEL_CLASS)
+    except AttributeError:
+        raise InternalError(
+            f"AttributeError: module '{context.version}.{Path(path).stem}' has no attribute "
+            f"'{MODEL_CLASS}', which every Python model must define: {path}"
+        ) from None
+
+
+def _import_file(path: str) -> Any:
+    # Unique, so that two models or two loads of one never share module state.
+    name = f"manta_model_{next(_serial)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InternalError(f"Python model file '{path}' must have a name that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InternalError(describe(error)) from error
+    return module

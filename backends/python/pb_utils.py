@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The module models import as ``triton_python_backend_utils``.
+
+Triton: python_backend/src/resources/triton_python_backend_utils.py
+"""
+
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from backends.api.datatypes import DATATYPES
+from backends.api.request import deserialize_bytes, serialize_bytes
+from backends.python import loading
+from backends.python.failure import TritonError, TritonModelException, unsupported
+from backends.python.logger import Logger
+from backends.python.model_config import ModelConfig
+from backends.python.request import (
+    RELEASE_ALL,
+    RELEASE_RESCHEDULE,
+    InferenceRequest,
+    InferenceTrace,
+    MemoryType,
+    PreferredMemory,
+)
+from backends.python.response import (
+    COMPLETE_FINAL,
+    InferenceResponse,
+    InferenceResponseSender,
+)
+from backends.python.tensor import Tensor
+
+__all__ = [
+    "TRITONSERVER_MEMORY_CPU",
+    "TRITONSERVER_MEMORY_GPU",
+    "TRITONSERVER_REQUEST_FLAG_SEQUENCE_END",
+    "TRITONSERVER_REQUEST_FLAG_SEQUENCE_START",
+    "TRITONSERVER_REQUEST_RELEASE_ALL",
+    "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE",
+    "TRITONSERVER_RESPONSE_COMPLETE_FINAL",
+    "TRITON_STRING_TO_NUMPY",
+    "InferenceRequest",
+    "InferenceResponse",
+    "InferenceResponseSender",
+    "InferenceTrace",
+    "Logger",
+    "MemoryType",
+    "MetricFamily",
+    "ModelConfig",
+    "PreferredMemory",
+    "Tensor",
+    "TritonError",
+    "TritonModelException",
+    "deserialize_bytes_tensor",
+    "get_input_config_by_name",
+    "get_input_tensor_by_name",
+    "get_model_dir",
+    "get_output_config_by_name",
+    "get_output_tensor_by_name",
+    "is_model_ready",
+    "load_model",
+    "numpy_to_triton_type",
+    "serialize_byte_tensor",
+    "triton_string_to_numpy",
+    "triton_to_numpy_type",
+    "unload_model",
+    "using_decoupled_model_transaction_policy",
+]
+
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
+TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
+TRITONSERVER_RESPONSE_COMPLETE_FINAL = COMPLETE_FINAL
+TRITONSERVER_REQUEST_RELEASE_ALL = RELEASE_ALL
+TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = RELEASE_RESCHEDULE
+TRITONSERVER_MEMORY_CPU = MemoryType.TRITONSERVER_MEMORY_CPU
+TRITONSERVER_MEMORY_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
+
+_BFLOAT16_ROWS = {"BF16"}
+
+TRITON_STRING_TO_NUMPY: dict[str, Any] = {
+    row.config_name: bool if row.name == "BOOL" else np.dtype(row.numpy_name).type
+    for row in DATATYPES.values()
+    if row.name not in _BFLOAT16_ROWS
+}
+_NUMPY_OF_NUMBER: dict[int, Any] = {
+    number: np.dtype(row.numpy_name).type
+    for number, row in enumerate(DATATYPES.values(), start=1)
+    if row.name not in _BFLOAT16_ROWS
+}
+_NUMBER_OF_NUMPY: dict[Any, int] = {
+    np.dtype(numpy_type): number for number, numpy_type in _NUMPY_OF_NUMBER.items()
+}
+
+
+def get_input_tensor_by_name(inference_request: InferenceRequest, name: str) -> Tensor | None:
+    """Return a request's input of this name, or None."""
+    for tensor in inference_request.inputs():
+        if tensor._name == name:  # noqa: SLF001 - called for every input of every request
+            return tensor
+    return None
+
+
+def get_output_tensor_by_name(inference_response: InferenceResponse, name: str) -> Tensor | None:
+    """Return a response's output of this name, or None."""
+    for tensor in inference_response.output_tensors():
+        if tensor.name() == name:
+            return tensor
+    return None
+
+
+def get_input_config_by_name(model_config: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Return the properties of an input in a config given as a dict, or None."""
+    return _named(model_config.get("input", ()), name)
+
+
+def get_output_config_by_name(model_config: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Return the properties of an output in a config given as a dict, or None."""
+    return _named(model_config.get("output", ()), name)
+
+
+def using_decoupled_model_transaction_policy(model_config: dict[str, Any]) -> bool:
+    """Whether a config given as a dict makes its model decoupled."""
+    return bool(model_config.get("model_transaction_policy", {}).get("decoupled", False))
+
+
+def triton_to_numpy_type(data_type: int) -> Any:
+    """Return the numpy type of a datatype's number, or None."""
+    return _NUMPY_OF_NUMBER.get(data_type)
+
+
+def numpy_to_triton_type(data_type: Any) -> int | None:
+    """Return the number of the datatype of a numpy type, or None."""
+    dtype = np.dtype(data_type)
+    return _NUMBER_OF_NUMPY[np.dtype(object)] if dtype.kind == "S" else _NUMBER_OF_NUMPY.get(dtype)
+
+
+def triton_string_to_numpy(triton_type_string: str) -> Any:
+    """Return the numpy type of a datatype's name in a config, for example TYPE_FP32."""
+    return TRITON_STRING_TO_NUMPY[triton_type_string]
+
+
+def serialize_byte_tensor(input_tensor: npt.NDArray[Any]) -> Any:
+    """Serialise an array of bytes objects to wire form; None for arrays of other datatypes."""
+    if input_tensor.size == 0:
+        return ()
+    if input_tensor.dtype.kind not in "OS":
+        return None
+    return serialize_bytes(input_tensor.ravel())
+
+
+def deserialize_bytes_tensor(encoded_tensor: bytes) -> npt.NDArray[Any]:
+    """Read wire form into a flat array of bytes objects."""
+    return np.array(deserialize_bytes(memoryview(encoded_tensor)), dtype=np.object_)
+
+
+def get_model_dir() -> str:
+    """Return the path of the version directory of the model this process runs."""
+    return loading.current_version_dir()
+
+
+def load_model(model_name: str, config: str = "", files: Any = None) -> NoReturn:
+    """Load a model."""
+    raise unsupported("pb_utils.load_model")
+
+
+def unload_model(model_name: str, unload_dependents: bool = False) -> NoReturn:
+    """Unload a model."""
+    raise unsupported("pb_utils.unload_model")
+
+
+def is_model_ready(model_name: str, model_version: str = "") -> NoReturn:
+    """Tell whether a model is ready."""
+    raise unsupported("pb_utils.is_model_ready")
+
+
+class MetricFamily:
+    """Custom metrics."""
+
+    COUNTER: ClassVar[int] = 0
+    GAUGE: ClassVar[int] = 1
+    HISTOGRAM: ClassVar[int] = 2
+
+    def __init__(self, name: str, description: str, kind: int) -> None:
+        raise unsupported("pb_utils.MetricFamily")
+
+
+def _named(entries: Any, name: str) -> dict[str, Any] | None:
+    for entry in entries:
+        if entry["name"] == name:
+            found: dict[str, Any] = entry
+            return found
+    return None

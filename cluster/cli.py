@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``manta``."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster import __version__
+
+_USAGE = """Usage: manta serve --model-repository PATH [options]
+       manta serve --help
+       manta version
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = arguments[0] if arguments else ""
+    if command.startswith("--") and command not in ("--help", "--version"):
+        # tritonserver has no subcommands, and scripts written for it have none either.
+        return _serve(arguments)
+    if command == "serve":
+        return _serve(arguments[1:])
+    if command in ("version", "--version"):
+        print(__version__)
+        return 0
+    print(_USAGE)
+    return 0 if command in ("", "--help", "help") else 1
+
+
+def _serve(arguments: list[str]) -> int:
+    from cluster.options import OptionError, parse_options, render_options  # noqa: PLC0415
+
+    try:
+        options = parse_options(arguments, os.environ, lambda path: Path(path).read_text())
+    except OptionError as error:
+        print(error, file=sys.stderr if error.exit_code else sys.stdout)
+        return error.exit_code
+    if options.print_options:
+        print(render_options(options))
+        return 0
+    # Ray takes a second to import; a mistyped flag should not.
+    from backends.api.errors import TritonError  # noqa: PLC0415
+    from cluster.ports import PortInUseError  # noqa: PLC0415
+    from cluster.server import Server  # noqa: PLC0415
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with Server(options, os.environ) as server:  # type: ignore[arg-type]
+            _announce(server.status(), server.addresses)
+            stop.wait()
+            print("Waiting for in-flight requests to complete.", flush=True)
+    except (TritonError, PortInUseError) as error:
+        print(f"error: creating server: {_describe(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _describe(error: Exception) -> str:
+    code = getattr(error, "code", "")
+    return f"{code} - {error}" if code else str(error)
+
+
+def _announce(status: list[dict[str, Any]], addresses: dict[str, str]) -> None:
+    print(_table(status))
+    names = {"grpc": "GRPCInferenceService", "http": "HTTPService", "metrics": "Metrics Service"}
+    for protocol in ("grpc", "http", "metrics"):
+        if protocol in addresses:
+            print(f"Started {names[protocol]} at {addresses[protocol]}")
+    # One line for programs: tests and scripts read the chosen ports from it.
+    print("MANTA_READY " + json.dumps({**addresses, "pid": os.getpid()}), flush=True)
+
+
+def _table(status: list[dict[str, Any]]) -> str:
+    columns = ("name", "version", "backend", "instances", "state", "reason")
+    rows = [[str(row[column]) for column in columns] for row in status]
+    header = [column.capitalize() for column in columns]
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(columns))]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in [header, *rows]
+    ]
+    return "\n".join([rule, lines[0], rule, *lines[1:], rule])

@@ -1,0 +1,457 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The model controller: one named actor that owns every model instance.
+
+It is the only writer of cluster state. Nothing on the data path waits for it: routers and instances
+go on with what they have while it is gone. It restarts without limit, and its constructor is its
+recovery: find the live instances, put in service those whose files and options are unchanged, load
+what is missing, unload what nobody wants, and hand out a table that is newer than any before.
+
+A detached actor outlives the driver that made it. In a joined cluster it therefore lives on a
+lease: without a heartbeat for ``lease_s`` it drains and ends the server itself.
+"""
+
+import asyncio
+import logging
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import ray
+
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+    UnavailableError,
+)
+from backends.api.request import ParameterValue
+from cluster.controller_client import (
+    CONTROLLER_NAME,
+    NAMESPACE,
+    ControllerClient,
+    connect_controller,
+)
+from cluster.durable_state import DurableState
+from cluster.lifecycle import UNLOADED_REASON, ModelRecord, index_rows
+from cluster.loading import LifecycleSettings, Override, Pool
+from cluster.model_lifecycle import ModelLifecycle
+from cluster.model_source import RepositorySource
+from cluster.options import ServerOptions
+from cluster.planner import replan_pool
+from cluster.pool import (
+    InstancePool,
+    LiveInstance,
+    find_live_instances,
+    kill_instances,
+    read_cluster,
+)
+from cluster.routing_publisher import RoutingPublisher
+from deployments.routing import RoutingTable
+
+__all__ = [
+    "CONTROLLER_NAME",
+    "NAMESPACE",
+    "ControllerClient",
+    "ModelController",
+    "connect_controller",
+    "get_or_create_controller",
+]
+
+_log = logging.getLogger(__name__)
+
+# One long poll per router, and every load of a client.
+_MAX_CONCURRENCY = 10_000
+# How long a restarted controller keeps its table to itself while it puts models back in service.
+_HOLD_S = 5.0
+# Time for the answer to `shutdown` to leave before the process ends.
+_LAST_WORDS_S = 0.2
+
+
+class ModelController:
+    """The actor; create it with `get_or_create_controller`.
+
+    Args:
+        options: The server's options.
+        lease_s: How long to live without a heartbeat; 0 is for ever.
+        on_expiry: Called, on a thread, when the lease has run out and the instances are gone; ends
+            what else the driver had started.
+    """
+
+    async def __init__(  # type: ignore[misc]  # Ray awaits it
+        self,
+        options: ServerOptions,
+        lease_s: float = 0.0,
+        on_expiry: Callable[[], None] | None = None,
+    ) -> None:
+        logging.basicConfig(level=logging.INFO if options.log_info else logging.WARNING)
+        self._options = options
+        self._is_explicit = options.model_control_mode == "explicit"
+        self._shutting_down = False
+        self._lease_s = lease_s
+        self._on_expiry = on_expiry
+        self._last_heartbeat_s = time.monotonic()
+        is_restart = _was_restarted()
+        self._state = await (DurableState.restore() if is_restart else DurableState.create())
+        self._source = RepositorySource(options, self._state, read_cluster)
+        self._lifecycle = ModelLifecycle(
+            self._source,
+            InstancePool,
+            self._changed,
+            LifecycleSettings(
+                thread_count=options.model_load_thread_count,
+                retry_count=options.model_load_retry_count,
+                drain_s=float(options.exit_timeout_secs),
+            ),
+        )
+        self._publisher = RoutingPublisher(self._lifecycle.records, time.time_ns)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recovered = asyncio.Event()
+        self._boot_task = self._spawn(self._boot())
+        if lease_s:
+            self._spawn(self._watch_lease())
+        if options.model_control_mode == "poll":
+            self._spawn(self._poll())
+
+    # The driver's calls
+
+    async def start(self) -> list[dict[str, str]]:
+        """Wait until start-up loading is done and return `status`."""
+        await asyncio.shield(self._boot_task)
+        return self.status_rows()
+
+    async def server_options(self) -> ServerOptions:
+        """Return the options this controller runs with."""
+        return self._options
+
+    async def heartbeat(self) -> None:
+        """Extend the lease."""
+        self._last_heartbeat_s = time.monotonic()
+
+    async def status(self) -> list[dict[str, str]]:
+        """Return name, version, backend, instances, state and reason of each model version."""
+        return self.status_rows()
+
+    async def shutdown(self, timeout_s: float) -> None:
+        """Tell routers, drain and end every instance, then end this actor.
+
+        Args:
+            timeout_s: How long requests in flight may take.
+        """
+        if self._shutting_down:
+            return
+        self._shutting_down = True
+        self._publisher.mark_exiting()
+        self._boot_task.cancel()
+        await asyncio.wait({self._boot_task})
+        try:
+            async with asyncio.timeout(timeout_s + 5):
+                await self._lifecycle.close(timeout_s)
+        except TimeoutError:
+            _log.error("Exit timeout expired. Exiting immediately.")
+        await kill_instances(await find_live_instances())
+        await self._state.clear()
+        handle = ray.get_runtime_context().current_actor
+        asyncio.get_running_loop().call_later(_LAST_WORDS_S, _end_actor, handle)
+
+    # The ingresses' calls
+
+    async def lane_secret(self) -> bytes:
+        """Return the key of the lanes' handshake."""
+        return self._state.secret
+
+    async def routing_table(self, known_version: int, timeout_s: float) -> RoutingTable | None:
+        """Return the table once it is newer than ``known_version``; None after ``timeout_s``."""
+        return await self._publisher.wait_newer(known_version, timeout_s)
+
+    async def index(self, ready_only: bool = False) -> list[dict[str, str]]:
+        """Return the repository index.
+
+        Raises:
+            TritonError: A repository cannot be listed.
+        """
+        names, duplicates = await self._source.list_names()
+        return index_rows(self._lifecycle.records, names, duplicates, ready_only=ready_only)
+
+    async def load(self, name: str, parameters: Mapping[str, ParameterValue | bytes]) -> None:
+        """Load or reload a model and wait until that is done.
+
+        Raises:
+            TritonError: As Triton's repository API would.
+        """
+        self._require_explicit()
+        override = read_override(name, parameters)
+        await self._recovered.wait()
+        await self._lifecycle.load(name, override)
+        self._state.saved.unloaded.pop(name, None)
+        if name not in self._state.saved.wanted:
+            self._state.saved.wanted.append(name)
+        if not await self._state.save_override(name, override):
+            _log.warning("the files model '%s' was loaded with are too big to be kept", name)
+        await self._state.save()
+
+    async def unload(self, name: str, unload_dependents: bool = False) -> None:
+        """Unload a model and wait until that is done; an unknown one is no error.
+
+        Raises:
+            TritonError: As Triton's repository API would.
+        """
+        self._require_explicit()
+        await self._recovered.wait()
+        await self._lifecycle.unload(name, unload_dependents=unload_dependents)
+        self._state.saved.unloaded = {
+            record.name: versions
+            for record in self._lifecycle.records.values()
+            if (versions := _unloaded_versions(record))
+        }
+        gone = {name, *self._state.saved.unloaded}
+        self._state.saved.wanted = [n for n in self._state.saved.wanted if n not in gone]
+        await self._state.save_override(name, Override())
+        await self._state.save()
+
+    def _require_explicit(self) -> None:
+        if self._shutting_down:
+            raise UnavailableError("Server exiting")
+        if not self._is_explicit:
+            raise UnavailableError(
+                "explicit model load / unload is not allowed if polling is enabled"
+            )
+
+    def status_rows(self) -> list[dict[str, str]]:
+        """Return the rows of `status`, at once."""
+        rows = []
+        for name, record in sorted(self._lifecycle.records.items()):
+            if not record.versions:
+                rows.append(_status_row(name, state="UNAVAILABLE", reason=record.failure))
+            for version, at in sorted(record.versions.items()):
+                rows.append(
+                    _status_row(
+                        name,
+                        version=str(version),
+                        backend=(at.config.backend or at.config.platform) if at.config else "",
+                        instances=str(len(at.instances)),
+                        state=at.state.value,
+                        reason=at.reason or ("" if at.is_ready else record.failure),
+                    )
+                )
+        return rows
+
+    # Start, restart, poll, lease
+
+    async def _boot(self) -> None:
+        try:
+            adopted = await self._adopt()
+            if self._state.saved.is_initialised:
+                self._publisher.mark_initialised()
+            for name, versions in self._state.saved.unloaded.items():
+                self._lifecycle.restore_unloaded(name, versions)
+            loads = self._spawn(self._load_wanted())
+            await asyncio.wait({loads}, timeout=_HOLD_S if adopted else 0)
+            self._publisher.release()
+            self._recovered.set()
+            await asyncio.wait({loads})
+        except Exception:
+            # A controller that cannot start models must still answer, if only with reasons.
+            _log.exception("start of the models")
+        self._recovered.set()
+        self._publisher.release()
+        self._publisher.mark_initialised()
+        if not self._state.saved.is_initialised:
+            self._state.saved.is_initialised = True
+            await self._state.save()
+
+    async def _load_wanted(self) -> None:
+        names = await self._wanted()
+        self._state.saved.wanted = list(names) if self._is_explicit else []
+        await self._state.save()
+        # Files given with a load are as they were: what is alive with them needs no reload.
+        overrides = self._state.overrides
+        is_as_given = {
+            name
+            for name, record in self._lifecycle.records.items()
+            if record.ready_versions and name in overrides and overrides[name].files
+        }
+        await self._lifecycle.load_all([n for n in names if n not in is_as_given], overrides)
+        adopted_in_vain = [
+            name
+            for name, record in self._lifecycle.records.items()
+            if name not in names and record.ready_versions and not self._is_composing(name)
+        ]
+        await asyncio.gather(*map(self._lifecycle.unload, adopted_in_vain))
+
+    def _is_composing(self, name: str) -> bool:
+        records = self._lifecycle.records.values()
+        return any(name in record.composing and record.ready_versions for record in records)
+
+    async def _wanted(self) -> list[str]:
+        """Return the models that shall be loaded."""
+        if self._state.saved.is_initialised and self._is_explicit:
+            return list(self._state.saved.wanted)
+        if self._is_explicit and "*" not in self._options.load_model:
+            return list(dict.fromkeys(self._options.load_model))
+        names, duplicates = await self._source.list_names()
+        return sorted(set(names) - set(duplicates))
+
+    async def _adopt(self) -> int:
+        """Put live instances of an earlier controller in service; returns how many there were."""
+        live = await find_live_instances()
+        if live:
+            self._publisher.hold()
+        pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
+        for found in live:
+            generations = pools[found.name.model_name, found.name.version]
+            generations.setdefault(found.name.generation, []).append(found)
+        cluster = await self._source.look_at_cluster()
+        for (name, version), generations in pools.items():
+            # A reload cut short leaves two generations; the fuller one is the one that served.
+            best = max(generations, key=lambda g: (len(generations[g]), g))
+            orphans = [i for g, members in generations.items() if g != best for i in members]
+            members = generations[best]
+            first = members[0].description
+            try:
+                config = self._source.complete(first.config)
+                plan = replan_pool(config, first.spec, self._source.cpus_per_instance, cluster)
+            except TritonError as error:
+                _log.warning("%s/%d is not adopted: %s", name, version, error.message)
+                await kill_instances(orphans + members)
+                continue
+            await kill_instances(orphans)
+            alive = {found.name.index for found in members}
+            missing = [spec for spec in plan if spec.index not in alive]
+
+            def make(on_change: Callable[[], None]) -> Pool:
+                pool = InstancePool(on_change)
+                pool.adopt(members, missing)  # noqa: B023 - called before the loop goes on
+                return pool
+
+            self._lifecycle.adopt(version, first.spec.options_digest, config, make)
+        _log.info("%d live instances adopted", len(live))
+        return len(live)
+
+    async def _poll(self) -> None:
+        """Follow the repositories: load what is new or changed, unload what is gone."""
+        await self._recovered.wait()
+        while True:
+            await asyncio.sleep(self._options.repository_poll_secs)
+            try:
+                names, duplicates = await self._source.list_names()
+            except TritonError as error:
+                _log.error("failed to poll the model repositories: %s", error.message)
+                continue
+            wanted = set(names) - set(duplicates)
+            await self._lifecycle.load_all(sorted(wanted), retry_failed=False)
+            gone = [n for n, r in self._lifecycle.records.items() if n not in wanted and r.versions]
+            await asyncio.gather(*map(self._lifecycle.unload, gone))
+
+    async def _watch_lease(self) -> None:
+        left_s = self._lease_s
+        while left_s > 0:
+            await asyncio.sleep(left_s)
+            left_s = self._last_heartbeat_s + self._lease_s - time.monotonic()
+        _log.error("no heartbeat for %g s: the server ends", self._lease_s)
+        await self.shutdown(float(self._options.exit_timeout_secs))
+        if self._on_expiry is not None:
+            await asyncio.to_thread(self._on_expiry)
+
+    def _changed(self) -> None:
+        self._publisher.changed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def read_override(name: str, parameters: Mapping[str, ParameterValue | bytes]) -> Override:
+    """Read the parameters of a load.
+
+    Raises:
+        TritonError: The name or a parameter is refused.
+
+    Triton: core/src/tritonserver.cc TRITONSERVER_ServerLoadModelWithParameters @73aad7c
+    """
+    if not name:
+        raise InternalError("failed to load '', failed to poll from model repository")
+    config_json: str | None = None
+    files: dict[str, bytes] = {}
+    for key, value in parameters.items():
+        if key == "config" and isinstance(value, str):
+            config_json = value
+        elif key.startswith("file:") and isinstance(value, bytes):
+            files[key] = value
+        else:
+            raise InvalidArgumentError(f"unrecognized load parameter '{key}'.")
+    return Override(config_json, files)
+
+
+def _unloaded_versions(record: ModelRecord) -> list[int]:
+    return [v for v, at in record.versions.items() if at.reason == UNLOADED_REASON]
+
+
+def _status_row(
+    name: str,
+    *,
+    version: str = "",
+    backend: str = "",
+    instances: str = "0",
+    state: str,
+    reason: str,
+) -> dict[str, str]:
+    return {
+        "name": name,
+        "version": version,
+        "backend": backend,
+        "instances": instances,
+        "state": state,
+        "reason": reason,
+    }
+
+
+def _was_restarted() -> bool:
+    with warnings.catch_warnings():
+        # Ray's own property still uses a call Ray has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+
+
+def _end_actor(handle: Any) -> None:
+    ray.kill(handle, no_restart=True)
+
+
+def get_or_create_controller(
+    options: ServerOptions,
+    *,
+    lease_s: float = 0.0,
+    on_expiry: Callable[[], None] | None = None,
+) -> Any:
+    """Return the handle of the cluster's controller, created when there is none.
+
+    A controller that runs with other options is replaced; the new one adopts its instances, so that
+    what has not changed serves on.
+
+    Args:
+        options: The server's options.
+        lease_s: How long the controller lives without a heartbeat; 0 is for ever.
+        on_expiry: Ends what else the driver had started, when the lease runs out.
+    """
+    try:
+        handle: Any = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+        if ray.get(handle.server_options.remote()) == options:
+            return handle
+        ray.kill(handle, no_restart=True)
+    except (ValueError, ray.exceptions.RayActorError):
+        pass
+    actor = ray.remote(ModelController).options(
+        name=CONTROLLER_NAME,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        max_task_retries=0,
+        max_concurrency=_MAX_CONCURRENCY,
+        num_cpus=0,
+    )
+    return actor.remote(options, lease_s, on_expiry)

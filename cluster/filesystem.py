@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a model repository needs of a file system, and the local one.
+
+Links are followed, as Triton does; trees are walked to a bounded depth, so a link to a parent
+directory ends.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol
+
+from fsspec.utils import get_protocol
+
+from backends.api.errors import InternalError, UnsupportedError
+
+# Deeper and larger than any model directory; a walk that meets them is inside a loop of links.
+MAX_DEPTH = 24
+MAX_ENTRIES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a directory.
+
+    Attributes:
+        name: Last part of its path.
+        is_directory: Whether it is a directory, or a link to one.
+        stamp: What changes when a file's content does: modification time and size, or an etag.
+    """
+
+    name: str
+    is_directory: bool
+    stamp: str
+
+
+class FileSystem(Protocol):
+    """Read access to the files of a model repository."""
+
+    def entries(self, path: str) -> tuple[Entry, ...]:
+        """List a directory, sorted by name; entries that cannot be read are left out.
+
+        Raises:
+            InternalError: ``path`` is no directory, or cannot be read.
+        """
+
+    def is_directory(self, path: str) -> bool:
+        """Whether ``path`` is a directory."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at ``path``."""
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """Read a whole file.
+
+        Raises:
+            InternalError: It is not there, cannot be read, or is larger than ``limit_bytes``.
+        """
+
+    def escapes(self, path: str, directory: str) -> bool:
+        """Whether ``path``, with links and ``..`` resolved, lies outside ``directory``."""
+
+    def localise(self, directory: str) -> str:
+        """Return a local directory with the content of ``directory``."""
+
+
+class LocalFileSystem:
+    """The file system of this machine; nothing is copied."""
+
+    def entries(self, path: str) -> tuple[Entry, ...]:
+        """See `FileSystem`."""
+        try:
+            with os.scandir(path) as found:
+                rows = [_entry(item) for item in found]
+        except OSError as error:
+            raise InternalError(f"failed to open directory {path}: {error.strerror}") from None
+        return tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
+
+    def is_directory(self, path: str) -> bool:
+        """See `FileSystem`."""
+        return Path(path).is_dir()
+
+    def exists(self, path: str) -> bool:
+        """See `FileSystem`."""
+        return Path(path).exists()
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """See `FileSystem`."""
+        try:
+            with Path(path).open("rb") as file:
+                content = file.read(limit_bytes + 1)
+        except OSError as error:
+            raise InternalError(
+                f"failed to open text file for read {path}: {error.strerror}"
+            ) from None
+        if len(content) > limit_bytes:
+            raise InternalError(f"file {path} is larger than the {limit_bytes} bytes allowed")
+        return content
+
+    def escapes(self, path: str, directory: str) -> bool:
+        """See `FileSystem`."""
+        return not Path(path).resolve().is_relative_to(Path(directory).resolve())
+
+    def localise(self, directory: str) -> str:
+        """See `FileSystem`; the directory itself."""
+        return directory
+
+
+def _entry(item: os.DirEntry[str]) -> Entry | None:
+    try:
+        status = item.stat()
+        return Entry(item.name, item.is_dir(), f"{status.st_mtime_ns}:{status.st_size}")
+    except OSError:
+        return None
+
+
+def open_filesystem(location: str) -> tuple[FileSystem, str]:
+    """Return the file system of a repository location, and the path in it.
+
+    Raises:
+        UnsupportedError: No file system is known for the location's scheme.
+    """
+    scheme = get_protocol(location)
+    if scheme not in {"file", "local"}:
+        raise UnsupportedError(
+            f"model repository '{location}': scheme '{scheme}' is not supported, expected a local "
+            "directory"
+        )
+    path = location.removeprefix("file://").removeprefix("local://")
+    return LocalFileSystem(), str(Path(path).absolute())
+
+
+def tree_digest(filesystem: FileSystem, path: str) -> str:
+    """Return a digest of the names and stamps of all files below a directory.
+
+    Raises:
+        InternalError: The tree is too deep or too large.
+    """
+    digest = blake2b(digest_size=16)
+    for line in _walk(filesystem, path, "", MAX_DEPTH, [MAX_ENTRIES]):
+        digest.update(line.encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()
+
+
+def _walk(
+    filesystem: FileSystem, path: str, prefix: str, depth: int, left: list[int]
+) -> Iterator[str]:
+    entries = filesystem.entries(path)
+    left[0] -= len(entries)
+    if depth == 0 or left[0] < 0:
+        raise InternalError(
+            f"directory {path} has more than {MAX_DEPTH} levels or {MAX_ENTRIES} entries; "
+            "remove links that lead back up"
+        )
+    for entry in entries:
+        name = f"{prefix}{entry.name}"
+        # A directory's own stamp changes with caches that a loading model writes and removes.
+        yield f"{name}/" if entry.is_directory else f"{name}={entry.stamp}"
+        if entry.is_directory and entry.name != "__pycache__":
+            child = f"{path}/{entry.name}"
+            yield from _walk(filesystem, child, f"{name}/", depth - 1, left)

@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What `ModelLifecycle` works with: candidates to load, pools, limits."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from backends.api.model_config import ModelConfig
+from deployments.instance_spec import InstanceSpec
+from deployments.routing import InstanceEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Config and files given with a load in place of the repository's."""
+
+    config_json: str | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+NO_OVERRIDE = Override()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model as just read, ready to be loaded.
+
+    Attributes:
+        config: Normalised config; complete unless ``auto_complete``.
+        model_dir: Local path of the model's directory.
+        digests: By version to load: digest of its files, the config and the options.
+        labels: Label lists by output.
+        auto_complete: Whether the backend shall fill in the config.
+        is_temporary: Whether ``model_dir`` was made for this load.
+    """
+
+    config: ModelConfig
+    model_dir: str
+    digests: Mapping[int, str]
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    auto_complete: bool = False
+    is_temporary: bool = False
+
+
+class Pool(Protocol):
+    """The instances of one generation of a model version; see `cluster.pool.InstancePool`."""
+
+    @property
+    def endpoints(self) -> tuple[InstanceEndpoint, ...]:
+        """Where the live instances listen."""
+
+    @property
+    def reason(self) -> str:
+        """What instances that are not live wait for."""
+
+    @property
+    def config(self) -> ModelConfig | None:
+        """Config as the first live instance's backend completed it."""
+
+    @property
+    def load_duration_ns(self) -> int:
+        """Longest load among the live instances."""
+
+    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+        """Add instances; return when each is ready or waits for room."""
+
+    async def wait_live(self) -> None:
+        """Wait until an instance is live."""
+
+    async def close(self, drain_s: float) -> None:
+        """Drain and end all instances."""
+
+
+class ModelSource(Protocol):
+    """Where candidates and plans come from; see `cluster.model_source`."""
+
+    async def read(self, name: str, override: Override) -> Candidate:
+        """Read a model.
+
+        Raises:
+            TritonError: It is not in the repository, or its config is wrong.
+        """
+
+    def complete(self, config: ModelConfig) -> ModelConfig:
+        """Normalise and validate a config that shall be complete.
+
+        Raises:
+            TritonError: It is not.
+        """
+
+    def next_generation(self) -> int:
+        """Return a number no load has had."""
+
+    async def plan(
+        self,
+        candidate: Candidate,
+        config: ModelConfig,
+        version: int,
+        generation: int,
+        *,
+        auto_complete: bool,
+    ) -> Sequence[InstanceSpec]:
+        """Plan the instances of one generation of a version.
+
+        Raises:
+            TritonError: The config forbids it.
+        """
+
+    async def release(self, candidate: Candidate) -> None:
+        """Free what was made for this load; its instances are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleSettings:
+    """Limits of loading and unloading.
+
+    Attributes:
+        thread_count: Versions loading at a time.
+        retry_count: Further attempts after a version failed to load.
+        drain_s: How long instances that are replaced or unloaded may finish their requests.
+    """
+
+    thread_count: int = 4
+    retry_count: int = 0
+    drain_s: float = 30.0
+
+
+class LoadSlot:
+    """A place among the versions that may load at a time; given back early by who must wait."""
+
+    def __init__(self, semaphore: asyncio.Semaphore) -> None:
+        self._semaphore = semaphore
+        self._held = False
+
+    async def __aenter__(self) -> "LoadSlot":
+        await self._semaphore.acquire()
+        self._held = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the place back; a second call does nothing."""
+        if self._held:
+            self._held = False
+            self._semaphore.release()
+
+
+class LoadSlots:
+    """The places there are: ``--model-load-thread-count``."""
+
+    def __init__(self, count: int) -> None:
+        self._semaphore = asyncio.Semaphore(count)
+
+    def one(self) -> LoadSlot:
+        """Return a place, to be entered."""
+        return LoadSlot(self._semaphore)
+
+
+class NoInstances:
+    """The pool of an ensemble, which runs in its caller."""
+
+    endpoints: tuple[InstanceEndpoint, ...] = ()
+    reason = ""
+    config: ModelConfig | None = None
+    load_duration_ns = 0
+
+    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+        """Start nothing."""
+
+    async def wait_live(self) -> None:
+        """Wait for nothing."""
+
+    async def close(self, drain_s: float) -> None:
+        """End nothing."""

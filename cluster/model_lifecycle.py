@@ -1,0 +1,467 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loads, reloads and unloads models: the order in which repository, pools and records change.
+
+Rules, each of which a test holds:
+
+- Operations on one model happen one after the other; an unload cancels a load in progress, since
+  the newer operation wins. Different models load in parallel.
+- Versions load all or none. What served before goes on serving until every new instance is ready;
+  then routers are told first, and the old instances drained after.
+- A version whose files and config have not changed is left alone.
+- An ensemble loads after the models it is made of, and is unloaded when one of them is.
+- A load that the cluster has no room for is reported as pending and goes on in the background.
+
+Who may know what: this module knows neither Ray nor the file system; pools and the repository are
+passed in.
+
+Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from backends.api.errors import (
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_config import ModelConfig
+from cluster.dependencies import dependents_of, find_cycle
+from cluster.lifecycle import (
+    UNLOADED_REASON,
+    LifecycleEvent,
+    ModelRecord,
+    VersionRecord,
+    load_failed,
+    versions_failed,
+)
+from cluster.loading import (
+    NO_OVERRIDE,
+    Candidate,
+    LifecycleSettings,
+    ModelSource,
+    Override,
+    Pool,
+)
+from cluster.version_loader import Loaded, VersionLoader
+from deployments.routing import ModelReadyState
+
+_log = logging.getLogger(__name__)
+
+_OUTDATED = (
+    "Newer operation has been applied to the model lifecycle, current load operation is out-dated."
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Model:
+    """What a record cannot hold: pools, and the operation in progress."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    blocked: asyncio.Event = field(default_factory=asyncio.Event)
+    pools: dict[int, Pool] = field(default_factory=dict)
+    digests: dict[int, str] = field(default_factory=dict)
+    failed_digests: Mapping[int, str] | None = None
+    candidate: Candidate | None = None
+    work: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadRequest:
+    override: Override
+    is_explicit: bool
+    retry_failed: bool
+
+
+class ModelLifecycle:
+    """All models of the server.
+
+    Args:
+        source: Reads and plans models.
+        make_pool: Makes an empty pool that calls its argument after each change.
+        on_change: Called on the loop after each change of ``records``.
+        settings: Limits.
+    """
+
+    def __init__(
+        self,
+        source: ModelSource,
+        make_pool: Callable[[Callable[[], None]], Pool],
+        on_change: Callable[[], None],
+        settings: LifecycleSettings,
+    ) -> None:
+        self.records: dict[str, ModelRecord] = {}
+        self._source = source
+        self._loader = VersionLoader(source, make_pool, settings)
+        self._on_change = on_change
+        self._settings = settings
+        self._models: dict[str, _Model] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._composing: dict[str, frozenset[str]] = {}
+
+    # Operations
+
+    async def load_all(
+        self,
+        names: Iterable[str],
+        overrides: Mapping[str, Override] | None = None,
+        *,
+        retry_failed: bool = True,
+    ) -> None:
+        """Load models in parallel; failures are left in the records.
+
+        Args:
+            names: Models.
+            overrides: By model: what to load it with.
+            retry_failed: Whether to load again what failed and has not changed since.
+        """
+        given = overrides or {}
+        self._starting = {
+            name: asyncio.create_task(
+                self.load(name, given.get(name, NO_OVERRIDE), retry_failed=retry_failed)
+            )
+            for name in names
+        }
+        try:
+            await asyncio.gather(*self._starting.values(), return_exceptions=True)
+        finally:
+            self._starting = {}
+
+    async def load(
+        self,
+        name: str,
+        override: Override = NO_OVERRIDE,
+        *,
+        is_explicit: bool = True,
+        retry_failed: bool = True,
+    ) -> None:
+        """Load or reload a model; a model that has not changed is left as it is.
+
+        Raises:
+            TritonError: The load failed; what served before still serves. UNAVAILABLE when it is
+                pending for want of room, or when an unload overtook it.
+        """
+        model = self._model(name)
+        async with model.lock:
+            await _cancelled(model.work)
+            model.blocked.clear()
+            request = _LoadRequest(override, is_explicit, retry_failed)
+            work = self._spawn(self._load(name, model, request))
+            model.work = work
+            blocked = asyncio.create_task(model.blocked.wait())
+            try:
+                await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                blocked.cancel()
+        if not work.done():
+            raise UnavailableError(
+                f"load of model '{name}' is pending and goes on in the background:"
+                f" {self._reasons(name)}"
+            )
+        if work.cancelled():
+            raise UnavailableError(_OUTDATED)
+        work.result()
+
+    async def unload(self, name: str, *, unload_dependents: bool = False) -> None:
+        """Unload all versions of a model, and the ensembles made of it.
+
+        A model that is not loaded is left alone.
+
+        Args:
+            name: Model.
+            unload_dependents: Whether the models an ensemble is made of go too, unless a user asked
+                for them or another ensemble needs them.
+        """
+        model = self._models.get(name)
+        if model is None:
+            return
+        if model.work is not None:
+            model.work.cancel()
+        async with model.lock:
+            await _cancelled(model.work)
+            composing = self._composing.pop(name, frozenset())
+            if name in self.records:
+                self.records[name] = replace(self.records[name], is_explicit=False)
+            await self._retire(name, model, tuple(model.pools))
+        for dependent in dependents_of(name, self._composing):
+            await self.unload(dependent)
+        if unload_dependents:
+            for part in sorted(composing):
+                record = self.records.get(part)
+                if record and not record.is_explicit and not dependents_of(part, self._composing):
+                    await self.unload(part, unload_dependents=True)
+
+    async def close(self, drain_s: float) -> None:
+        """Drain and end every instance. Nothing may be loaded afterwards."""
+        for model in self._models.values():
+            if model.work is not None:
+                model.work.cancel()
+        pools = [pool for model in self._models.values() for pool in model.pools.values()]
+        await asyncio.gather(*(pool.close(drain_s) for pool in pools))
+        while self._background:
+            await asyncio.gather(*self._background, return_exceptions=True)
+
+    def adopt(
+        self,
+        version: int,
+        digest: str,
+        config: ModelConfig,
+        make: Callable[[Callable[[], None]], Pool],
+    ) -> None:
+        """Put a version in service that an earlier controller loaded.
+
+        Args:
+            version: Version number.
+            digest: Digest its instances carry.
+            config: Their complete config.
+            make: Makes the pool of live instances, given the callback for its changes.
+        """
+        name = config.name
+        model = self._model(name)
+        pool: Pool = make(lambda: self._pool_changed(name, version, pool))
+        model.pools[version] = pool
+        model.digests[version] = digest
+        record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
+        record = record.serving(config, pool.endpoints, pool.load_duration_ns)
+        known = self.records.get(name, ModelRecord(name, is_known=True))
+        self._put(known.with_version(record))
+
+    def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
+        """Note versions an earlier controller had unloaded, for the index."""
+        record = self.records.get(name, ModelRecord(name, is_known=True))
+        for version in versions:
+            if version not in record.versions:
+                unloaded = VersionRecord(version, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
+                record = record.with_version(unloaded)
+        self._put(record)
+
+    # Loading
+
+    async def _load(self, name: str, model: _Model, request: _LoadRequest) -> None:
+        try:
+            candidate = await self._source.read(name, request.override)
+            if not request.retry_failed and candidate.digests == model.failed_digests:
+                return
+            try:
+                await self._load_candidate(name, model, candidate)
+            finally:
+                if model.candidate is not candidate:
+                    self._spawn(self._source.release(candidate))
+        except TritonError as error:
+            record = self.records.get(name, ModelRecord(name))
+            self._put(replace(record, failure=error.message.strip()))
+            _log.error("failed to load '%s': %s", name, error.message.strip())
+            raise
+        is_explicit = request.is_explicit
+        record = self.records[name]
+        self._put(replace(record, failure="", is_explicit=is_explicit or record.is_explicit))
+
+    async def _load_candidate(self, name: str, model: _Model, candidate: Candidate) -> None:
+        composing: dict[str, set[int]] = {}
+        for step in candidate.config.ensemble_steps:
+            composing.setdefault(step.model_name, set()).add(step.model_version)
+        if composing:
+            await self._load_composing(name, composing)
+        self._composing[name] = frozenset(composing)
+        known = self.records.get(name, ModelRecord(name))
+        self.records[name] = replace(
+            known, is_known=True, labels=candidate.labels, composing=frozenset(composing)
+        )
+        if not candidate.digests:
+            raise load_failed(
+                name,
+                "at least one version must be available under the version policy of model"
+                f" '{name}'",
+            )
+        changed = [v for v in sorted(candidate.digests) if self._has_changed(model, candidate, v)]
+        await self._load_versions(name, model, candidate, changed)
+        stale = tuple(v for v in model.pools if v not in candidate.digests)
+        if stale:
+            self._spawn(self._retire(name, model, stale))
+        if changed:
+            _log.info("successfully loaded '%s'", name)
+
+    @staticmethod
+    def _has_changed(model: _Model, candidate: Candidate, version: int) -> bool:
+        pool = model.pools.get(version)
+        if pool is None or model.digests[version] != candidate.digests[version]:
+            return True
+        # Asked to load what has lost its instances, do not wait for them to come back.
+        return not pool.endpoints and not candidate.config.has_ensemble_scheduling
+
+    async def _load_composing(self, name: str, composing: Mapping[str, set[int]]) -> None:
+        """Load what an ensemble is made of.
+
+        Triton: core/src/model_repository_manager/model_repository_manager.cc CheckNode @73aad7c
+        """
+        self._composing[name] = frozenset(composing)
+        cycle = find_cycle(name, self._composing)
+        if cycle:
+            self._composing[name] = frozenset()
+            path = " -> ".join(cycle)
+            raise load_failed(name, f"circular dependency between ensembles: {path}")
+        for part in sorted(composing):
+            error = await self._load_part(part)
+            ready = self.records.get(part, ModelRecord(part)).ready_versions
+            if not ready:
+                failure = error.message.strip() if error else ""
+                because = f" Model '{part}' loading failed with error: {failure}" if failure else ""
+                raise load_failed(
+                    name,
+                    f"ensemble '{name}' depends on '{part}' which has no loaded version.{because}",
+                )
+            for version in sorted(composing[part]):
+                if version > 0 and version not in ready:
+                    raise load_failed(
+                        name,
+                        f"ensemble '{name}' depends on '{part}' whose required version {version}"
+                        " is not loaded.",
+                    )
+
+    async def _load_part(self, part: str) -> TritonError | None:
+        if self.records.get(part, ModelRecord(part)).ready_versions:
+            return None
+        starting = self._starting.get(part)
+        try:
+            await (asyncio.shield(starting) if starting else self.load(part, is_explicit=False))
+        except TritonError as error:
+            return error
+        return None
+
+    async def _load_versions(
+        self, name: str, model: _Model, candidate: Candidate, versions: Sequence[int]
+    ) -> None:
+        for version in versions:
+            if version not in model.pools:
+                self._event(name, version, LifecycleEvent.LOAD)
+        try:
+            outcomes = await asyncio.gather(
+                *(self._load_version(name, model, candidate, version) for version in versions)
+            )
+        except asyncio.CancelledError:
+            self._fail_loading(name, versions, {})
+            raise
+        errors = {
+            v: e for v, e in zip(versions, outcomes, strict=True) if isinstance(e, TritonError)
+        }
+        loaded = {v: e for v, e in zip(versions, outcomes, strict=True) if isinstance(e, Loaded)}
+        if errors:
+            self._fail_loading(name, versions, errors)
+            for outcome in loaded.values():
+                self._spawn(outcome.pool.close(self._settings.drain_s))
+            model.failed_digests = candidate.digests
+            raise versions_failed(name, errors)
+        self._take_over(name, model, candidate, loaded)
+
+    async def _load_version(
+        self, name: str, model: _Model, candidate: Candidate, version: int
+    ) -> Loaded | TritonError:
+        def on_change(pool: Pool) -> None:
+            self._pool_changed(name, version, pool)
+
+        return await self._loader.load(candidate, version, on_change, model.blocked.set)
+
+    def _fail_loading(
+        self, name: str, versions: Iterable[int], errors: Mapping[int, TritonError]
+    ) -> None:
+        for version in versions:
+            if self.records[name].versions[version].state is ModelReadyState.LOADING:
+                error = errors.get(version)
+                reason = error.as_string() if error else UNLOADED_REASON
+                self._event(name, version, LifecycleEvent.LOAD_FAILED, reason)
+
+    def _take_over(
+        self, name: str, model: _Model, candidate: Candidate, loaded: Mapping[int, Loaded]
+    ) -> None:
+        """Put the new generation in service, then let go of the old one."""
+        record = self.records[name]
+        replaced: list[Pool] = []
+        before_candidate, model.candidate = model.candidate, candidate
+        for version, new in loaded.items():
+            if version in model.pools:
+                replaced.append(model.pools[version])
+            model.pools[version] = new.pool
+            model.digests[version] = candidate.digests[version]
+            before = record.versions[version]
+            is_first = before.state is ModelReadyState.LOADING
+            event = LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED
+            after = before.after(event, new.pool.reason)
+            after = after.serving(new.config, new.pool.endpoints, new.pool.load_duration_ns)
+            record = record.with_version(after)
+        self._put(record)
+        self._spawn(self._let_go(replaced, before_candidate))
+
+    async def _let_go(self, pools: Iterable[Pool], candidate: Candidate | None) -> None:
+        """Drain and end instances, then free the files they were loaded from."""
+        await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
+        if candidate is not None:
+            await self._source.release(candidate)
+
+    # Changes
+
+    async def _retire(self, name: str, model: _Model, versions: Sequence[int]) -> None:
+        """Tell routers first, then drain and end the instances."""
+        pools = {}
+        for version in versions:
+            pools[version] = model.pools.pop(version)
+            model.digests.pop(version, None)
+            record = self.records[name].versions[version].with_instances(())
+            self.records[name] = self.records[name].with_version(record)
+            self._event(name, version, LifecycleEvent.UNLOAD)
+        unused = None
+        if not model.pools:
+            unused, model.candidate = model.candidate, None
+        await self._let_go(pools.values(), unused)
+        for version in pools:
+            if self.records[name].versions[version].state is ModelReadyState.UNLOADING:
+                self._event(name, version, LifecycleEvent.UNLOADED, UNLOADED_REASON)
+                _log.info("successfully unloaded '%s' version %d", name, version)
+
+    def _pool_changed(self, name: str, version: int, pool: Pool) -> None:
+        """Carry over to the record what a pool says of its instances."""
+        model = self._models[name]
+        record = self.records[name].versions[version]
+        if model.pools.get(version) is not pool:
+            if record.state is ModelReadyState.LOADING and record.reason != pool.reason:
+                self._put(self.records[name].with_version(record.because(pool.reason)))
+            return
+        endpoints = pool.endpoints
+        if record.is_ready and not endpoints:
+            record = record.after(LifecycleEvent.INSTANCES_LOST)
+        elif record.state is ModelReadyState.UNAVAILABLE and endpoints:
+            record = record.after(LifecycleEvent.RECOVERED)
+        record = record.with_instances(endpoints).because(pool.reason)
+        self._put(self.records[name].with_version(record))
+
+    def _event(self, name: str, version: int, event: LifecycleEvent, reason: str = "") -> None:
+        record = self.records[name]
+        before = record.versions.get(version, VersionRecord(version))
+        self._put(record.with_version(before.after(event, reason)))
+
+    def _put(self, record: ModelRecord) -> None:
+        self.records[record.name] = record
+        self._on_change()
+
+    def _reasons(self, name: str) -> str:
+        versions = self.records[name].versions.values()
+        return "; ".join(record.reason for record in versions if record.reason)
+
+    def _model(self, name: str) -> _Model:
+        return self._models.setdefault(name, _Model())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+async def _cancelled(work: asyncio.Task[None] | None) -> None:
+    """Cancel an operation that was left pending, and wait until it has cleaned up."""
+    if work is not None and not work.done():
+        work.cancel()
+        await asyncio.wait({work})

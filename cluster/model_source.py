@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Joins repository, config rules and planner for `ModelLifecycle`.
+
+Reading a repository blocks, so it happens on threads.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from backends.api.config_normalisation import normalise
+from backends.api.config_validation import validate, validate_before_auto_complete
+from backends.api.errors import InternalError, NotFoundError, TritonError
+from backends.api.model_config import ModelConfig
+from backends.registry import backend_name
+from cluster.durable_state import DurableState
+from cluster.loading import Candidate, Override
+from cluster.options import ServerOptions
+from cluster.placement import ClusterResources
+from cluster.planner import PoolRequest, plan_pool, pool_digest
+from cluster.repository import ModelRepository, RepositoryModel
+from deployments.instance_spec import InstanceSpec
+
+_log = logging.getLogger(__name__)
+
+
+class RepositorySource:
+    """Implements `cluster.loading.ModelSource`.
+
+    Args:
+        options: The server's options.
+        state: Gives generation numbers and the lanes' key.
+        read_cluster: Tells what nodes there are.
+    """
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        state: DurableState,
+        read_cluster: Callable[[], Awaitable[ClusterResources]],
+    ) -> None:
+        self._options = options
+        self._state = state
+        self._read_cluster = read_cluster
+        self._gpu_ids: tuple[int, ...] = ()
+        self._repository = ModelRepository(
+            options.model_repository,
+            model_config_name=options.model_config_name,
+            auto_complete=not options.disable_auto_complete_config,
+        )
+
+    @property
+    def cpus_per_instance(self) -> float:
+        """CPU fraction each instance reserves."""
+        return self._options.cpus_per_instance
+
+    async def list_names(self) -> tuple[Collection[str], Collection[str]]:
+        """Return the models of the repositories, and those that are in more than one.
+
+        Raises:
+            InternalError: No repository can be listed.
+        """
+        scan = await asyncio.to_thread(self._repository.scan)
+        for path, error in scan.errors.items():
+            _log.error("failed to list model repository '%s': %s", path, error)
+        if scan.errors and not scan.directories:
+            raise InternalError("; ".join(scan.errors.values()))
+        return scan.directories.keys(), scan.duplicates
+
+    async def look_at_cluster(self) -> ClusterResources:
+        """Return the nodes there are; from now on configs are completed for their GPUs."""
+        cluster = await self._read_cluster()
+        self._gpu_ids = cluster.gpu_ids
+        return cluster
+
+    async def read(self, name: str, override: Override) -> Candidate:
+        """Read a model; see `cluster.loading.ModelSource.read`."""
+        await self.look_at_cluster()
+        try:
+            model = await asyncio.to_thread(
+                self._repository.read_model,
+                name,
+                override_config_json=override.config_json,
+                override_files=override.files or None,
+            )
+        except TritonError as error:
+            cause = error.__cause__
+            if isinstance(cause, TritonError):
+                _log.error("Poll failed for model directory '%s': %s", name, cause.message)
+            if isinstance(cause, NotFoundError):
+                # Nothing to add to Triton's text: the name is the whole of the cause.
+                text = f"failed to load '{name}', failed to poll from model repository"
+                raise InternalError(text) from error
+            raise
+        for warning in model.warnings:
+            _log.warning("%s", warning)
+        return self._candidate(model)
+
+    def _candidate(self, model: RepositoryModel) -> Candidate:
+        config = normalise(model.config, gpu_ids=self._gpu_ids)
+        settings = self._backend_config(config)
+        common = (
+            config.message,
+            repr(sorted(settings.items())),
+            self._state.secret,
+            str(self.cpus_per_instance),
+        )
+        return Candidate(
+            config=config,
+            model_dir=model.model_dir,
+            digests={v: pool_digest(model.file_digests[v], *common) for v in model.versions},
+            labels=model.labels,
+            auto_complete=model.needs_auto_complete and not config.has_ensemble_scheduling,
+            is_temporary=model.is_temporary,
+        )
+
+    def complete(self, config: ModelConfig) -> ModelConfig:
+        """Normalise and validate; see `cluster.loading.ModelSource.complete`."""
+        config = normalise(config, gpu_ids=self._gpu_ids)
+        validate(config, gpu_ids=self._gpu_ids)
+        return config
+
+    def next_generation(self) -> int:
+        """Return a number no load has had, in this controller or an earlier one."""
+        return self._state.next_generation()
+
+    async def plan(
+        self,
+        candidate: Candidate,
+        config: ModelConfig,
+        version: int,
+        generation: int,
+        *,
+        auto_complete: bool,
+    ) -> Sequence[InstanceSpec]:
+        """Plan one generation of a version; see `cluster.loading.ModelSource.plan`."""
+        if auto_complete:
+            validate_before_auto_complete(config)
+        request = PoolRequest(
+            generation=generation,
+            version=version,
+            model_dir=candidate.model_dir,
+            auto_complete=auto_complete,
+            cpus_per_instance=self.cpus_per_instance,
+            backend_config=self._backend_config(config),
+            secret=self._state.secret,
+            digest=candidate.digests[version],
+            log_level="INFO" if self._options.log_info else "WARNING",
+        )
+        return plan_pool(config, request, await self.look_at_cluster())
+
+    async def release(self, candidate: Candidate) -> None:
+        """Remove the directory made for a load; nothing when it is the repository's own."""
+        if candidate.is_temporary:
+            await asyncio.to_thread(shutil.rmtree, candidate.model_dir, ignore_errors=True)
+
+    def _backend_config(self, config: ModelConfig) -> dict[str, str]:
+        backend = backend_name(config.backend, config.platform)
+        settings = self._options.backend_config
+        general = {key: value for name, key, value in settings if not name}
+        return general | {key: value for name, key, value in settings if name == backend}

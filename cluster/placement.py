@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What one instance asks of a node, and whether any node can give it. Pure.
+
+A CPU instance reserves a small fraction of a CPU, because a reservation bounds how many models a
+box may hold, not how fast they run: fifty models on two cores is what Triton holds. A GPU instance
+reserves a fraction of a GPU. ``parameters`` of config.pbtxt override both.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig
+
+CPU_RESOURCE = "CPU"
+GPU_RESOURCE = "GPU"
+GPU_INDEX_RESOURCE = "gpu_{index}"
+# Ray counts in ten-thousandths; what is smaller rounds to nothing and would reserve nothing.
+SMALLEST_FRACTION = 0.0001
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResources:
+    """One live Ray node: resources by name, all of them and those not reserved."""
+
+    node_id: str
+    total: Mapping[str, float] = field(default_factory=dict)
+    available: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterResources:
+    """The nodes instances can be placed on."""
+
+    nodes: tuple[NodeResources, ...] = ()
+
+    @property
+    def cores_per_node(self) -> int:
+        """Cores of the smallest node that has any, so that thread counts suit every node."""
+        cores = [int(node.total.get(CPU_RESOURCE, 0)) for node in self.nodes]
+        return min((count for count in cores if count), default=os.cpu_count() or 1)
+
+    @property
+    def gpu_ids(self) -> tuple[int, ...]:
+        """GPU indices that exist on at least one node."""
+        most = max((int(node.total.get(GPU_RESOURCE, 0)) for node in self.nodes), default=0)
+        return tuple(range(most))
+
+    def offers(self, resource: str) -> bool:
+        """Whether any node has the resource, reserved or not."""
+        return any(node.total.get(resource, 0) > 0 for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one instance reserves."""
+
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    def as_resources(self) -> dict[str, float]:
+        """Return the demand by resource name, without zeros."""
+        wanted = {CPU_RESOURCE: self.num_cpus, GPU_RESOURCE: self.num_gpus, **self.resources}
+        return {name: amount for name, amount in wanted.items() if amount > 0}
+
+
+def read_demand(config: ModelConfig, default: Demand) -> Demand:
+    """Apply ``ray_num_cpus``, ``ray_num_gpus`` and ``ray_resources`` of the model's parameters.
+
+    Args:
+        config: The model's config.
+        default: What the instance reserves when the parameters do not say.
+
+    Raises:
+        InvalidArgumentError: A parameter is not a number, or not a JSON object of numbers.
+    """
+    parameters = config.parameters
+    resources = dict(default.resources)
+    if "ray_resources" in parameters:
+        resources.update(_resources_parameter(config.name, parameters["ray_resources"]))
+    return Demand(
+        num_cpus=_number_parameter(config, "ray_num_cpus", default.num_cpus),
+        num_gpus=_number_parameter(config, "ray_num_gpus", default.num_gpus),
+        resources=resources,
+    )
+
+
+def _number_parameter(config: ModelConfig, key: str, default: float) -> float:
+    text = config.parameters.get(key)
+    if text is None:
+        return default
+    try:
+        return _amount(float(text))
+    except ValueError:
+        raise InvalidArgumentError(
+            f"parameter '{key}' of model '{config.name}' must be a number that is not negative,"
+            f" got '{text}'"
+        ) from None
+
+
+def _resources_parameter(model_name: str, text: str) -> dict[str, float]:
+    try:
+        return {str(name): _amount(float(v)) for name, v in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidArgumentError(
+            f"parameter 'ray_resources' of model '{model_name}' must be a JSON object of numbers,"
+            f" for example {{\"mig_1g.10gb\": 1}}, got '{text}'"
+        ) from None
+
+
+def _amount(value: float) -> float:
+    if not 0 <= value < float("inf"):
+        raise ValueError(value)
+    return max(value, SMALLEST_FRACTION) if value else 0.0
+
+
+def blocked_reason(demand: Demand, cluster: ClusterResources) -> str:
+    """Say why no node can take the instance now; empty when one can.
+
+    The text tells a demand that no node could ever meet from one that waits its turn.
+    """
+    wanted = demand.as_resources()
+    if any(_fits(wanted, node.available) for node in cluster.nodes):
+        return ""
+    text = _render(wanted)
+    if any(_fits(wanted, node.total) for node in cluster.nodes):
+        return f"waiting for resources: needs {text}, which every node has reserved already"
+    best = "; ".join(
+        f"{name} {_best(cluster.nodes, name):g} at most on a node" for name in sorted(wanted)
+    )
+    return f"waiting for resources: needs {text}, which no node has ({best})"
+
+
+def _fits(wanted: Mapping[str, float], offered: Mapping[str, float]) -> bool:
+    return all(offered.get(name, 0) + 1e-9 >= amount for name, amount in wanted.items())
+
+
+def _best(nodes: Iterable[NodeResources], name: str) -> float:
+    return max((node.total.get(name, 0) for node in nodes), default=0)
+
+
+def _render(wanted: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {amount:g}" for name, amount in sorted(wanted.items()))

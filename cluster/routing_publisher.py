@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The routing table's versions, and those who wait for the next."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from cluster.lifecycle import ModelRecord
+from deployments.routing import RoutingTable
+
+
+class RoutingPublisher:
+    """Hands out the newest table.
+
+    Versions are at least the clock's nanoseconds, so that those of a restarted controller are
+    higher than any its predecessor gave out. A table is built when someone takes it: of a hundred
+    changes between two polls of a router one table is made.
+
+    Args:
+        records: The records to render; read when a table is built.
+        clock_ns: Wall clock.
+    """
+
+    def __init__(self, records: Mapping[str, ModelRecord], clock_ns: Callable[[], int]) -> None:
+        self._records = records
+        self._clock_ns = clock_ns
+        self._version = clock_ns()
+        self._table: RoutingTable | None = None
+        self._initialised = False
+        self._exiting = False
+        self._held = False
+        self._changed = asyncio.Event()
+
+    @property
+    def is_initialised(self) -> bool:
+        """Whether start-up loading is done."""
+        return self._initialised
+
+    def changed(self) -> None:
+        """Note that the records changed."""
+        self._version = max(self._version + 1, self._clock_ns())
+        self._table = None
+        # Waiters hold this event; the next ones wait for another.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def mark_initialised(self) -> None:
+        """Note that start-up loading is done."""
+        self._initialised = True
+        self.changed()
+
+    def mark_exiting(self) -> None:
+        """Note that the server is shutting down."""
+        self._exiting = True
+        self.release()
+
+    def hold(self) -> None:
+        """Hand out nothing for now: routers shall keep what they have."""
+        self._held = True
+
+    def release(self) -> None:
+        """End `hold`."""
+        self._held = False
+        self.changed()
+
+    def table(self) -> RoutingTable:
+        """Return the newest table."""
+        if self._table is None:
+            self._table = RoutingTable(
+                version=self._version,
+                models={
+                    name: record.routing_model()
+                    for name, record in self._records.items()
+                    if record.versions
+                },
+                initialised=self._initialised,
+                exiting=self._exiting,
+            )
+        return self._table
+
+    async def wait_newer(self, known_version: int, timeout_s: float) -> RoutingTable | None:
+        """Return the newest table as soon as it is newer; None when that takes too long."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._held or self._version <= known_version:
+                    await self._changed.wait()
+        except TimeoutError:
+            return None
+        return self.table()

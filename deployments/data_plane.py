@@ -1,0 +1,282 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The data plane: one surface for every transport.
+
+HTTP and gRPC are codecs over this class, so both behave the same by construction. It knows what
+Triton answers about models and servers; it knows no bytes.
+
+Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
+"""
+
+import re
+from typing import Any, Final
+
+from backends.api.config_pbtxt import to_json
+from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError, UnavailableError
+from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
+from backends.api.request import InferenceRequest
+from deployments import statistics as model_statistics
+from deployments.lane.slabs import SlabPool
+from deployments.metrics import ModelMetrics, render
+from deployments.router import Router, ServedModel
+from deployments.routing import ModelReadyState, ModelVersion
+from deployments.seams import Inflight, RepositoryControl, ResponseSink
+
+# The Triton release whose protocol behaviour is served; clients compare it, people read it.
+TRITON_VERSION: Final = "2.73.0"
+
+EXTENSIONS: Final = (
+    "classification",
+    "sequence",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "schedule_policy",
+    "model_configuration",
+    "system_shared_memory",
+    "cuda_shared_memory",
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+    "trace",
+    "logging",
+)
+
+_INT64_MAX: Final = 2**63 - 1
+_LEADING_INTEGER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})")
+
+# Instances answer control calls from their event loop; one that does not within this is hung.
+_CALL_TIMEOUT_S: Final = 2.0
+
+
+class DataPlane:
+    """What every transport asks.
+
+    Args:
+        server_id: The name in server metadata (``--id``).
+        strict_readiness: Whether ready needs every model ready.
+        router: Carries requests.
+        slabs: Shared slabs large request bodies may be received into.
+        repository: The controller's repository control.
+    """
+
+    def __init__(
+        self,
+        server_id: str,
+        router: Router,
+        slabs: SlabPool,
+        repository: RepositoryControl,
+        *,
+        strict_readiness: bool = True,
+    ) -> None:
+        self.slabs = slabs
+        self.repository = repository
+        self.exiting = False
+        self._server_id = server_id
+        self._strict_readiness = strict_readiness
+        self._router = router
+
+    def server_live(self) -> bool:
+        """Whether the server runs."""
+        return not self.exiting
+
+    def server_ready(self) -> bool:
+        """Whether the server, and under strict readiness every model, can take requests."""
+        table = self._router.table
+        if not table.initialised or table.exiting or self.exiting:
+            return False
+        if not self._strict_readiness:
+            return True
+        return all(
+            model.versions and all(_counts_as_ready(entry) for entry in model.versions)
+            for model in table.models.values()
+        )
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Return name, version and extensions."""
+        return {
+            "name": self._server_id,
+            "version": TRITON_VERSION,
+            "extensions": list(EXTENSIONS),
+        }
+
+    def resolve(self, name: str, version: str = "") -> ServedModel:
+        """Return the ready version a request means.
+
+        Args:
+            name: Model name.
+            version: Decimal version number; empty for the newest ready one.
+
+        Raises:
+            NotFoundError: No such model or version, or none of its versions is ready.
+            UnavailableError: The version is not ready.
+            InvalidArgumentError: The version is no positive integer.
+        """
+        if self.exiting:
+            raise UnavailableError("Server exiting")
+        if not version:
+            served = self._router.ready_by_name.get(name)
+        else:
+            served = self._router.served(name, _parse_version(version))
+        if served is None:
+            raise self._lookup_error(name, version)
+        return served
+
+    def model_ready(self, name: str, version: str = "") -> bool:
+        """Whether a version is ready.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        return self.resolve(name, version) is not None
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """Return Triton's metadata JSON of a model.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        served = self.resolve(name, version)
+        if version:
+            versions = [served.version_text]
+        else:
+            versions = [
+                str(entry.version)
+                for entry in self._router.table.models[name].versions
+                if entry.state is ModelReadyState.READY
+            ]
+        config = served.config
+        return {
+            "name": name,
+            "versions": versions,
+            "platform": config.platform or config.backend,
+            "inputs": [_tensor_metadata(config, each) for each in config.input],
+            "outputs": [_tensor_metadata(config, each) for each in config.output],
+        }
+
+    def model_config_json(self, name: str, version: str = "") -> bytes:
+        """Return a model's config as Triton renders it.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        return to_json(self.resolve(name, version).config)
+
+    async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        """Return the statistics JSON of one model or, with an empty name, of all ready ones.
+
+        Raises:
+            InvalidArgumentError: The model or version is not available.
+        """
+        rows = []
+        for model_name, entry in self._statistics_entries(name, version):
+            rows.append(
+                model_statistics.to_json(
+                    model_name,
+                    str(entry.version),
+                    await self._instance_statistics(model_name, entry.version),
+                )
+            )
+        return {"model_stats": rows}
+
+    def infer(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        """Check a request and send it on; everything that follows reaches the sink.
+
+        Raises:
+            InvalidArgumentError: The request does not fit the model; the sink hears nothing.
+        """
+        model.checker.check(request)
+        return self._router.submit(model, request, sink)
+
+    async def metrics_text(self) -> bytes:
+        """Return this node's metrics in Prometheus text format."""
+        rows = []
+        for model in self._router.table.models.values():
+            for entry in model.versions:
+                if entry.state is not ModelReadyState.READY or entry.config is None:
+                    continue
+                merged = await self._instance_statistics(
+                    model.name, entry.version, own_node_only=True
+                )
+                rows.append(
+                    ModelMetrics(
+                        model.name,
+                        str(entry.version),
+                        merged,
+                        load_duration_ns=entry.load_duration_ns,
+                        metric_tags=entry.config.metric_tags,
+                    )
+                )
+        return render(rows)
+
+    async def _instance_statistics(
+        self, name: str, version: int, *, own_node_only: bool = False
+    ) -> model_statistics.Snapshot:
+        links = [
+            link
+            for link in self._router.links_of(name, version)
+            if link.is_local or not own_node_only
+        ]
+        answers = await self._router.call_instances(links, "statistics", _CALL_TIMEOUT_S)
+        return model_statistics.merge(model_statistics.decode(answer) for answer in answers)
+
+    def _statistics_entries(self, name: str, version: str) -> list[tuple[str, ModelVersion]]:
+        table = self._router.table
+        ready = [
+            (model.name, entry)
+            for model in table.models.values()
+            for entry in model.versions
+            if entry.state is ModelReadyState.READY
+        ]
+        if not name:
+            return ready
+        of_model = [row for row in ready if row[0] == name]
+        if not of_model:
+            raise InvalidArgumentError(f"requested model '{name}' is not available")
+        if not version:
+            return of_model
+        number = _parse_version(version)
+        chosen = [row for row in of_model if row[1].version == number]
+        if not chosen:
+            raise InvalidArgumentError(
+                f"requested model version is not available for model '{name}'"
+            )
+        return chosen
+
+    def _lookup_error(self, name: str, version: str) -> TritonError:
+        unknown = f"Request for unknown model: '{name}'"
+        model = self._router.table.models.get(name)
+        if model is None:
+            return NotFoundError(f"{unknown} is not found")
+        if not version:
+            return NotFoundError(f"{unknown} has no available versions")
+        number = _parse_version(version)
+        entry = next((each for each in model.versions if each.version == number), None)
+        if entry is None:
+            return NotFoundError(f"{unknown} version {number} is not found")
+        return UnavailableError(f"{unknown} version {number} is not at ready state")
+
+
+def _counts_as_ready(entry: ModelVersion) -> bool:
+    is_unloaded = entry.state is ModelReadyState.UNAVAILABLE and entry.reason == "unloaded"
+    return entry.state is ModelReadyState.READY or is_unloaded
+
+
+def _parse_version(text: str) -> int:
+    # std::stol skips leading blanks, takes a sign and ignores what follows the digits.
+    leading = _LEADING_INTEGER.match(text)
+    number = int(leading[1]) if leading else _INT64_MAX + 1
+    if abs(number) > _INT64_MAX:
+        raise InvalidArgumentError(
+            f"failed to get model version from specified version string '{text}' (details: stol), "
+            f"version should be an integral value > 0"
+        )
+    if number < 0:
+        raise InvalidArgumentError(
+            f"invalid model version specified '{text}' , version should be an integral value > 0"
+        )
+    return number
+
+
+def _tensor_metadata(config: ModelConfig, tensor: ModelInput | ModelOutput) -> dict[str, Any]:
+    batch = [-1] if config.max_batch_size > 0 else []
+    return {"name": tensor.name, "datatype": tensor.datatype, "shape": [*batch, *tensor.dims]}

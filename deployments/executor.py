@@ -1,0 +1,394 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one model instance: takes requests from lanes, batches them, answers them.
+
+Two threads share an executor. The event loop hands over whatever one socket read brought
+(`Executor.received`) and gives outcomes back to the lanes. The execution thread (`Executor.run`)
+asks the scheduler for the next batch as soon as it has finished one, so no batch waits for the
+loop; with nothing to run it sleeps on a lock that `received` releases. The outcomes of a whole
+batch travel back in one wake-up of the loop, and none is sent while one is already under way.
+
+From `received` on, the executor owes each request exactly one terminal outcome. The scheduler, the
+outbox and the statistics belong to ``_mutex``; outstanding requests and their order of completion
+belong to the event loop. Nothing keeps a request alive after its outcome: its inputs may be views
+into a sender's shared memory.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from backends.api.backend import ExecuteBatch, ModelInstance
+from backends.api.errors import (
+    InternalError,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+    error_from_code,
+)
+from backends.api.model_config import ModelConfig
+from deployments.execution import (
+    LaneRequest,
+    Outcome,
+    ServedModel,
+    StreamWork,
+    UnaryWork,
+)
+from deployments.scheduling.completion import CompletionQueue
+from deployments.scheduling.factory import make_scheduler, make_signature
+from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
+from deployments.statistics import ExecutionTimes, FailureReason, InstanceStatistics, Snapshot
+
+_log = logging.getLogger(__name__)
+
+AnyWork = UnaryWork | StreamWork
+_NS_PER_S = 1_000_000_000
+_NS_PER_MS = 1_000_000
+
+
+class Executor:
+    """One instance's queue and execution.
+
+    Args:
+        config: The model's complete config.
+        version: Version number.
+        instance: The loaded instance; closed when `run` ends.
+        loop: The event loop that calls `received` and that lanes live on.
+        clock_ns: Monotonic clock, the one backends stamp their times with.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        version: int,
+        instance: ModelInstance,
+        loop: asyncio.AbstractEventLoop,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        batching = config.dynamic_batching
+        self._model = ServedModel(config, version, make_signature(config))
+        self._instance = instance
+        self._loop = loop
+        self._clock_ns = clock_ns
+        self._is_decoupled = config.decoupled
+        # Guarded by the mutex.
+        self._mutex = threading.Lock()
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config)
+        self._statistics = InstanceStatistics()
+        self._outbox: list[tuple[AnyWork, Outcome, bool]] = []
+        self._is_flush_due = False
+        self._is_asleep = False
+        self._is_closing = False
+        # The execution thread's alarm: held while it sleeps, released once to wake it.
+        self._alarm = threading.Lock()
+        self._alarm.acquire()
+        self._ended = threading.Event()
+        # Owned by the event loop.
+        self._outstanding_count = 0
+        self._is_draining = False
+        self._idle = asyncio.Event()
+        self._completion: CompletionQueue[AnyWork, Outcome] | None = (
+            CompletionQueue() if batching is not None and batching.preserve_ordering else None
+        )
+
+    # The event loop's side.
+
+    @property
+    def inflight_count(self) -> int:
+        """Requests received whose terminal outcome has not been delivered."""
+        return self._outstanding_count
+
+    def received(self, requests: Sequence[LaneRequest]) -> None:
+        """Take requests; each gets its outcome later, or now when it cannot be queued."""
+        now_ns = self._clock_ns()
+        model = self._model
+        works: list[AnyWork]
+        if self._is_decoupled:
+            works = [StreamWork(model, lane, now_ns, self) for lane in requests]
+        else:
+            works = [UnaryWork(model, lane, now_ns) for lane in requests]
+        self._outstanding_count += len(works)
+        if self._completion is not None:
+            for work in works:
+                self._completion.accept(work)
+        refused: list[tuple[AnyWork, TritonError]] = []
+        with self._mutex:
+            enqueue = self._scheduler.enqueue
+            is_due = False
+            for work in works:
+                try:
+                    is_due |= enqueue(work, now_ns)
+                except UnavailableError as refusal:
+                    refused.append((work, refusal))
+                    self._statistics.record_failure(FailureReason.REJECTED, 0)
+            if is_due:
+                self._wake_thread()
+        for work, error in refused:
+            work.is_closed = True
+            self._deliver(work, error, final=True)
+
+    def look_again(self) -> None:
+        """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
+        with self._mutex:
+            self._wake_thread()
+
+    def statistics(self) -> Snapshot:
+        """Return a copy of the counters."""
+        with self._mutex:
+            return self._statistics.snapshot(self._scheduler.pending_count)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Refuse new requests and wait for those in flight.
+
+        Returns:
+            Whether every request got its outcome in time.
+        """
+        with self._mutex:
+            self._scheduler.stop()
+        self._is_draining = True
+        if not self._outstanding_count:
+            return True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, timeout_s: float) -> bool:
+        """End the execution thread; requests still queued fail as UNAVAILABLE.
+
+        Returns:
+            Whether the thread ended and closed the instance; False while a model does not return.
+        """
+        with self._mutex:
+            self._scheduler.stop()
+            for work in self._scheduler.clear():
+                self._drop(work, UnavailableError(STOPPED))
+            self._is_closing = True
+            self._wake_thread()
+        self._flush()
+        ended = await asyncio.to_thread(self._ended.wait, timeout_s)
+        self._flush()
+        return ended
+
+    def _flush(self) -> None:
+        with self._mutex:
+            outbox, self._outbox = self._outbox, []
+            self._is_flush_due = False
+        for work, outcome, final in outbox:
+            self._deliver(work, outcome, final=final)
+
+    def _deliver(self, work: AnyWork, outcome: Outcome, *, final: bool) -> None:
+        if self._completion is None:
+            self._hand_over(work, outcome, final=final)
+            return
+        for released in self._completion.add(work, outcome, final=final):
+            self._hand_over(released[0], released[1], final=released[2])
+
+    def _hand_over(self, work: AnyWork, outcome: Outcome, *, final: bool) -> None:
+        lane = work.lane
+        try:
+            # A lane ends a request early when its response cannot be encoded.
+            if lane.is_finished:
+                pass
+            elif isinstance(outcome, TritonError):
+                lane.fail(outcome)
+            else:
+                lane.respond(outcome, final=final)
+        except Exception:
+            # One lane's trouble must not cost other lanes their outcomes.
+            _log.exception("a response of model '%s' could not be sent", self._model.name)
+        if final:
+            self._outstanding_count -= 1
+            if self._is_draining and not self._outstanding_count:
+                self._idle.set()
+
+    # Called with the mutex held.
+
+    def _wake_thread(self) -> None:
+        if self._is_asleep:
+            self._is_asleep = False
+            self._alarm.release()
+
+    def _drop(self, work: AnyWork, error: TritonError) -> None:
+        is_cancelled = isinstance(error, RequestCancelledError)
+        reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
+        self._statistics.record_failure(reason, self._clock_ns() - work.enqueue_ns)
+        work.is_closed = True
+        self._outbox.append((work, error, True))
+
+    def _count_stream(self, work: StreamWork, now_ns: int) -> None:
+        # Counted before its caller hears of the end, which may be long before or after execute
+        # returns: all since the start of the execution is compute time.
+        if work.error is None:
+            start_ns = work.started_ns
+            times = ExecutionTimes(start_ns, start_ns, now_ns, now_ns)
+            self._statistics.record_success(1, work.batch_size, work.enqueue_ns, times)
+        else:
+            self._statistics.record_failure(_reason(work.error), now_ns - work.enqueue_ns)
+
+    def _claim_flush(self) -> bool:
+        if self._is_flush_due or not self._outbox:
+            return False
+        self._is_flush_due = True
+        return True
+
+    # Any thread but the loop's, without the mutex.
+
+    def _wake_loop(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._flush)
+        except RuntimeError:
+            # The loop is closed: the process is ending, and its lanes with it.
+            _log.debug("results of model '%s' came after the end of the loop", self._model.name)
+
+    def stream(self, work: StreamWork, outcome: Outcome, *, final: bool) -> None:
+        """Send an outcome of a decoupled request on its way, from any thread.
+
+        Raises:
+            InternalError: The request already had its final response.
+        """
+        with self._mutex:
+            if work.is_closed:
+                if work.is_abandoned:
+                    return
+                raise InternalError(
+                    f"model '{self._model.name}' sent a response after the final one of a request"
+                )
+            now_ns = self._clock_ns()
+            kind = "empty" if outcome is None else "success"
+            if isinstance(outcome, TritonError):
+                work.error = outcome
+                kind = "fail"
+            self._statistics.record_response(work.response_count, kind, now_ns - work.started_ns)
+            work.response_count += 1
+            if final:
+                work.is_closed = True
+                self._count_stream(work, now_ns)
+            self._outbox.append((work, outcome, final))
+            is_due = self._claim_flush()
+        if is_due:
+            self._wake_loop()
+
+    # The execution thread's side.
+
+    def run(self) -> None:
+        """Execute batches on the calling thread until `close`, then close the instance."""
+        try:
+            while self._execute_next():
+                pass
+        finally:
+            try:
+                self._instance.close()
+            except Exception:
+                _log.exception("model '%s' failed to close", self._model.name)
+            self._ended.set()
+
+    def _execute_next(self) -> bool:
+        # In a frame of its own, so that no local keeps a batch alive while the thread sleeps.
+        decision = self._decide()
+        if decision.batch:
+            self._execute(decision.batch)
+        elif self._is_closing:
+            return False
+        else:
+            self._sleep(decision.wake_at_ns)
+        return True
+
+    def _decide(self) -> Decision[AnyWork]:
+        is_due = False
+        with self._mutex:
+            decision = self._scheduler.next_batch(self._clock_ns())
+            if decision.dropped:
+                for work, error in decision.dropped:
+                    self._drop(work, error)
+                is_due = self._claim_flush()
+            if decision.batch:
+                self._statistics.record_start()
+            else:
+                self._is_asleep = not self._is_closing
+        if is_due:
+            self._wake_loop()
+        return decision
+
+    def _sleep(self, wake_at_ns: int | None) -> None:
+        if wake_at_ns is None:
+            self._alarm.acquire()
+            return
+        timeout_s = max(0.0, (wake_at_ns - self._clock_ns()) / _NS_PER_S)
+        if self._alarm.acquire(timeout=timeout_s):
+            return
+        with self._mutex:
+            if self._is_asleep:
+                self._is_asleep = False
+            else:
+                # Woken between the timeout and now: use up that wake-up.
+                self._alarm.acquire()
+
+    def _execute(self, works: list[AnyWork]) -> None:
+        start_ns = self._clock_ns()
+        if self._is_decoupled:
+            for work in works:
+                work.started_ns = start_ns  # type: ignore[union-attr]
+        batch = ExecuteBatch(works)
+        error = self._run_model(batch)
+        end_ns = self._clock_ns()
+        input_end_ns = min(max(batch.compute_input_end_ns, start_ns), end_ns)
+        output_start_ns = batch.compute_output_start_ns or end_ns
+        times = ExecutionTimes(
+            start_ns, input_end_ns, min(max(output_start_ns, input_end_ns), end_ns), end_ns
+        )
+        with self._mutex:
+            self._settle(works, error, times)
+            is_due = self._claim_flush()
+        if is_due:
+            self._wake_loop()
+
+    def _run_model(self, batch: ExecuteBatch) -> TritonError | None:
+        try:
+            self._instance.execute(batch)
+        except TritonError as error:
+            # A new error, because a traceback would keep the batch's inputs alive.
+            return error_from_code(error.code, error.message)
+        except BaseException as error:
+            # Also SystemExit: a model that calls sys.exit must not end the thread unanswered.
+            _log.exception("model '%s' failed to execute", self._model.name)
+            return InternalError(
+                f"Failed to process the request(s) for model '{self._model.name}', message: "
+                f"{type(error).__name__}: {error}"
+            )
+        return None
+
+    def _settle(
+        self, works: list[AnyWork], error: TritonError | None, times: ExecutionTimes
+    ) -> None:
+        statistics = self._statistics
+        size = success_count = inference_count = enqueued_ns = 0
+        for work in works:
+            size += work.batch_size
+            if isinstance(work, StreamWork):
+                if error is not None and not work.is_closed:
+                    work.is_closed = True
+                    work.error = error
+                    self._count_stream(work, times.end_ns)
+                    self._outbox.append((work, error, True))
+                continue
+            outcome = work.close(error)
+            self._outbox.append((work, outcome, True))
+            if isinstance(outcome, TritonError):
+                statistics.record_failure(_reason(outcome), times.end_ns - work.enqueue_ns)
+            else:
+                success_count += 1
+                inference_count += work.batch_size
+                enqueued_ns += work.enqueue_ns
+        statistics.record_execution(size, times, time.time_ns() // _NS_PER_MS)
+        if success_count:
+            statistics.record_success(success_count, inference_count, enqueued_ns, times)
+
+
+def _reason(error: TritonError) -> FailureReason:
+    is_cancelled = isinstance(error, RequestCancelledError)
+    return FailureReason.CANCELED if is_cancelled else FailureReason.BACKEND

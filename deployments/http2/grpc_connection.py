@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""gRPC on one HTTP/2 connection: the events of the connection drive the calls of a service.
+
+Pure as the layer below: the owner of the socket gives reads and the time, is woken when there is
+output outside of a read, and takes it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from deployments.http2.connection import Http2Connection
+from deployments.http2.deadlines import Deadlines
+from deployments.http2.events import DataReceived, RequestReceived
+from deployments.http2.grpc_call import GrpcCall
+from deployments.http2.limits import Http2Limits
+from deployments.http2.messages import MessageError
+from deployments.http2.request_head import HeadParser, RequestHead
+from deployments.http2.service import RpcService
+from deployments.http2.status import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, trailers_only
+from deployments.http2.streams import CLOSED, Stream
+
+_log = logging.getLogger(__name__)
+
+_UNKNOWN_METHOD = trailers_only(UNIMPLEMENTED, "Method not found!")
+
+
+class GrpcConnection:
+    """The calls of one connection.
+
+    Args:
+        service: Gets the calls.
+        limits: All bounds.
+        deadlines: Shared by the connections of a server.
+        on_output: Called when output is there that no `receive` is going to return with.
+        now_ns: The clock.
+
+    Attributes:
+        h2: The HTTP/2 layer.
+    """
+
+    __slots__ = ("_held_bytes", "_on_output", "_receiving", "_service", "deadlines", "h2", "limits")
+
+    def __init__(
+        self,
+        service: RpcService,
+        limits: Http2Limits,
+        deadlines: Deadlines,
+        on_output: Callable[[], None],
+        now_ns: int,
+    ) -> None:
+        self.h2: Http2Connection[RequestHead] = Http2Connection(
+            limits, HeadParser(limits.max_header_list_bytes), now_ns
+        )
+        self.limits = limits
+        self.deadlines = deadlines
+        self._service = service
+        self._on_output = on_output
+        self._receiving = False
+        self._held_bytes = 0
+
+    @property
+    def inflight_count(self) -> int:
+        """Calls whose answer is not completely sent."""
+        return len(self.h2.streams)
+
+    def receive(self, data: bytes, now_ns: int) -> None:
+        """Take a read. Calls of the service are made from here; output is to be taken after."""
+        self._receiving = True
+        try:
+            events = self.h2.receive(data, now_ns)
+            if self.h2.lifecycle.terminated is not None:
+                self.lost()
+                return
+            for event in events:
+                stream = event.stream
+                if isinstance(event, RequestReceived):
+                    self._start(stream, event.head, event.ended, now_ns)
+                elif isinstance(stream.owner, GrpcCall):
+                    if isinstance(event, DataReceived):
+                        stream.owner.receive(event.data, event.ended)
+                    else:
+                        stream.owner.cancel()
+        finally:
+            self._receiving = False
+
+    def lost(self) -> None:
+        """Cancel all calls: the connection is gone."""
+        for stream in list(self.h2.streams.values()):
+            if isinstance(stream.owner, GrpcCall):
+                stream.owner.cancel()
+        self.h2.streams.clear()
+
+    def wake(self) -> None:
+        """Tell the owner of the socket that there is output."""
+        if not self._receiving:
+            self._on_output()
+
+    def hold(self, change: int) -> None:
+        """Account for bytes of incomplete messages."""
+        self._held_bytes += change
+
+    def check_held(self) -> None:
+        """Check that the connection's calls do not hold too much.
+
+        Raises:
+            MessageError: They do; it is the fault of whichever call notices.
+        """
+        if self._held_bytes > self.limits.max_partial_bytes:
+            raise MessageError(
+                RESOURCE_EXHAUSTED,
+                f"Incomplete messages of {self._held_bytes} bytes on the connection, the limit is"
+                f" {self.limits.max_partial_bytes}",
+            )
+
+    def _start(self, stream: Stream, head: RequestHead, ended: bool, now_ns: int) -> None:
+        if stream.state == CLOSED:
+            # Reset by the client within the same read: there is nobody to answer.
+            return
+        if head.refusal is not None:
+            self.h2.out.end(stream, head.refusal)
+            return
+        call = GrpcCall(self, stream)
+        try:
+            rpc = self._service.start(head.path, head.metadata, call)
+        except Exception:
+            _log.exception("gRPC service failed to start a call")
+            call.finish(INTERNAL, "Internal error")
+            return
+        if rpc is None:
+            if not call.done:
+                self.h2.out.end(stream, _UNKNOWN_METHOD)
+            return
+        stream.owner = call
+        call.attach(rpc, head.encoding)
+        if head.timeout_ns is not None and not call.done:
+            if head.timeout_ns <= 0:
+                call.expire()
+            else:
+                call.watch()
+                self.deadlines.add(now_ns + head.timeout_ns, call)
+        if ended:
+            call.receive(b"", ended=True)

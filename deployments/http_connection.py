@@ -1,0 +1,468 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One HTTP/1.1 connection on the event loop.
+
+Theory of operation. Received bytes land in a buffer that all connections of a server share: a
+connection has parsed them before the loop reads for another. A body larger than `LARGE_BODY_BYTES`
+whose length is known is received straight into memory the application provides; the parser sees
+only its head. Every request is an `HttpExchange`. Exchanges stand in a queue in the order of the
+requests; an answer is written once its exchange is first in the queue, so that pipelined answers
+keep their order whatever order they become ready in.
+
+Reading stops while too many exchanges wait or the peer does not take what is written, so a peer
+cannot make the server hold more than the queue and one read's worth of requests. A peer that closes
+its sending side counts as gone: what is still in the queue is cancelled. Bad framing closes the
+connection without an answer, as Triton does.
+
+No timer runs per request: the server sweeps its connections each second and compares ticks.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import httptools
+
+from deployments.http_exchange import HttpExchange
+
+if TYPE_CHECKING:
+    from deployments.http_server import HttpServer
+
+logger = logging.getLogger(__name__)
+
+LARGE_BODY_BYTES: Final = 1 << 16
+
+# Answers up to this size are joined and written in one call; copying them costs less than a second
+# entry in the write queue.
+_JOIN_BELOW_BYTES: Final = 1 << 16
+# The headers of interest and their attributes; grows by the spellings that peers use.
+_HEADERS: Final[dict[bytes, str]] = {
+    b"content-length": "content_length",
+    b"transfer-encoding": "transfer_encoding",
+    b"content-encoding": "content_encoding",
+    b"accept-encoding": "accept_encoding",
+    b"inference-header-content-length": "infer_header_length",
+    b"expect": "expect",
+}
+_HEADER_SPELLINGS_LIMIT: Final = 1024
+_METHOD_BYTES_LIMIT: Final = 32
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class HttpConnection(asyncio.BufferedProtocol):
+    """The protocol object of one connection.
+
+    Args:
+        server: The server it belongs to.
+    """
+
+    __slots__ = (
+        "_active_tick",
+        "_body_bytes",
+        "_chunk_count",
+        "_chunk_open",
+        "_exchange",
+        "_exchanges",
+        "_head_bytes",
+        "_head_tick",
+        "_in_head",
+        "_is_discarding",
+        "_is_paused",
+        "_is_stopped",
+        "_parser",
+        "_parts",
+        "_received_head_bytes",
+        "_server",
+        "_stall_tick",
+        "_target",
+        "_transport",
+    )
+
+    def __init__(self, server: "HttpServer") -> None:
+        # For the connection's life
+        self._server = server
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._exchanges: deque[HttpExchange] = deque()
+        self._is_stopped = False
+        self._is_discarding = False
+        self._is_paused = False
+        self._active_tick = server.tick
+        self._stall_tick = 0
+        # For the request being received
+        self._exchange: HttpExchange | None = None
+        self._in_head = False
+        self._head_tick = 0
+        self._head_bytes = 0
+        self._received_head_bytes = 0
+        self._target: memoryview | None = None
+        self._parts: list[bytes] | None = None
+        self._body_bytes = 0
+        self._chunk_count = 0
+        self._chunk_open = False
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = transport  # type: ignore[assignment]
+        self._server.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End: whatever is not answered is cancelled."""
+        self._transport = None
+        self._is_stopped = True
+        self._exchange = None
+        self._target = None
+        exchanges, self._exchanges = self._exchanges, deque()
+        for exchange in exchanges:
+            exchange.disconnect()
+        self._server.closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to receive: the rest of a large body, or the shared buffer."""
+        target = self._target
+        if target is not None and not self._is_stopped:
+            return target[self._body_bytes :]
+        return self._server.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take received bytes."""
+        if self._is_stopped:
+            return
+        self._active_tick = self._server.tick
+        if self._target is not None:
+            self._body_bytes += nbytes
+            if self._body_bytes == self._target.nbytes:
+                self._end_large_body()
+            return
+        data = self._server.read_buffer[:nbytes]
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The upgrade is declined by answering the request as if it had not been asked for.
+            self._stop_reading()
+        except httptools.HttpParserInvalidMethodError:
+            self._refuse_method(bytes(data))
+        except httptools.HttpParserError:
+            self._break_off()
+        if self._in_head and not self._is_stopped:
+            self._received_head_bytes += nbytes
+            if self._received_head_bytes > self._server.limits.head_bytes:
+                self._break_off()
+
+    def eof_received(self) -> bool:
+        """Close: half-closed connections are not kept."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Stop reading while the peer does not read."""
+        self._stall_tick = self._server.tick
+        self._is_paused = True
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read again."""
+        self._is_paused = False
+        if len(self._exchanges) < self._server.limits.pipeline_depth:
+            self._resume_reading()
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if self._is_stopped:
+            return
+        self._exchange = HttpExchange(self)
+        self._in_head = True
+        self._head_tick = self._server.tick
+        self._head_bytes = 0
+        self._received_head_bytes = 0
+        self._target = None
+        self._parts = None
+        self._body_bytes = 0
+        self._chunk_count = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take the request target, which may come in pieces."""
+        if self._exchange is not None:
+            self._exchange.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header; those nobody asks for are dropped."""
+        self._head_bytes += len(name) + len(value) + 4
+        field = _HEADERS.get(name)
+        if field is None:
+            field = _HEADERS.get(name.lower(), "")
+            if len(_HEADERS) < _HEADER_SPELLINGS_LIMIT:
+                _HEADERS[name] = field
+        exchange = self._exchange
+        # Of a header given twice Triton takes the first.
+        if field and exchange is not None and not getattr(exchange, field):
+            setattr(exchange, field, value)
+
+    def on_headers_complete(self) -> None:
+        """Decide how the body is received."""
+        exchange = self._exchange
+        self._in_head = False
+        if exchange is None or self._is_stopped:
+            return
+        parser = self._parser
+        exchange.method = parser.get_method()
+        exchange.keep_alive = parser.should_keep_alive()
+        exchange.is_http10 = parser.get_http_version() == "1.0"
+        if self._head_bytes + len(exchange.url) > self._server.limits.head_bytes:
+            self._break_off()
+            return
+        self._exchanges.append(exchange)
+        if exchange.content_length or exchange.transfer_encoding:
+            self._expect_body(exchange)
+
+    def on_chunk_header(self) -> None:
+        """Note a chunk; an empty one, the last, is not counted."""
+        self._chunk_open = True
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of a body."""
+        exchange = self._exchange
+        if exchange is None or self._is_stopped:
+            return
+        start = self._body_bytes
+        self._body_bytes = start + len(data)
+        target = self._target
+        if target is not None:
+            target[start : self._body_bytes] = data
+            return
+        if self._chunk_open:
+            self._chunk_open = False
+            self._chunk_count += 1
+        if not start:
+            exchange.body = data
+        elif self._parts is None:
+            self._parts = [exchange.body, data]  # type: ignore[list-item]
+        else:
+            self._parts.append(data)
+        if exchange.transfer_encoding:
+            self._check_chunks(exchange)
+
+    def on_message_complete(self) -> None:
+        """Hand the request to the application."""
+        exchange = self._exchange
+        if exchange is None or self._is_stopped:
+            return
+        self._exchange = None
+        if self._target is not None:
+            exchange.body, self._target = self._target, None
+        elif self._parts is not None:
+            exchange.body, self._parts = b"".join(self._parts), None
+        if not exchange.keep_alive:
+            self._stop_reading()
+        elif len(self._exchanges) >= self._server.limits.pipeline_depth:
+            self._pause_reading()
+        try:
+            self._server.application.dispatch(exchange)
+        except Exception:
+            logger.exception("failed to answer %s %s", exchange.method, exchange.url)
+            exchange.fail_text(500, "internal error; the server's log says more")
+
+    # Bodies
+
+    def _expect_body(self, exchange: HttpExchange) -> None:
+        # The parser has checked that a Content-Length is a number and comes alone.
+        size = int(exchange.content_length) if exchange.content_length else 0
+        if size > LARGE_BODY_BYTES:
+            refusal = self._refusal(exchange, size)
+            if refusal:
+                self._refuse(exchange, refusal)
+                return
+            align_at = _align_at(exchange.infer_header_length)
+            self._target = self._server.application.allocate(size, align_at)
+            if self._target is None:
+                self._target = memoryview(bytearray(size))
+        # Behind unanswered requests it would be taken for an answer; the peer then goes on unasked.
+        is_first = self._exchanges[0] is exchange
+        if exchange.expect and exchange.expect.lower() == b"100-continue" and is_first:
+            self._write(_CONTINUE)
+
+    def _end_large_body(self) -> None:
+        # The parser was left in the middle of the body; a new one is cheaper than feeding it.
+        self._parser = httptools.HttpRequestParser(self)
+        self.on_message_complete()
+
+    def _check_chunks(self, exchange: HttpExchange) -> None:
+        limit = self._server.limits.chunk_count
+        if self._chunk_count > limit:
+            self._refuse(
+                exchange,
+                f"Chunked request body exceeds maximum of {limit} non-empty chunks. Send fewer or "
+                f"larger HTTP chunks.",
+            )
+        elif self._body_bytes > LARGE_BODY_BYTES:
+            refusal = self._refusal(exchange, self._body_bytes)
+            if refusal:
+                self._refuse(exchange, refusal)
+
+    def _refusal(self, exchange: HttpExchange, size: int) -> str:
+        most = self._server.limits.body_bytes
+        if size > most:
+            return f"request body of {size} bytes exceeds the maximum of {most} bytes"
+        return self._server.application.refuse(exchange, size)
+
+    def _refuse(self, exchange: HttpExchange, message: str) -> None:
+        self._exchange = None
+        self._target = self._parts = None
+        exchange.body = b""
+        exchange.keep_alive = False
+        self._is_discarding = True
+        self._stop_reading()
+        exchange.fail_text(400, message)
+
+    def _refuse_method(self, data: bytes) -> None:
+        """Answer 405 to a well-formed request line with a method the parser does not know."""
+        method, _, rest = data.partition(b" ")
+        target, _, version = rest.partition(b"\r\n")[0].rpartition(b" ")
+        is_request = method.isalpha() and method.isupper() and len(method) <= _METHOD_BYTES_LIMIT
+        if not is_request or not target.startswith(b"/") or version != b"HTTP/1.1":
+            self._break_off()
+            return
+        exchange = HttpExchange(self)
+        exchange.keep_alive = False
+        self._exchanges.append(exchange)
+        self._is_discarding = True
+        self._stop_reading()
+        exchange.fail_text(405, "Method Not Allowed")
+
+    # Answers
+
+    def is_last(self, exchange: HttpExchange) -> bool:
+        """Whether a draining connection shall end with this exchange."""
+        return (
+            self._server.is_draining and self._exchange is None and self._exchanges[-1] is exchange
+        )
+
+    def answered(self, exchange: HttpExchange) -> None:
+        """Write the answers that are due."""
+        exchanges = self._exchanges
+        if exchanges[0] is not exchange:
+            return
+        while exchanges:
+            first = exchanges[0]
+            answer = first.take_answer()
+            if answer is None:
+                break
+            exchanges.popleft()
+            self._write_answer(answer)
+            first.detach()
+            if first.closes:
+                self._finish()
+                return
+        if self._server.is_draining and self.is_idle:
+            self._finish()
+        elif not self._is_paused and len(exchanges) < self._server.limits.pipeline_depth:
+            self._resume_reading()
+
+    def _write_answer(self, answer: list[bytes | memoryview]) -> None:
+        if len(answer) == 1:
+            self._write(answer[0])
+        elif sum(map(_size, answer)) <= _JOIN_BELOW_BYTES:
+            self._write(b"".join(answer))
+        elif self._transport is not None:
+            self._transport.writelines(answer)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    # Life
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being received or answered."""
+        return not self._exchanges and self._exchange is None
+
+    @property
+    def exchange_count(self) -> int:
+        """Requests not yet answered."""
+        return len(self._exchanges)
+
+    def sweep(self, tick: int) -> None:
+        """Close the connection if its peer has been too slow."""
+        limits = self._server.limits
+        if self._transport is None:
+            return
+        if self._is_discarding:
+            is_late = tick - self._active_tick > limits.linger_s
+        elif self._is_paused:
+            is_late = tick - self._stall_tick > limits.write_idle_timeout_s
+        elif self._in_head:
+            is_late = tick - self._head_tick > limits.head_timeout_s
+        else:
+            is_late = (
+                self._exchange is not None and tick - self._active_tick > limits.body_idle_timeout_s
+            )
+        if is_late:
+            self._abort()
+
+    def close(self) -> None:
+        """Close at once."""
+        self._abort()
+
+    def close_idle(self) -> None:
+        """Close if nothing is going on."""
+        if self.is_idle:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._is_stopped = True
+        transport = self._transport
+        if transport is None:
+            return
+        if self._is_discarding and transport.can_write_eof():
+            # Closing with unread data resets the connection, and the peer might lose the answer.
+            self._active_tick = self._server.tick
+            transport.write_eof()
+            self._resume_reading()
+        else:
+            transport.close()
+
+    def _break_off(self) -> None:
+        """Close without an answer to what is being received; what came before is answered."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        unfinished, self._exchange = self._exchange, None
+        if unfinished is not None and self._exchanges and self._exchanges[-1] is unfinished:
+            self._exchanges.pop().disconnect()
+        if self._exchanges:
+            self._exchanges[-1].end_connection()
+        else:
+            self._finish()
+
+    def _abort(self) -> None:
+        self._is_stopped = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _stop_reading(self) -> None:
+        """Take no further request; bytes that still come are dropped."""
+        self._is_stopped = True
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+
+def _size(part: bytes | memoryview) -> int:
+    return part.nbytes if isinstance(part, memoryview) else len(part)
+
+
+def _align_at(infer_header_length: bytes | None) -> int:
+    if infer_header_length is None or not infer_header_length.isdigit():
+        return 0
+    return int(infer_header_length)

@@ -1,0 +1,211 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A request and its answer, between a connection and an application.
+
+An exchange gets at most one answer. When its peer goes first, who handles it is told through
+``on_disconnect`` and an answer that still comes is dropped.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from backends.api.errors import HTTP_STATUS, TritonError
+from deployments.protocol.http_json import error_body
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain"
+BINARY: Final = b"application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What a peer may ask of a server.
+
+    Attributes:
+        body_bytes: Largest body. Triton bounds only the JSON part; 2 GiB is what Triton's own
+            Content-Length parser can take.
+        head_bytes: Request line and headers; Triton's HTTP library closes at about as much.
+        chunk_count: Non-empty chunks of a chunked body; Triton's bound.
+        pipeline_depth: Exchanges of a connection after which it is no longer read.
+        head_timeout_s: From a request's first byte to the end of its headers.
+        body_idle_timeout_s: Without a byte of an unfinished body.
+        write_idle_timeout_s: With a full write buffer the peer does not drain.
+        linger_s: For the peer to read the answer to a body that was refused unread.
+    """
+
+    body_bytes: int = (1 << 31) - 1
+    head_bytes: int = 8192
+    chunk_count: int = 65536
+    pipeline_depth: int = 32
+    head_timeout_s: int = 30
+    body_idle_timeout_s: int = 60
+    write_idle_timeout_s: int = 60
+    linger_s: int = 2
+
+
+class HttpApplication(Protocol):
+    """What a server serves."""
+
+    def dispatch(self, exchange: "HttpExchange") -> None:
+        """Answer a complete request, now or later."""
+
+    def refuse(self, exchange: "HttpExchange", body_bytes: int) -> str:
+        """Return why a body of at least this size is not taken, or nothing to take it."""
+
+    def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
+        """Return memory for a large body, or None for ordinary memory."""
+
+
+class AnswerQueue(Protocol):
+    """The connection of an exchange."""
+
+    def is_last(self, exchange: "HttpExchange") -> bool:
+        """Whether the connection shall end with this exchange."""
+
+    def answered(self, exchange: "HttpExchange") -> None:
+        """Write the answers that are due."""
+
+
+class HttpExchange:
+    """A request and its answer.
+
+    Attributes:
+        url: Request target as sent, path and query.
+        method: For example ``b"GET"``.
+        body: The body once complete.
+        on_disconnect: Called when the peer goes before the answer; set by who can cancel.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_closes",
+        "_connection",
+        "accept_encoding",
+        "body",
+        "content_encoding",
+        "content_length",
+        "expect",
+        "infer_header_length",
+        "is_http10",
+        "keep_alive",
+        "method",
+        "on_disconnect",
+        "transfer_encoding",
+        "url",
+    )
+
+    def __init__(self, connection: "AnswerQueue") -> None:
+        self._connection: AnswerQueue | None = connection
+        self._answer: list[bytes | memoryview] | None = None
+        self._closes = False
+        self.url = b""
+        self.method = b""
+        self.body: bytes | bytearray | memoryview = b""
+        self.keep_alive = True
+        self.is_http10 = False
+        self.on_disconnect: Callable[[], None] | None = None
+        self.content_length = b""
+        self.transfer_encoding = b""
+        self.content_encoding = b""
+        self.accept_encoding = b""
+        self.infer_header_length: bytes | None = None
+        self.expect = b""
+
+    def reply(
+        self,
+        status: int,
+        content_type: bytes,
+        body: Iterable[bytes | memoryview] = (),
+        body_bytes: int = 0,
+        extra_headers: bytes = b"",
+    ) -> None:
+        """Answer; does nothing when the peer has gone or has its answer.
+
+        Args:
+            status: Status code.
+            content_type: Value of Content-Type.
+            body: The body's parts.
+            body_bytes: Their total size.
+            extra_headers: Complete header lines.
+        """
+        connection = self._connection
+        if connection is None or self._answer is not None:
+            return
+        if not self.keep_alive or connection.is_last(self):
+            self._closes = True
+            if not self.is_http10:
+                extra_headers += b"Connection: close\r\n"
+        elif self.is_http10:
+            extra_headers += b"Connection: keep-alive\r\n"
+        head = b"%sContent-Type: %s\r\n%sContent-Length: %d\r\n\r\n" % (
+            _status_line(status),
+            content_type,
+            extra_headers,
+            body_bytes,
+        )
+        if self.is_http10:
+            head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        answer: list[bytes | memoryview] = [head]
+        if self.method != b"HEAD":
+            answer += body
+        self._answer = answer
+        connection.answered(self)
+
+    def reply_json(self, body: bytes, status: int = 200) -> None:
+        """Answer with JSON."""
+        self.reply(status, JSON, (body,), len(body))
+
+    def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
+        """Answer with an error's status and text."""
+        self.fail_text(HTTP_STATUS[error.code], error.message, content_type, extra)
+
+    def fail_text(
+        self, status: int, message: str, content_type: bytes = JSON, extra: bytes = b""
+    ) -> None:
+        """Answer with an error that has no Triton code."""
+        body = error_body(message)
+        self.reply(status, content_type, (body,), len(body), extra)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer, or nobody left to take it."""
+        return self._answer is not None or self._connection is None
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends with this exchange."""
+        return self._closes
+
+    def end_connection(self) -> None:
+        """Have the connection closed behind this exchange."""
+        self.keep_alive = False
+        self._closes = True
+
+    def take_answer(self) -> list[bytes | memoryview] | None:
+        """Return the answer's parts, or None while there is none."""
+        return self._answer
+
+    def detach(self) -> None:
+        """Let the connection go: the answer has been written."""
+        self._connection = None
+        self.on_disconnect = None
+
+    def disconnect(self) -> None:
+        """Drop the exchange: its peer has gone."""
+        self._connection = None
+        cancel, self.on_disconnect = self.on_disconnect, None
+        if cancel is not None and self._answer is None:
+            cancel()
+
+
+_status_lines: dict[int, bytes] = {}
+
+
+def _status_line(status: int) -> bytes:
+    line = _status_lines.get(status)
+    if line is None:
+        phrase = HTTPStatus(status).phrase
+        line = _status_lines[status] = f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    return line

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""An HTTP/1.1 server: listening, drain and the sweep that finds slow peers."""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from deployments.http_connection import HttpConnection
+from deployments.http_exchange import HttpApplication, HttpLimits
+
+# Connections the kernel completes for us while the loop is busy; Triton listens with as many.
+_BACKLOG: Final = 1024
+_SWEEP_S: Final = 1.0
+_READ_BUFFER_BYTES: Final = 1 << 18
+
+
+class HttpServer:
+    """Serves an application on one port.
+
+    Args:
+        application: What answers.
+        limits: What peers may ask.
+
+    Attributes:
+        tick: Sweeps so far; what connections measure time in.
+        is_draining: Whether connections end with their present requests.
+        read_buffer: Where connections receive; each has parsed what it got before the next reads.
+    """
+
+    def __init__(self, application: HttpApplication, limits: HttpLimits | None = None) -> None:
+        self.application = application
+        self.limits = limits or HttpLimits()
+        self.tick = 0
+        self.is_draining = False
+        self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
+        self._connections: set[HttpConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._drained = asyncio.Event()
+
+    async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
+        """Listen.
+
+        Returns:
+            The bound port.
+
+        Raises:
+            OSError: The address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: HttpConnection(self), host, port, reuse_port=reuse_port, backlog=_BACKLOG
+        )
+        self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    @property
+    def connection_count(self) -> int:
+        """Open connections."""
+        return len(self._connections)
+
+    @property
+    def inflight_count(self) -> int:
+        """Requests received and not yet answered."""
+        return sum(each.exchange_count for each in self._connections)
+
+    def begin_drain(self) -> None:
+        """Accept nothing new; idle connections close, busy ones after their answers."""
+        self.is_draining = True
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.close_idle()
+        self._check_drained()
+
+    async def wait_drained(self, timeout_s: float) -> None:
+        """Wait until all connections are closed, at most ``timeout_s``."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._drained.wait()
+
+    def close(self) -> None:
+        """Close everything at once."""
+        self.is_draining = True
+        if self._server is not None:
+            self._server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self._connections):
+            connection.close()
+        self._check_drained()
+
+    def sweep(self) -> None:
+        """Count one tick and close connections whose peers are too slow."""
+        self.tick += 1
+        for connection in list(self._connections):
+            connection.sweep(self.tick)
+
+    def opened(self, connection: HttpConnection) -> None:
+        """Note a connection."""
+        self._connections.add(connection)
+        if self.is_draining:
+            connection.close_idle()
+
+    def closed(self, connection: HttpConnection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+        self._check_drained()
+
+    def _check_drained(self) -> None:
+        if self.is_draining and not self._connections:
+            self._drained.set()
+
+    def _sweep_again(self) -> None:
+        self.sweep()
+        self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep_again)

@@ -1,0 +1,213 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The instance actor: one model instance in a process of its own.
+
+Two threads: Ray's event loop answers the controller and carries the lanes, the execution thread
+loads the model and then executes batches. So control calls are answered while the model loads or
+computes, and a model sees one thread from its first line to its last.
+
+The constructor only starts the load. `describe` waits for it, opens the lanes at its first call and
+raises what went wrong, as often as it is asked: a failed load must not look like a crash, which Ray
+would answer with a restart.
+"""
+
+import asyncio
+import concurrent.futures
+import gc
+import logging
+import os
+import secrets
+import threading
+from typing import Any
+
+import msgspec
+import ray
+import setproctitle
+
+from backends.api.backend import ModelInstance
+from backends.api.errors import InternalError, TritonError, UnsupportedError
+from deployments import statistics
+from deployments.executor import Executor
+from deployments.instance_loading import LoadedInstance, load_instance
+from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.lane.server import LaneServer, ServerRequest
+from deployments.lane.slabs import SlabPool
+from deployments.routing import InstanceEndpoint
+
+NAMESPACE = "manta"
+
+_log = logging.getLogger(__name__)
+
+# What a model's close and the execution it may still be in get before the process ends anyway.
+_CLOSE_TIMEOUT_S = 30.0
+# What routers get to stop sending, once told; a round trip takes a thousandth of that.
+_GOAWAY_GRACE_S = 0.2
+
+
+class _LaneHandler:
+    """What lanes ask of an instance."""
+
+    __slots__ = ("_executor", "_instance")
+
+    def __init__(self, executor: Executor, instance: ModelInstance) -> None:
+        self._executor = executor
+        self._instance = instance
+
+    def received(self, requests: list[ServerRequest]) -> None:
+        self._executor.received(requests)
+
+    def cancelled(self, request: ServerRequest) -> None:
+        del request
+        self._executor.look_again()
+
+    async def call(self, method: str, payload: bytes) -> bytes:
+        """Answer ``statistics`` (an encoded snapshot) or ``health`` (whether it is ready).
+
+        Raises:
+            UnsupportedError: There is no such method.
+        """
+        del payload
+        if method == "statistics":
+            return statistics.encode(self._executor.statistics())
+        if method == "health":
+            return msgspec.msgpack.encode(self._instance.is_ready())
+        raise UnsupportedError(f"instances know no lane call '{method}'")
+
+
+class ModelInstanceActor:
+    """One loaded model instance, as the controller sees it.
+
+    Args:
+        spec: The recipe.
+    """
+
+    def __init__(self, spec: InstanceSpec) -> None:
+        logging.basicConfig(level=spec.log_level)
+        setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
+        self._spec = spec
+        self._incarnation = secrets.token_hex(8)
+        self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
+        self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
+        self._slabs = SlabPool()
+        self._lanes: LaneServer | None = None
+        self._description: InstanceDescription | None = None
+        self._describing = asyncio.Lock()
+        self._closed = asyncio.Event()
+        threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
+
+    async def describe(self) -> InstanceDescription:
+        """Wait for the load and return what the instance is and where its lanes end.
+
+        Raises:
+            TritonError: The load failed.
+        """
+        loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
+        async with self._describing:
+            if self._description is None:
+                self._description = await self._serve(loaded)
+        return self._description
+
+    async def health(self) -> bool:
+        """Return whether the instance is loaded and ready; answers at once, whatever it does."""
+        if not self._serving.done() or self._loaded.exception() is not None:
+            return False
+        return self._loaded.result().instance.is_ready()
+
+    async def statistics(self) -> statistics.Snapshot:
+        """Return the counters since the load."""
+        if not self._serving.done():
+            return statistics.merge(())
+        return self._serving.result().statistics()
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Refuse new requests and wait for those in flight.
+
+        Returns:
+            Whether all were answered in time.
+        """
+        if not self._serving.done():
+            return True
+        if self._lanes is not None:
+            self._lanes.start_draining()
+        # Requests may be under way from routers that have not heard of it; they are still served.
+        grace_s = min(_GOAWAY_GRACE_S, timeout_s / 2)
+        await asyncio.sleep(grace_s)
+        return await self._serving.result().drain(timeout_s - grace_s)
+
+    async def wait_closed(self) -> None:
+        """Return when `shutdown` was called; a crash fails the call. The controller's watch."""
+        await self._closed.wait()
+
+    async def shutdown(self) -> None:
+        """Close the model and end the process; its caller sees the actor's death."""
+        self._closed.set()
+        if self._serving.done():
+            await self._serving.result().close(_CLOSE_TIMEOUT_S)
+        if self._lanes is not None:
+            await self._lanes.close()
+        self._slabs.close()
+        ray.actor.exit_actor()
+
+    async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
+        spec = self._spec
+        loop = asyncio.get_running_loop()
+        executor = Executor(loaded.config, spec.version, loaded.instance, loop)
+        uds = f"\0manta/{self._incarnation}"
+        host = ray.util.get_node_ip_address()
+        self._lanes = LaneServer(
+            _LaneHandler(executor, loaded.instance),
+            secret=spec.secret,
+            slabs=self._slabs,
+            incarnation=self._incarnation,
+        )
+        _, tcp = await self._lanes.start(uds, host)
+        self._serving.set_result(executor)
+        endpoint = InstanceEndpoint(
+            name=f"{spec.model_name}/{spec.version}#{spec.index}",
+            incarnation=self._incarnation,
+            node_id=ray.get_runtime_context().get_node_id(),
+            uds=uds,
+            tcp=tcp,
+        )
+        return InstanceDescription(spec, loaded.config, endpoint, os.getpid(), loaded.duration_ns)
+
+    def _load_and_run(self) -> None:
+        setproctitle.setthreadtitle("manta-execute")
+        try:
+            loaded = load_instance(self._spec)
+        except TritonError as error:
+            self._loaded.set_exception(error)
+            return
+        except BaseException as error:
+            # Also SystemExit: describe has to say what happened rather than wait for ever.
+            _log.exception("instance %s failed to load", self._spec.name)
+            failure = InternalError(f"{type(error).__name__}: {error}")
+            self._loaded.set_exception(failure)
+            return
+        # What a load leaves behind lives as long as the process: no collection need visit it again.
+        gc.collect()
+        gc.freeze()
+        self._loaded.set_result(loaded)
+        self._serving.result().run()
+
+
+def create_instance_actor(spec: InstanceSpec) -> Any:
+    """Create the named, detached actor of an instance and return its handle at once.
+
+    Raises:
+        ValueError: An actor of this name exists.
+    """
+    # A crashed actor starts again by itself, under its name; calls are never repeated, because
+    # nothing tells whether they ran.
+    remote = ray.remote(ModelInstanceActor).options(
+        name=spec.name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_restarts=-1,
+        max_task_retries=0,
+        num_cpus=spec.num_cpus,
+        num_gpus=spec.num_gpus,
+        resources=dict(spec.resources) or None,
+        enable_task_events=False,
+    )
+    return remote.remote(spec)

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loads one backend instance from its recipe, on the thread that will execute it."""
+
+import os
+import time
+from dataclasses import dataclass, replace
+
+from backends.api.backend import Backend, LoadContext, ModelInstance
+from backends.api.config_normalisation import normalise_defaults
+from backends.api.config_validation import validate_before_auto_complete, validate_tensors
+from backends.api.model_config import ModelConfig
+from backends.registry import create_backend
+from deployments.instance_spec import InstanceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedInstance:
+    """A backend instance, its complete config and how long the load took."""
+
+    instance: ModelInstance
+    config: ModelConfig
+    duration_ns: int
+
+
+def load_instance(spec: InstanceSpec) -> LoadedInstance:
+    """Load the instance a spec describes; changes this process's environment.
+
+    Raises:
+        TritonError: The model cannot be loaded; the message says why.
+    """
+    started_ns = time.monotonic_ns()
+    _set_thread_count(spec)
+    context = LoadContext(
+        config=spec.config,
+        model_dir=spec.model_dir,
+        version=spec.version,
+        instance_name=spec.instance_name,
+        kind=spec.kind,
+        device_id=_claim_device(spec),
+        thread_count=spec.thread_count,
+        backend_config=spec.backend_config,
+    )
+    backend = create_backend(spec.config.backend or spec.config.platform)
+    if spec.auto_complete:
+        context = replace(context, config=_complete(backend, context))
+    instance = backend.load(context)
+    return LoadedInstance(instance, context.config, time.monotonic_ns() - started_ns)
+
+
+def _complete(backend: Backend, context: LoadContext) -> ModelConfig:
+    config = normalise_defaults(backend.auto_complete(context))
+    validate_before_auto_complete(config)
+    validate_tensors(config)
+    return config
+
+
+def _set_thread_count(spec: InstanceSpec) -> None:
+    # Read by OpenMP when a backend first loads it. Set here because an environment set through Ray
+    # costs a fresh process per instance.
+    os.environ["OMP_NUM_THREADS"] = str(max(1, spec.thread_count))
+
+
+def _claim_device(spec: InstanceSpec) -> int:
+    """Return the index of the instance's GPU among those this process sees.
+
+    Ray shows a process the GPUs it reserved, so its own is the first. Where a node's GPU is
+    reserved as a resource of its own, Ray does not know and the process hides the others itself.
+    """
+    if spec.kind != "GPU":
+        return spec.device_id
+    if spec.num_gpus == 0 and f"gpu_{spec.device_id}" in spec.resources:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(spec.device_id)
+        return 0
+    return 0 if spec.num_gpus > 0 else spec.device_id

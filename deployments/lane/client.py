@@ -1,0 +1,428 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The router's end of a lane: submits requests to one instance and hands back what it answers."""
+
+import asyncio
+import logging
+import secrets as random
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from backends.api.errors import (
+    InvalidArgumentError,
+    TritonError,
+    UnavailableError,
+    error_from_code,
+)
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.lane.connection import LaneConnection
+from deployments.lane.extents import attach
+from deployments.lane.frames import (
+    CALL,
+    CALL_ERROR,
+    CALL_RESULT,
+    CANCEL,
+    ERROR,
+    FLAG_EXTENTS,
+    FLAG_FINAL,
+    INFER,
+    RESPONSE,
+    SETUP,
+    Frame,
+    FrameError,
+)
+from deployments.lane.handshake import NONCE_BYTES, ClientHandshake
+from deployments.lane.messages import (
+    DEFAULT_LIMITS,
+    CallMessage,
+    LaneLimits,
+    Setup,
+    UnsendableError,
+    decode_error,
+    decode_response,
+    encode,
+)
+from deployments.lane.slabs import SlabPool, SlabUnavailableError
+from deployments.routing import InstanceEndpoint
+from deployments.seams import ResponseSink
+
+logger = logging.getLogger(__name__)
+
+_MAX_ID: Final = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A request whose lane broke before it had a terminal outcome; the router owns it now.
+
+    Attributes:
+        request: The request as it was submitted.
+        sink: Its sink, which still expects one terminal call.
+        has_responded: Whether the sink has had a response, so that a retry would repeat it.
+        cancelled: Whether it was cancelled.
+    """
+
+    request: InferenceRequest
+    sink: ResponseSink
+    has_responded: bool
+    cancelled: bool
+
+
+class LaneInflight:
+    """A request on a lane; implements `deployments.seams.Inflight`."""
+
+    __slots__ = ("_lane", "cancelled", "has_responded", "id", "request", "sink")
+
+    def __init__(
+        self, lane: "LaneClient", request_id: int, request: InferenceRequest, sink: ResponseSink
+    ) -> None:
+        self._lane = lane
+        self.id = request_id
+        self.request = request
+        self.sink = sink
+        self.has_responded = False
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Ask the instance to drop the request; its answer is still the terminal outcome."""
+        if not self.cancelled:
+            self.cancelled = True
+            self._lane.send_cancel(self)
+
+
+class LaneClient(LaneConnection):
+    """A lane to one instance. Everything happens on the event loop that connected it.
+
+    Attributes:
+        endpoint: The instance.
+        outstanding: Requests without a terminal outcome.
+        queue_depth: Unanswered requests of the whole instance, as of its last answer.
+        draining: Whether the instance has asked for no more requests.
+        is_writable: False while more bytes wait to be sent than is sensible.
+    """
+
+    def __init__(
+        self,
+        endpoint: InstanceEndpoint,
+        *,
+        same_node: bool,
+        secret: bytes,
+        slabs: SlabPool,
+        on_lost: Callable[["LaneClient", list[Orphan]], None],
+        on_draining: Callable[["LaneClient"], None] | None = None,
+        limits: LaneLimits = DEFAULT_LIMITS,
+    ) -> None:
+        handshake = ClientHandshake(secret, random.token_bytes(NONCE_BYTES))
+        super().__init__(handshake, slabs, limits, offers_slabs=same_node)
+        self.endpoint = endpoint
+        self.outstanding = 0
+        self.queue_depth = 0
+        self.draining = False
+        self._report_lost = on_lost
+        self._report_draining = on_draining
+        self._last_id = 0
+        self._pending: dict[int, LaneInflight] = {}
+        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        # Until the lane is handed out a loss is an error of `connect`.
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._is_handed_out = False
+        self._lost_reason = ""
+        self._closes_when_idle = False
+
+    @classmethod
+    async def connect(
+        cls,
+        endpoint: InstanceEndpoint,
+        *,
+        same_node: bool,
+        secret: bytes,
+        slabs: SlabPool,
+        on_lost: Callable[["LaneClient", list[Orphan]], None],
+        on_draining: Callable[["LaneClient"], None] | None = None,
+        limits: LaneLimits = DEFAULT_LIMITS,
+        tls: ssl.SSLContext | None = None,
+    ) -> "LaneClient":
+        """Open a lane to an instance.
+
+        Args:
+            endpoint: The instance; its Unix socket is used on the same node, TCP otherwise.
+            same_node: Whether the instance is on this node.
+            secret: The cluster's lane secret.
+            slabs: The slabs of this process.
+            on_lost: Called exactly once when the connected lane ends, for whatever reason, with
+                the requests that have no terminal outcome; the lane has forgotten their sinks.
+            on_draining: Called when `draining` becomes True.
+            limits: Bounds of the lane.
+            tls: Context for lanes to other nodes; None leaves them in clear text.
+
+        Raises:
+            UnavailableError: The instance cannot be reached, or is not the one expected.
+        """
+        lane = cls(
+            endpoint,
+            same_node=same_node,
+            secret=secret,
+            slabs=slabs,
+            on_lost=on_lost,
+            on_draining=on_draining,
+            limits=limits,
+        )
+        try:
+            async with asyncio.timeout(limits.handshake_timeout_s):
+                await lane._open(same_node, tls)
+        except (OSError, TimeoutError) as error:
+            lane._abandon()
+            reason = str(error) or f"no answer within {limits.handshake_timeout_s} s"
+            raise UnavailableError(f"no lane to instance '{endpoint.name}': {reason}") from error
+        except BaseException:
+            lane._abandon()
+            raise
+        return lane
+
+    async def _open(self, same_node: bool, tls: ssl.SSLContext | None) -> None:
+        if same_node:
+            # Connected here because uvloop cannot connect to abstract paths.
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            try:
+                await self._loop.sock_connect(sock, self.endpoint.uds)
+                await self._loop.create_unix_connection(lambda: self, sock=sock)
+            except BaseException:
+                sock.close()
+                raise
+        else:
+            host, port = self.endpoint.tcp
+            await self._loop.create_connection(lambda: self, host, port, ssl=tls)
+        await self._ready
+        if self._is_lost:
+            raise ConnectionError(self._lost_reason)
+        self._is_handed_out = True
+
+    def _abandon(self) -> None:
+        if self._is_connected:
+            self._lose("given up")
+            self._transport.abort()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be submitted."""
+        return not self._is_lost
+
+    def submit(self, request: InferenceRequest, sink: ResponseSink) -> LaneInflight:
+        """Send a request; never raises.
+
+        The request and its tensors' buffers must stay as they are until the terminal outcome. On a
+        lane that is already lost, and for a request that cannot be encoded, the sink's ``fail``
+        comes in the next tick of the loop.
+        """
+        request_id = self._next_id()
+        inflight = LaneInflight(self, request_id, request, sink)
+        if self._is_lost:
+            self._fail_soon(
+                sink, UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
+            )
+            return inflight
+        try:
+            prepared = self._prepare(request, request.inputs)
+        except UnsendableError as error:
+            self._fail_soon(
+                sink,
+                InvalidArgumentError(
+                    f"request for model '{request.model_name}' cannot be sent: {error}"
+                ),
+            )
+            return inflight
+        self._pending[request_id] = inflight
+        self.outstanding += 1
+        self._send_prepared(INFER, request_id, prepared)
+        return inflight
+
+    def send_cancel(self, inflight: LaneInflight) -> None:
+        """Tell the instance of a cancel, unless the request has ended; `LaneInflight` calls it."""
+        if self._pending.get(inflight.id) is inflight:
+            self._send(CANCEL, inflight.id)
+
+    async def call(self, method: str, payload: bytes, timeout_s: float) -> bytes:
+        """Call a control method of the instance.
+
+        Raises:
+            UnavailableError: The lane is lost or there was no answer in time.
+            TritonError: The instance's own error.
+        """
+        if self._is_lost:
+            raise UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
+        message = encode(CallMessage(method, memoryview(payload)))
+        if len(message) > self._limits.max_message_bytes:
+            raise InvalidArgumentError(f"call of '{method}' has {len(message)} bytes")
+        call_id = self._next_id()
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        self._calls[call_id] = answer
+        self._send(CALL, call_id, message)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            raise UnavailableError(
+                f"instance '{self.endpoint.name}' did not answer '{method}' within {timeout_s} s"
+            ) from None
+        finally:
+            self._calls.pop(call_id, None)
+
+    def close(self) -> None:
+        """Close the lane; requests without an outcome go to ``on_lost`` before this returns."""
+        self._close("closed here")
+
+    def close_when_idle(self) -> None:
+        """Close the lane as soon as nothing is outstanding on it, perhaps now."""
+        self._closes_when_idle = True
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if not self._pending and not self._calls:
+            self.close()
+
+    def _next_id(self) -> int:
+        request_id = self._last_id
+        while True:
+            request_id = request_id % _MAX_ID + 1
+            if request_id not in self._pending and request_id not in self._calls:
+                self._last_id = request_id
+                return request_id
+
+    def _fail_soon(self, sink: ResponseSink, error: TritonError) -> None:
+        self._loop.call_soon(self._fail, sink, error)
+
+    def _fail(self, sink: ResponseSink, error: TritonError) -> None:
+        try:
+            sink.fail(error)
+        except Exception:
+            logger.exception("%s: a sink raised", self._describe())
+
+    # Phases
+
+    def _describe(self) -> str:
+        return f"lane to instance '{self.endpoint.name}'"
+
+    def _on_authenticated(self) -> None:
+        self._send(SETUP, 0, encode(self._own_setup()))
+
+    def _on_setup(self, setup: Setup) -> None:
+        expected = self.endpoint.incarnation
+        if setup.incarnation and expected and setup.incarnation != expected:
+            # A port or a name was taken over by another process.
+            raise FrameError(f"incarnation '{setup.incarnation}' answers, not '{expected}'")
+        self._extents.uses_slabs = setup.maps_yours and self._offers_slabs
+        self._send(SETUP, 0, encode(Setup(maps_yours=self._maps_slabs_of(setup))))
+        self._set_up_done()
+        self._set_ready()
+
+    def _set_ready(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def _on_goaway(self, _: Frame) -> None:
+        self.draining = True
+        if self._report_draining is not None:
+            self._report_draining(self)
+
+    def _on_lost(self, reason: str) -> None:
+        for answer in self._calls.values():
+            if not answer.done():
+                answer.set_exception(
+                    UnavailableError(f"the lane to instance '{self.endpoint.name}' broke: {reason}")
+                )
+        self._calls.clear()
+        self._lost_reason = reason
+        self._set_ready()
+        if not self._is_handed_out:
+            return
+        orphans = [
+            Orphan(entry.request, entry.sink, entry.has_responded, entry.cancelled)
+            for entry in self._pending.values()
+        ]
+        self._pending.clear()
+        self.outstanding = 0
+        try:
+            self._report_lost(self, orphans)
+        except Exception:
+            logger.exception("%s: on_lost raised", self._describe())
+
+    # Reading
+
+    def _take_frames(self, frames: list[Frame]) -> None:
+        if not self._is_set_up:
+            frames = self._take_setup(frames)
+        for frame in frames:
+            kind = frame.kind
+            if kind == RESPONSE:
+                self._on_response(frame)
+            elif kind == ERROR:
+                self._on_error(frame)
+            elif kind in {CALL_RESULT, CALL_ERROR}:
+                self._on_call_answer(frame)
+            else:
+                self._take_control(frame)
+        if self._closes_when_idle:
+            self._close_if_idle()
+
+    def _on_response(self, frame: Frame) -> None:
+        final = frame.flags & FLAG_FINAL != 0
+        error: SlabUnavailableError | None = None
+        response: InferenceResponse | None = None
+        if frame.message:
+            response = decode_response(frame.message)
+            if frame.flags & FLAG_EXTENTS:
+                try:
+                    attach(response.outputs, frame.tail, self._slab_reader)
+                except SlabUnavailableError as unavailable:
+                    error = unavailable
+            elif frame.tail:
+                raise FrameError("a tail that no extent speaks of")
+        elif not final:
+            raise FrameError("an empty response that is not final")
+        self.queue_depth = frame.hint
+        inflight = self._pending.get(frame.request_id)
+        if inflight is None:
+            return
+        if error is not None:
+            self._drop_unreadable(inflight, error, final=final)
+            return
+        if final:
+            del self._pending[frame.request_id]
+            self.outstanding -= 1
+        inflight.has_responded = True
+        try:
+            inflight.sink.respond(response, final=final)
+        except Exception:
+            logger.exception("%s: a sink raised", self._describe())
+
+    def _drop_unreadable(
+        self, inflight: LaneInflight, error: SlabUnavailableError, *, final: bool
+    ) -> None:
+        del self._pending[inflight.id]
+        self.outstanding -= 1
+        if not final:
+            # What else it answers finds no request any more.
+            self._send(CANCEL, inflight.id)
+        name = self.endpoint.name
+        self._fail(inflight.sink, UnavailableError(f"answer of instance '{name}' lost: {error}"))
+
+    def _on_error(self, frame: Frame) -> None:
+        described = decode_error(frame.message)
+        self.queue_depth = frame.hint
+        inflight = self._pending.pop(frame.request_id, None)
+        if inflight is not None:
+            self.outstanding -= 1
+            self._fail(inflight.sink, error_from_code(described.code, described.message))
+
+    def _on_call_answer(self, frame: Frame) -> None:
+        answer = self._calls.get(frame.request_id)
+        if answer is None or answer.done():
+            return
+        if frame.kind == CALL_RESULT:
+            answer.set_result(bytes(frame.message))
+        else:
+            described = decode_error(frame.message)
+            answer.set_exception(error_from_code(described.code, described.message))

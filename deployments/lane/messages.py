@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The messages inside frames, their codecs, and the bounds of a lane."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLimits:
+    """Bounds of one lane.
+
+    Attributes:
+        threshold_bytes: Tensors of at least this size travel in slabs or tails.
+        max_message_bytes: Longest message (headers and small tensors).
+        max_tail_bytes: Longest tail.
+        max_inflight_count: Requests that one client may have unanswered.
+        max_call_count: Control calls that one client may have unanswered.
+        max_unsent_bytes: A lane whose peer lets more than this pile up is closed. Large, because
+            four answers of 250 MB waiting for a healthy reader are legitimate.
+        high_water_bytes: Unsent bytes from which on `is_writable` is False.
+        handshake_timeout_s: Time a peer has to prove itself and set up.
+    """
+
+    threshold_bytes: int = 65536
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_tail_bytes: int = MAX_TAIL_BYTES
+    max_inflight_count: int = 65536
+    max_call_count: int = 64
+    max_unsent_bytes: int = 1 << 30
+    high_water_bytes: int = 4 << 20
+    handshake_timeout_s: float = 5.0
+
+
+DEFAULT_LIMITS: Final = LaneLimits()
+
+
+class Setup(msgspec.Struct, array_like=True):
+    """The message of SETUP.
+
+    Attributes:
+        pid: Process whose slabs the sender writes; 0 when it offers none.
+        probe_fd: Descriptor of the probe in that process.
+        probe_token: What the probe contains.
+        maps_yours: Whether the sender could read the receiver's probe.
+        incarnation: The instance's incarnation; empty from a client.
+    """
+
+    pid: int = 0
+    probe_fd: int = -1
+    probe_token: bytes = b""
+    maps_yours: bool = False
+    incarnation: str = ""
+
+
+class CallMessage(msgspec.Struct, array_like=True):
+    """The message of CALL."""
+
+    method: str
+    payload: memoryview
+
+
+class ErrorMessage(msgspec.Struct, array_like=True):
+    """The message of ERROR and CALL_ERROR: a TRITONSERVER code and a text."""
+
+    code: str
+    message: str
+
+
+class UnsendableError(Exception):
+    """A request or response that a lane cannot carry."""
+
+
+encode: Final = msgspec.msgpack.Encoder().encode
+decode_setup: Final = msgspec.msgpack.Decoder(Setup).decode
+decode_call: Final = msgspec.msgpack.Decoder(CallMessage).decode
+decode_error: Final = msgspec.msgpack.Decoder(ErrorMessage).decode
+decode_request: Final = msgspec.msgpack.Decoder(InferenceRequest).decode
+decode_response: Final = msgspec.msgpack.Decoder(InferenceResponse).decode

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The instance's end of its lanes: where routers connect."""
+
+import asyncio
+import socket
+import ssl
+from pathlib import Path
+from typing import Final
+
+from deployments.lane.handshake import MIN_SECRET_BYTES
+from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.lane.server_lane import LaneHandler, ServerLane, ServerRequest, ServerState
+from deployments.lane.slabs import SlabPool
+
+__all__ = ["LaneHandler", "LaneServer", "ServerRequest"]
+
+_BACKLOG: Final = 1024
+
+
+class LaneServer:
+    """Listens for lanes on a Unix socket and on TCP.
+
+    Args:
+        handler: Where requests go.
+        secret: The cluster's lane secret.
+        slabs: The slabs of this process, for large outputs.
+        incarnation: The instance's incarnation; routers that expect another one turn away.
+        limits: Bounds of each lane.
+    """
+
+    def __init__(
+        self,
+        handler: LaneHandler,
+        *,
+        secret: bytes,
+        slabs: SlabPool,
+        incarnation: str = "",
+        limits: LaneLimits = DEFAULT_LIMITS,
+    ) -> None:
+        if len(secret) < MIN_SECRET_BYTES:
+            raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
+        self._state = ServerState(handler, slabs, incarnation, limits)
+        self._secret = secret
+        self._servers: list[asyncio.Server] = []
+        self._socket_path: Path | None = None
+
+    @property
+    def inflight_count(self) -> int:
+        """Unanswered requests on all lanes; the depth that responses report."""
+        return self._state.inflight_count
+
+    async def start(
+        self, uds: str, tcp_host: str | None = None, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[str, tuple[str, int]]:
+        """Listen.
+
+        Args:
+            uds: Path of the Unix socket; abstract when it starts with a NUL.
+            tcp_host: Address for routers on other nodes; None for a server of one node.
+            tls: Context for TCP lanes.
+
+        Returns:
+            The path, and host and port (``("", 0)`` without TCP).
+
+        Raises:
+            OSError: An address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        sock = self._bind_unix(uds)
+        self._servers.append(await loop.create_unix_server(self._local_lane, sock=sock))
+        if tcp_host is None:
+            return uds, ("", 0)
+        try:
+            server = await loop.create_server(
+                self._remote_lane, tcp_host, 0, backlog=_BACKLOG, ssl=tls
+            )
+        except BaseException:
+            await self.close()
+            raise
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return uds, (tcp_host, port)
+
+    def start_draining(self) -> None:
+        """Ask all routers, also those that connect from now on, for no more requests."""
+        self._state.is_draining = True
+        for lane in list(self._state.lanes):
+            lane.send_goaway()
+
+    async def close(self) -> None:
+        """Stop listening and close all lanes after what was answered has been written."""
+        for server in self._servers:
+            server.close()
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
+        for lane in list(self._state.lanes):
+            lane.close()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+
+    def _bind_unix(self, uds: str) -> socket.socket:
+        # Bound here because uvloop cannot bind abstract paths.
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            if not uds.startswith("\0"):
+                self._socket_path = Path(uds)
+                if self._socket_path.is_socket():
+                    self._socket_path.unlink()
+            sock.bind(uds)
+            if self._socket_path is not None:
+                self._socket_path.chmod(0o600)
+            sock.listen(_BACKLOG)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _local_lane(self) -> "ServerLane":
+        return ServerLane(self._state, self._secret, offers_slabs=True)
+
+    def _remote_lane(self) -> "ServerLane":
+        return ServerLane(self._state, self._secret, offers_slabs=False)

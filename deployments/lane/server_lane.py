@@ -1,0 +1,365 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One lane at the instance's end, and the requests it brings."""
+
+import asyncio
+import logging
+import secrets as random
+from typing import Final, Protocol
+
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.lane.connection import LaneConnection
+from deployments.lane.extents import Detached, attach
+from deployments.lane.frames import (
+    CALL,
+    CALL_ERROR,
+    CALL_RESULT,
+    CANCEL,
+    ERROR,
+    FLAG_EXTENTS,
+    FLAG_FINAL,
+    GOAWAY,
+    INFER,
+    MAX_HINT,
+    RESPONSE,
+    SETUP,
+    Frame,
+    FrameError,
+)
+from deployments.lane.handshake import NONCE_BYTES, ServerHandshake
+from deployments.lane.messages import (
+    ErrorMessage,
+    LaneLimits,
+    Setup,
+    UnsendableError,
+    decode_call,
+    decode_request,
+    encode,
+)
+from deployments.lane.slabs import SlabPool, SlabUnavailableError
+
+logger = logging.getLogger(__name__)
+
+# Strangers who have connected and proved nothing yet; a cluster's routers need one slot each for
+# a millisecond.
+MAX_UNPROVED_COUNT: Final = 256
+
+
+class ServerRequest:
+    """A request that a router has sent; exactly one terminal answer is owed for it.
+
+    All methods are for the loop's thread. When the router is gone, answers do nothing.
+
+    Attributes:
+        request: The request.
+        is_cancelled: Whether nobody waits for the answer any more. Readable on any thread.
+        is_finished: Whether the terminal answer was given, or the router is gone.
+    """
+
+    __slots__ = ("_id", "_lane", "is_cancelled", "is_finished", "request")
+
+    def __init__(self, lane: "ServerLane", request_id: int, request: InferenceRequest) -> None:
+        self._lane: ServerLane | None = lane
+        self._id = request_id
+        self.request = request
+        self.is_cancelled = False
+        self.is_finished = False
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Answer; a response that cannot be encoded becomes an INTERNAL error.
+
+        Args:
+            response: The response; None, only with ``final``, ends a stream without another one.
+                Its buffers must not change until they are written, some ticks later when large.
+            final: Whether this is the terminal answer.
+
+        Raises:
+            RuntimeError: The terminal answer was given before.
+        """
+        lane = self._lane
+        if lane is None:
+            return
+        if self.is_finished:
+            raise RuntimeError("a request was answered after its terminal answer")
+        lane.respond(self, self._id, response, final=final)
+
+    def fail(self, error: TritonError) -> None:
+        """Give the terminal answer: an error.
+
+        Raises:
+            RuntimeError: The terminal answer was given before.
+        """
+        lane = self._lane
+        if lane is None:
+            return
+        if self.is_finished:
+            raise RuntimeError("a request was failed after its terminal answer")
+        lane.fail(self, self._id, error)
+
+    def abandon(self) -> None:
+        """Cut the request off from its lane, which is lost."""
+        self._lane = None
+        self.is_cancelled = True
+        self.is_finished = True
+
+
+class LaneHandler(Protocol):
+    """What stands behind a server: the instance's executor. Called on the loop's thread."""
+
+    def received(self, requests: list[ServerRequest]) -> None:
+        """Take all requests of one read."""
+
+    def cancelled(self, request: ServerRequest) -> None:
+        """Learn that an unfinished request was cancelled, or that its router is gone."""
+
+    async def call(self, method: str, payload: bytes) -> bytes:
+        """Answer a control call.
+
+        Raises:
+            TritonError: Carried to the caller as it is; anything else becomes INTERNAL.
+        """
+
+
+class ServerState:
+    """What the lanes of one server share.
+
+    Attributes:
+        handler: Where requests go.
+        inflight_count: Unanswered requests on all lanes; the depth that responses report.
+        is_draining: Whether routers shall send no more requests.
+        lanes: The connections, also those that have proved nothing yet.
+        unproved_count: How many have not.
+    """
+
+    __slots__ = (
+        "handler",
+        "incarnation",
+        "inflight_count",
+        "is_draining",
+        "lanes",
+        "limits",
+        "slabs",
+        "unproved_count",
+    )
+
+    def __init__(
+        self, handler: LaneHandler, slabs: SlabPool, incarnation: str, limits: LaneLimits
+    ) -> None:
+        self.handler = handler
+        self.slabs = slabs
+        self.incarnation = incarnation
+        self.limits = limits
+        self.inflight_count = 0
+        self.is_draining = False
+        self.lanes: set[ServerLane] = set()
+        self.unproved_count = 0
+
+
+class ServerLane(LaneConnection):
+    """A router's connection."""
+
+    def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
+        handshake = ServerHandshake(secret, random.token_bytes(NONCE_BYTES))
+        super().__init__(handshake, server.slabs, server.limits, offers_slabs=offers_slabs)
+        self._server = server
+        self._handler = server.handler
+        self._unanswered: dict[int, ServerRequest] = {}
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._has_setup = False
+        self._is_proved = False
+
+    # Phases
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the handshake, unless too many strangers are at it."""
+        super().connection_made(transport)
+        self._server.lanes.add(self)
+        self._server.unproved_count += 1
+        if self._server.unproved_count > MAX_UNPROVED_COUNT:
+            self._break("too many connections that have not proved themselves")
+
+    def _describe(self) -> str:
+        return "lane from a router"
+
+    def _on_authenticated(self) -> None:
+        self._is_proved = True
+        self._server.unproved_count -= 1
+
+    def _on_setup(self, setup: Setup) -> None:
+        if self._has_setup:
+            self._extents.uses_slabs = setup.maps_yours and self._offers_slabs
+            self._set_up_done()
+            if self._server.is_draining:
+                self.send_goaway()
+            return
+        self._has_setup = True
+        reply = self._own_setup(self._server.incarnation)
+        reply.maps_yours = self._maps_slabs_of(setup)
+        self._send(SETUP, 0, encode(reply))
+
+    def send_goaway(self) -> None:
+        """Ask the router for no more requests."""
+        if self._is_set_up and not self._is_lost:
+            self._send(GOAWAY, 0)
+
+    def close(self) -> None:
+        """Close the lane; its unanswered requests are cancelled."""
+        self._close("closed here")
+
+    def _on_lost(self, reason: str) -> None:
+        server = self._server
+        server.lanes.discard(self)
+        if not self._is_proved:
+            server.unproved_count -= 1
+        for task in self._calls.values():
+            task.cancel()
+        orphans = list(self._unanswered.values())
+        self._unanswered.clear()
+        server.inflight_count -= len(orphans)
+        if orphans:
+            logger.info("%s lost with %d requests: %s", self._describe(), len(orphans), reason)
+        for request in orphans:
+            request.abandon()
+        for request in orphans:
+            self._report_cancelled(request)
+
+    # Reading
+
+    def _take_frames(self, frames: list[Frame]) -> None:
+        if not self._is_set_up:
+            frames = self._take_setup(frames)
+        batch: list[ServerRequest] = []
+        cancels: list[int] = []
+        for frame in frames:
+            kind = frame.kind
+            if kind == INFER:
+                self._on_infer(frame, batch)
+            elif kind == CANCEL:
+                cancels.append(frame.request_id)
+            elif kind == CALL:
+                self._on_call(frame)
+            else:
+                self._take_control(frame)
+        if batch:
+            self._deliver(batch)
+        # Only now does the handler know the requests that came in the same read.
+        for request_id in cancels:
+            request = self._unanswered.get(request_id)
+            if request is not None and not request.is_cancelled:
+                request.is_cancelled = True
+                self._report_cancelled(request)
+
+    def _on_infer(self, frame: Frame, batch: list[ServerRequest]) -> None:
+        request_id = frame.request_id
+        if request_id in self._unanswered:
+            raise FrameError(f"request {request_id} sent again while in flight")
+        request = decode_request(frame.message)
+        accepted = ServerRequest(self, request_id, request)
+        self._unanswered[request_id] = accepted
+        self._server.inflight_count += 1
+        if frame.flags & FLAG_EXTENTS:
+            try:
+                attach(request.inputs, frame.tail, self._slab_reader)
+            except SlabUnavailableError as error:
+                accepted.fail(UnavailableError(f"request for '{request.model_name}': {error}"))
+                return
+        elif frame.tail:
+            raise FrameError("a tail that no extent speaks of")
+        if len(self._unanswered) > self._limits.max_inflight_count:
+            accepted.fail(
+                UnavailableError(
+                    f"request for '{request.model_name}': the router has "
+                    f"{self._limits.max_inflight_count} requests in flight on this lane"
+                )
+            )
+            return
+        batch.append(accepted)
+
+    def _deliver(self, batch: list[ServerRequest]) -> None:
+        try:
+            self._handler.received(batch)
+        except Exception:
+            logger.exception("the handler raised on %d requests", len(batch))
+            for request in batch:
+                if not request.is_finished:
+                    request.fail(InternalError("the instance could not take the request"))
+
+    def _report_cancelled(self, request: ServerRequest) -> None:
+        try:
+            self._handler.cancelled(request)
+        except Exception:
+            logger.exception("the handler raised on a cancel")
+
+    # Answering
+
+    def respond(
+        self,
+        request: ServerRequest,
+        request_id: int,
+        response: InferenceResponse | None,
+        *,
+        final: bool,
+    ) -> None:
+        """Send a response of an unfinished request."""
+        prepared: tuple[bytes, Detached | None] = (b"", None)
+        if response is not None:
+            try:
+                prepared = self._prepare(response, response.outputs)
+            except UnsendableError as error:
+                name = response.model_name
+                unsendable = InternalError(f"response of model '{name}' cannot be sent: {error}")
+                self.fail(request, request_id, unsendable)
+                return
+        elif not final:
+            raise ValueError("a response of None must be final")
+        if final:
+            self._finish(request, request_id)
+        self._hint = min(self._server.inflight_count, MAX_HINT)
+        self._send_prepared(RESPONSE, request_id, prepared, FLAG_FINAL if final else 0)
+
+    def fail(self, request: ServerRequest, request_id: int, error: TritonError) -> None:
+        """Send the error that ends an unfinished request."""
+        self._finish(request, request_id)
+        hint = min(self._server.inflight_count, MAX_HINT)
+        message = encode(ErrorMessage(error.code, error.message))
+        self._send(ERROR, request_id, message, FLAG_FINAL, hint)
+
+    def _finish(self, request: ServerRequest, request_id: int) -> None:
+        request.is_finished = True
+        del self._unanswered[request_id]
+        self._server.inflight_count -= 1
+
+    # Calls
+
+    def _on_call(self, frame: Frame) -> None:
+        call_id = frame.request_id
+        if call_id in self._calls:
+            raise FrameError(f"call {call_id} sent again while in flight")
+        call = decode_call(frame.message)
+        if len(self._calls) >= self._limits.max_call_count:
+            self._fail_call(call_id, UnavailableError(f"too many calls when '{call.method}' came"))
+            return
+        task = self._loop.create_task(self._call(call_id, call.method, bytes(call.payload)))
+        self._calls[call_id] = task
+
+    async def _call(self, call_id: int, method: str, payload: bytes) -> None:
+        try:
+            result = await self._handler.call(method, payload)
+        except TritonError as error:
+            self._fail_call(call_id, error)
+        except Exception:
+            logger.exception("control call '%s' raised", method)
+            self._fail_call(call_id, InternalError(f"control call '{method}' failed"))
+        else:
+            if len(result) > self._limits.max_message_bytes:
+                too_long = f"the answer to '{method}' has {len(result)} bytes"
+                self._fail_call(call_id, InternalError(too_long))
+            elif not self._is_lost:
+                self._send(CALL_RESULT, call_id, result)
+        finally:
+            self._calls.pop(call_id, None)
+
+    def _fail_call(self, call_id: int, error: TritonError) -> None:
+        if not self._is_lost:
+            self._send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))

@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Metadata that an operator lets through to models as request parameters.
+
+Triton: server/src/grpc/grpc_utils.cc, server/src/common.cc @e1db8a6
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from backends.api.errors import InvalidArgumentError
+
+_RESERVED: Final = frozenset(
+    (
+        "sequence_id",
+        "sequence_start",
+        "sequence_end",
+        "priority",
+        "timeout",
+        "headers",
+        "binary_data_output",
+    )
+)
+_RESERVED_PREFIX: Final = "triton_"
+
+
+def compile_forward_pattern(pattern: str) -> re.Pattern[bytes] | None:
+    """Compile the value of ``--grpc-header-forward-pattern``; empty forwards nothing.
+
+    Raises:
+        InvalidArgumentError: It is no regular expression.
+    """
+    if not pattern:
+        return None
+    try:
+        return re.compile(pattern.encode(), re.IGNORECASE)
+    except re.error as error:
+        raise InvalidArgumentError(
+            f"--grpc-header-forward-pattern '{pattern}' is no regular expression: {error}"
+        ) from None
+
+
+def forwarded_headers(
+    pattern: re.Pattern[bytes], metadata: Iterable[tuple[bytes, bytes]]
+) -> dict[str, str]:
+    """Return the metadata whose names the pattern matches anywhere.
+
+    Raises:
+        InvalidArgumentError: A matching name is one of Triton's own parameters.
+    """
+    forwarded = {}
+    for raw_name, value in metadata:
+        if not pattern.search(raw_name):
+            continue
+        name = raw_name.decode("utf-8", "replace")
+        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+            raise InvalidArgumentError(
+                f"Header '{name}' is reserved for Triton usage and cannot be forwarded."
+            )
+        forwarded[name] = value.decode("utf-8", "replace")
+    return forwarded

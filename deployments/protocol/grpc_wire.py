@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The little of protobuf's wire format that is worth doing by hand.
+
+Tensors travel in length-delimited top-level fields. Cut out of the message by hand they are views
+of the received bytes, where the protobuf runtime would copy them twice; everything else in the
+message is left to the runtime.
+"""
+
+from typing import Final
+
+Buffer = bytes | bytearray | memoryview
+
+_CONTINUE: Final = 0x80
+_LENGTH_DELIMITED: Final = 2
+_WIRE_TYPE_MASK: Final = 7
+# Ten groups of seven bits hold 64 bits; protobuf allows no longer varint.
+_LAST_SHIFT: Final = 63
+
+
+class MalformedMessageError(ValueError):
+    """The bytes are no protobuf message."""
+
+
+def varint(value: int) -> bytes:
+    """Encode a non-negative integer."""
+    if value < _CONTINUE:
+        return value.to_bytes(1, "little")
+    encoded = bytearray()
+    while value >= _CONTINUE:
+        encoded.append(value & 0x7F | _CONTINUE)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def split_fields(
+    data: bytes | memoryview, raw_tag: int, id_tag: int
+) -> tuple[list[memoryview], bytes | memoryview, bytes] | None:
+    """Take one repeated and one single length-delimited field out of a message.
+
+    Args:
+        data: The whole message.
+        raw_tag: Tag byte of the repeated field.
+        id_tag: Tag byte of the single field; the last occurrence counts.
+
+    Returns:
+        The contents of the repeated field as views of ``data``, the content of the single field,
+        and the other fields as a message of their own. None when the message holds other kinds of
+        fields than those of a low number and known length, which is unusual but not wrong.
+
+    Raises:
+        MalformedMessageError: A field is cut short.
+    """
+    view = memoryview(data)
+    raws: list[memoryview] = []
+    others: list[bytes | memoryview] = []
+    single: bytes | memoryview = b""
+    position, end = 0, len(data)
+    try:
+        while position < end:
+            start = position
+            tag = data[start]
+            if tag & _WIRE_TYPE_MASK != _LENGTH_DELIMITED or tag & _CONTINUE:
+                return None
+            length = data[start + 1]
+            position = start + 2
+            if length & _CONTINUE:
+                length, position = _long_varint(data, start + 1)
+            stop = position + length
+            if tag == raw_tag:
+                raws.append(view[position:stop])
+            elif tag == id_tag:
+                single = data[position:stop]
+            else:
+                others.append(data[start:stop])
+            position = stop
+    except IndexError:
+        position = end + 1
+    if position != end:
+        raise MalformedMessageError("a field is cut short")
+    return raws, single, b"".join(others)
+
+
+def _long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & _CONTINUE:
+            return value, position
+        shift += 7
+        if shift > _LAST_SHIFT:
+            raise MalformedMessageError("a varint has more than ten bytes")

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compression of request and response bodies: gzip and deflate (a zlib stream).
+
+Triton: server/src/data_compressor.h, server/src/http_server.cc @e1db8a6
+"""
+
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+from backends.api.errors import InvalidArgumentError, UnsupportedError
+
+# zlib's window bits; 16 more mean a gzip stream.
+_WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
+_IDENTITY: Final = b"identity"
+
+# The fastest level: the ingress's loop waits, and clients that ask for compression by habit are
+# mostly on the same network.
+_LEVEL: Final = 1
+
+
+def decompress(encoding: bytes, body: memoryview, max_bytes: int) -> memoryview:
+    """Undo a request's Content-Encoding.
+
+    Args:
+        encoding: The header's value; empty when there is none.
+        body: The body as received.
+        max_bytes: Most bytes it may grow to.
+
+    Raises:
+        UnsupportedError: The encoding is neither gzip, deflate nor identity.
+        InvalidArgumentError: The body is empty, damaged or grows too large.
+    """
+    if not encoding or encoding == _IDENTITY:
+        return body
+    bits = _WINDOW_BITS.get(encoding)
+    if bits is None:
+        raise UnsupportedError("Unsupported compression type")
+    if not body.nbytes:
+        raise InvalidArgumentError("nothing to be decompressed")
+    stream = zlib.decompressobj(bits)
+    try:
+        plain = stream.decompress(body, max_bytes + 1)
+    except zlib.error:
+        raise _inconsistent() from None
+    if len(plain) > max_bytes:
+        raise InvalidArgumentError(
+            f"Decompressed data size exceeds the maximum allowed value of {max_bytes} bytes. Use "
+            f"--http-max-input-size to increase the limit."
+        )
+    if not stream.eof:
+        raise _inconsistent()
+    return memoryview(plain)
+
+
+def _inconsistent() -> InvalidArgumentError:
+    return InvalidArgumentError("encountered inconsistent stream state during decompression")
+
+
+def choose(accept_encoding: bytes) -> bytes:
+    """Return the encoding a response shall have: ``gzip``, ``deflate`` or empty for none.
+
+    The highest q-value wins, and of equal ones the first; names are compared as they are, and ``*``
+    means nothing, as in Triton.
+    """
+    best, best_quality = b"", 0.0
+    for item in accept_encoding.split(b","):
+        name, _, parameters = item.partition(b";")
+        name = name.strip()
+        if name != _IDENTITY and name not in _WINDOW_BITS:
+            continue
+        quality = _quality(parameters)
+        if quality > best_quality:
+            best, best_quality = name, quality
+    return b"" if best == _IDENTITY else best
+
+
+def _quality(parameters: bytes) -> float:
+    key, _, value = parameters.partition(b"=")
+    if key.strip() != b"q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
+
+
+def compress(encoding: bytes, parts: Iterable[bytes | memoryview]) -> list[bytes]:
+    """Return the parts as one compressed stream of ``gzip`` or ``deflate``."""
+    stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
+    compressed = [stream.compress(part) for part in parts]
+    compressed.append(stream.flush())
+    return [part for part in compressed if part]

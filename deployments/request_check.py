@@ -1,0 +1,261 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The checks Triton's core makes on a request before it is queued, compiled once per model.
+
+A `RequestChecker` turns the config into a table of expectations, so that a well-formed request
+costs one dictionary look-up and one tuple comparison per input. Wire codecs have already checked
+the transport's own rules; what passes here can be executed.
+
+Triton: core/src/infer_request.cc InferenceRequest::Normalize @73aad7c
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from backends.api.datatypes import SIZE_BYTES
+from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig, ModelInput
+from backends.api.request import InferenceRequest, Tensor, id_prefix
+
+_LENGTH_BYTES: Final = 4  # the length indicator before each BYTES element
+_BATCH_NOTE: Final = (
+    "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be "
+    "prepended to each input shape. If you want to specify the full shape including the batch dim "
+    "in your input dims config, try setting max_batch_size to zero. See the model configuration "
+    "docs for more info on max_batch_size."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Expectation:
+    """What the config says of one input; dims exclude the batch dimension."""
+
+    datatype: str
+    dims: tuple[int, ...]
+    element_bytes: int
+    item_bytes: int | None
+    reshape: tuple[int, ...] | None
+    check_dims: bool
+
+
+def _expectation(config_input: ModelInput) -> _Expectation:
+    size = SIZE_BYTES[config_input.datatype]
+    is_fixed = size > 0 and all(dim >= 0 for dim in config_input.dims)
+    return _Expectation(
+        datatype=config_input.datatype,
+        dims=config_input.dims,
+        element_bytes=size,
+        item_bytes=size * prod(config_input.dims) if is_fixed else None,
+        reshape=config_input.reshape,
+        check_dims=not config_input.is_shape_tensor,
+    )
+
+
+class RequestChecker:
+    """Checks requests against one model's config and applies input reshapes.
+
+    Args:
+        config: The complete config of the model.
+    """
+
+    __slots__ = ("_expected", "_input_count", "_max_batch_size", "_name", "_outputs", "_required")
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._name = config.name
+        self._max_batch_size = config.max_batch_size
+        self._expected = {each.name: _expectation(each) for each in config.input}
+        self._input_count = len(config.input)
+        self._required = [each.name for each in config.input if not each.optional]
+        self._outputs = frozenset(each.name for each in config.output)
+
+    def check(self, request: InferenceRequest) -> None:
+        """Check a request; on return its inputs' shapes are those the backend expects.
+
+        Raises:
+            InvalidArgumentError: The request does not fit the model.
+        """
+        if request.outputs:
+            self._check_outputs(request)
+        inputs = request.inputs
+        if len(inputs) != self._input_count or len({each.name for each in inputs}) != len(inputs):
+            self._check_count(request)
+        is_batching = self._max_batch_size > 0
+        batch_size = self._batch_size(request) if is_batching else 0
+        expected = self._expected
+        for tensor in inputs:
+            expectation = expected.get(tensor.name)
+            if expectation is None:
+                raise InvalidArgumentError(
+                    f"unexpected inference input '{tensor.name}' for model '{self._name}'"
+                )
+            if tensor.datatype != expectation.datatype:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}inference input '{tensor.name}' data-type is "
+                    f"'{tensor.datatype}', but model '{self._name}' expects "
+                    f"'{expectation.datatype}'"
+                )
+            item_shape = tensor.shape[1:] if is_batching else tensor.shape
+            if item_shape != expectation.dims:
+                self._check_dims(request, tensor, item_shape, expectation)
+            items = batch_size if is_batching else 1
+            if expectation.item_bytes is None:
+                self._check_variable_size(request, tensor, expectation)
+            elif expectation.check_dims and tensor.data.nbytes != items * expectation.item_bytes:
+                raise self._size_mismatch(request, tensor, items * expectation.item_bytes)
+            if expectation.reshape is not None:
+                tensor.shape = tensor.shape[: len(tensor.shape) - len(item_shape)] + _reshaped(
+                    item_shape, expectation
+                )
+        if is_batching and batch_size > self._max_batch_size:
+            raise InvalidArgumentError(
+                f"{id_prefix(request.id)}inference request batch-size must be <= "
+                f"{self._max_batch_size} for '{self._name}'"
+            )
+
+    def _batch_size(self, request: InferenceRequest) -> int:
+        batch_size = -1
+        for tensor in request.inputs:
+            if not tensor.shape:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}input '{tensor.name}' has no shape but model requires "
+                    f"batch dimension for '{self._name}'"
+                )
+            if batch_size < 0:
+                batch_size = tensor.shape[0]
+            elif tensor.shape[0] != batch_size:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}input '{tensor.name}' batch size does not match other "
+                    f"inputs for '{self._name}'"
+                )
+        return max(batch_size, 0)
+
+    def _check_outputs(self, request: InferenceRequest) -> None:
+        for name in request.outputs:
+            if name not in self._outputs:
+                raise InvalidArgumentError(
+                    f"unexpected inference output '{name}' for model '{self._name}'"
+                )
+        if len(set(request.outputs)) != len(request.outputs):
+            twice = next(name for name in request.outputs if request.outputs.count(name) > 1)
+            raise InvalidArgumentError(
+                f"{id_prefix(request.id)}output '{twice}' already exists in request"
+            )
+
+    def _check_count(self, request: InferenceRequest) -> None:
+        names = [each.name for each in request.inputs]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}input '{name}' already exists in request"
+                )
+        missing = [name for name in self._required if name not in names]
+        if not missing and len(names) <= self._input_count:
+            return
+        has_optional = len(self._required) < self._input_count
+        expects = (
+            f"expected number of inputs between {len(self._required)} and {self._input_count} but "
+            f"got {len(names)} inputs"
+            if has_optional
+            else f"expected {self._input_count} inputs but got {len(names)} inputs"
+        )
+        raise InvalidArgumentError(
+            f"{id_prefix(request.id)}{expects} for model '{self._name}'. Got input(s) "
+            f"{_quoted(names)}, but missing required input(s) {_quoted(missing)}. "
+            f"Please provide all required input(s)."
+        )
+
+    def _check_dims(
+        self,
+        request: InferenceRequest,
+        tensor: Tensor,
+        item_shape: tuple[int, ...],
+        expectation: _Expectation,
+    ) -> None:
+        dims = expectation.dims
+        if any(dim < 0 for dim in tensor.shape):
+            raise InvalidArgumentError(
+                f"{id_prefix(request.id)}All input dimensions should be specified for input "
+                f"'{tensor.name}' for model '{self._name}', got {render_dims(tensor.shape)}"
+            )
+        if not expectation.check_dims:
+            return
+        if len(dims) == len(item_shape) and all(
+            want in (-1, got) for want, got in zip(dims, item_shape, strict=True)
+        ):
+            return
+        full = (-1, *dims) if self._max_batch_size > 0 else dims
+        note = _BATCH_NOTE if self._max_batch_size > 0 else ""
+        raise InvalidArgumentError(
+            f"{id_prefix(request.id)}unexpected shape for input '{tensor.name}' for model "
+            f"'{self._name}'. Expected {render_dims(full)}, got {render_dims(tensor.shape)}. {note}"
+        )
+
+    def _check_variable_size(
+        self, request: InferenceRequest, tensor: Tensor, expectation: _Expectation
+    ) -> None:
+        if any(dim < 0 for dim in tensor.shape):
+            self._check_dims(request, tensor, tensor.shape, expectation)
+        count = prod(tensor.shape)
+        if expectation.element_bytes == 0:
+            self._check_strings(request, tensor, count)
+        elif expectation.check_dims and tensor.data.nbytes != count * expectation.element_bytes:
+            raise self._size_mismatch(request, tensor, count * expectation.element_bytes)
+
+    def _check_strings(self, request: InferenceRequest, tensor: Tensor, expected: int) -> None:
+        data, end = tensor.data, tensor.data.nbytes
+        offset = found = 0
+        while offset < end:
+            if found >= expected:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}unexpected number of string elements {found + 1} for "
+                    f"inference input '{tensor.name}' for model '{self._name}', expecting "
+                    f"{expected}"
+                )
+            if end - offset < _LENGTH_BYTES:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}incomplete string length indicator for inference "
+                    f"input '{tensor.name}' for model '{self._name}', expecting 4 bytes but only "
+                    f"{end - offset} bytes available. Please make sure the string length indicator "
+                    f"is in one buffer."
+                )
+            length = int.from_bytes(data[offset : offset + 4], "little")
+            offset += 4
+            if length > end - offset:
+                raise InvalidArgumentError(
+                    f"incomplete string data for inference input '{tensor.name}', expecting string "
+                    f"of length {length} but only {end - offset} bytes available"
+                )
+            offset += length
+            found += 1
+        if found != expected:
+            raise InvalidArgumentError(
+                f"{id_prefix(request.id)}expected {expected} string elements for inference input "
+                f"'{tensor.name}' for model '{self._name}', got {found}"
+            )
+
+    def _size_mismatch(
+        self, request: InferenceRequest, tensor: Tensor, expected: int
+    ) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"{id_prefix(request.id)}input byte size mismatch for input '{tensor.name}' for model "
+            f"'{self._name}'. Expected {expected}, got {tensor.data.nbytes}"
+        )
+
+
+def _reshaped(item_shape: tuple[int, ...], expectation: _Expectation) -> tuple[int, ...]:
+    wildcards = iter(
+        got for want, got in zip(expectation.dims, item_shape, strict=True) if want == -1
+    )
+    reshape = expectation.reshape or ()
+    return tuple(next(wildcards) if dim == -1 else dim for dim in reshape)
+
+
+def render_dims(dims: Sequence[int]) -> str:
+    """Render dims as Triton does: ``[-1,3,224]``."""
+    return "[" + ",".join(map(str, dims)) + "]"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return "[" + ",".join(f"'{name}'" for name in names) + "]"

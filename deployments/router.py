@@ -1,0 +1,356 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Picks the instance for each request and carries it there over a lane.
+
+Theory of operation. The router holds the last routing table and, per instance in it, one `Link`:
+the lane to the instance, or the attempt to open one. A request goes to the open lane with the
+fewest requests outstanding. When a lane breaks, each request on it that has had no response and
+belongs to no sequence is sent once more, to another instance; the rest fail with UNAVAILABLE. A
+link whose instance is still in the table reconnects; a new incarnation of an instance is a new
+link. The router never waits for the controller: with it gone, the last table goes on being served.
+
+Everything here runs on one event loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.lane.client import LaneClient, Orphan
+from deployments.lane.slabs import SlabPool
+from deployments.request_check import RequestChecker
+from deployments.routing import InstanceEndpoint, ModelReadyState, ModelVersion, RoutingTable
+from deployments.seams import Inflight, ResponseSink
+
+logger = logging.getLogger(__name__)
+
+# A connection refused right after an instance started is retried within milliseconds; one that
+# keeps failing belongs to a process that is dying, which the next table will say.
+_RECONNECT_FIRST_S: Final = 0.01
+_RECONNECT_MOST_S: Final = 1.0
+
+
+class Link:
+    """The way to one incarnation of one instance."""
+
+    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
+
+    def __init__(self, endpoint: InstanceEndpoint, pool: "Pool", *, is_local: bool) -> None:
+        self.endpoint = endpoint
+        self.pool = pool
+        self.is_local = is_local
+        self.lane: LaneClient | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.closed = False
+
+
+@dataclass(slots=True)
+class Pool:
+    """The instances of one model version, and the requests that wait for a first lane."""
+
+    links: list[Link] = field(default_factory=list)
+    lanes: list[LaneClient] = field(default_factory=list)
+    waiting: list["RoutedRequest"] = field(default_factory=list)
+    next_index: int = 0
+
+    def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
+        """Return the open lane with the fewest requests outstanding, or None."""
+        lanes = self.lanes
+        if len(lanes) == 1:
+            only = lanes[0]
+            return None if only is avoid or only.draining else only
+        best: LaneClient | None = None
+        count = len(lanes)
+        # Starting one further each time spreads equal instances evenly.
+        self.next_index = start = (self.next_index + 1) % count if count else 0
+        for offset in range(count):
+            lane = lanes[(start + offset) % count]
+            if lane is avoid or lane.draining:
+                continue
+            if best is None or lane.outstanding < best.outstanding:
+                best = lane
+        return best
+
+
+class ServedModel:
+    """A ready version of a model, as codecs and router share it.
+
+    Attributes:
+        name: Model name.
+        version: Version number.
+        version_text: The same as text, for responses.
+        config: The complete config.
+        labels: Class labels by output name.
+        checker: The model's compiled request checks.
+        pool: Its instances.
+    """
+
+    __slots__ = ("checker", "config", "labels", "name", "pool", "version", "version_text")
+
+    def __init__(self, name: str, entry: ModelVersion, config: ModelConfig, pool: Pool) -> None:
+        self.name = name
+        self.version = entry.version
+        self.version_text = str(entry.version)
+        self.config = config
+        self.labels = entry.labels
+        self.checker = RequestChecker(config)
+        self.pool = pool
+
+
+class RoutedRequest:
+    """One request on its way: the sink its lane answers, and the handle its caller cancels."""
+
+    __slots__ = ("cancelled", "inflight", "lane", "pool", "request", "retried", "sink")
+
+    def __init__(self, pool: Pool, request: InferenceRequest, sink: ResponseSink) -> None:
+        self.pool = pool
+        self.request = request
+        self.sink = sink
+        self.inflight: Inflight | None = None
+        self.lane: LaneClient | None = None
+        self.retried = False
+        self.cancelled = False
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Pass a response on."""
+        self.sink.respond(response, final=final)
+
+    def fail(self, error: TritonError) -> None:
+        """Pass an error on."""
+        self.sink.fail(error)
+
+    def cancel(self) -> None:
+        """Cancel on the lane, or at once while no lane has the request."""
+        if self.cancelled:
+            return
+        self.cancelled = True
+        if self.inflight is not None:
+            self.inflight.cancel()
+        elif self in self.pool.waiting:
+            self.pool.waiting.remove(self)
+            self.sink.fail(RequestCancelledError(""))
+
+
+class Router:
+    """Routes requests by the last routing table.
+
+    Args:
+        node_id: Ray node of this process; instances there are reached over Unix sockets.
+        secret: Key of the lanes' handshake.
+        slabs: This process's shared slabs.
+    """
+
+    def __init__(self, node_id: str, secret: bytes, slabs: SlabPool) -> None:
+        self.table = RoutingTable()
+        self._node_id = node_id
+        self._secret = secret
+        self._slabs = slabs
+        self._links: dict[tuple[str, str], Link] = {}
+        self._pools: dict[tuple[str, int], Pool] = {}
+        self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
+        self.ready_by_name: dict[str, ServedModel] = {}
+
+    def update(self, table: RoutingTable) -> None:
+        """Swap in a newer table; links to instances that left it close once they are idle."""
+        if table.version <= self.table.version:
+            return
+        self.table = table
+        wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
+        served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
+        newest: dict[str, ServedModel] = {}
+        for model in table.models.values():
+            for entry in model.versions:
+                key = (model.name, entry.version)
+                for endpoint in entry.instances:
+                    wanted[endpoint.name, endpoint.incarnation] = (endpoint, key)
+                if entry.state is ModelReadyState.READY and entry.config is not None:
+                    known = self._served.get(key)
+                    if known is None or known[0].config != entry.config:
+                        pool = self._pools.setdefault(key, Pool())
+                        known = (entry, ServedModel(model.name, entry, entry.config, pool))
+                    served[key] = known
+                    newest[model.name] = known[1]
+        self._served = served
+        self.ready_by_name = newest
+        self._sync_links(wanted)
+        for key in [key for key in self._pools if key not in served and not self._is_linked(key)]:
+            self._fail_waiting(self._pools.pop(key), key)
+
+    def served(self, name: str, version: int) -> ServedModel | None:
+        """Return a ready version, or None."""
+        found = self._served.get((name, version))
+        return None if found is None else found[1]
+
+    def submit(
+        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
+    ) -> RoutedRequest:
+        """Send a checked request to an instance; the sink hears of everything that follows."""
+        routed = RoutedRequest(model.pool, request, sink)
+        lane = model.pool.choose()
+        if lane is not None:
+            routed.lane = lane
+            routed.inflight = lane.submit(request, routed)
+        else:
+            self._wait_for_lane(model.pool, routed)
+        return routed
+
+    async def call_instances(
+        self, links: Iterable[Link], method: str, timeout_s: float
+    ) -> list[bytes]:
+        """Call a control method on instances; those that do not answer in time are left out."""
+        calls = [link.lane.call(method, b"", timeout_s) for link in links if link.lane is not None]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        return [answer for answer in answers if isinstance(answer, bytes)]
+
+    def links_of(self, name: str, version: int) -> list[Link]:
+        """Return the links to the instances of one version."""
+        pool = self._pools.get((name, version))
+        return [] if pool is None else list(pool.links)
+
+    async def close(self) -> None:
+        """Close all lanes; what is on them fails."""
+        for key in list(self._links):
+            self._drop(self._links.pop(key))
+
+    def _sync_links(
+        self, wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]]
+    ) -> None:
+        for key in [key for key in self._links if key not in wanted]:
+            self._retire(self._links.pop(key))
+        for key, (endpoint, model_key) in wanted.items():
+            if key in self._links:
+                continue
+            pool = self._pools.setdefault(model_key, Pool())
+            link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
+            self._links[key] = link
+            pool.links.append(link)
+            link.task = asyncio.get_running_loop().create_task(self._connect(link))
+
+    async def _connect(self, link: Link) -> None:
+        delay_s = _RECONNECT_FIRST_S
+        while not link.closed:
+            try:
+                lane = await LaneClient.connect(
+                    link.endpoint,
+                    same_node=link.is_local,
+                    secret=self._secret,
+                    slabs=self._slabs,
+                    on_lost=lambda lane, orphans: self._lost(link, lane, orphans),
+                )
+            except (OSError, TimeoutError, TritonError) as error:
+                logger.info("lane to %s: %s; trying again", link.endpoint.name, error)
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
+                continue
+            self._connected(link, lane)
+            return
+
+    def _connected(self, link: Link, lane: LaneClient) -> None:
+        link.task = None
+        if link.closed:
+            lane.close()
+            return
+        link.lane = lane
+        link.pool.lanes.append(lane)
+        self._send_waiting(link.pool)
+
+    def _send_waiting(self, pool: Pool) -> None:
+        waiting, pool.waiting = pool.waiting, []
+        for routed in waiting:
+            self._resend(routed)
+
+    def _resend(self, routed: RoutedRequest) -> None:
+        lane = routed.pool.choose(avoid=routed.lane)
+        if lane is None:
+            self._wait_for_lane(routed.pool, routed)
+            return
+        routed.lane = lane
+        routed.inflight = lane.submit(routed.request, routed)
+
+    def _wait_for_lane(self, pool: Pool, routed: RoutedRequest) -> None:
+        # A connection attempt is under way: its end decides. Otherwise nobody will ever come.
+        if any(link.lane is None and not link.closed for link in pool.links):
+            routed.inflight = None
+            pool.waiting.append(routed)
+        else:
+            routed.sink.fail(_no_instance(routed.request.model_name))
+
+    def _lost(self, link: Link, lane: LaneClient, orphans: list[Orphan]) -> None:
+        if lane in link.pool.lanes:
+            link.pool.lanes.remove(lane)
+        link.lane = None
+        if not link.closed:
+            link.task = asyncio.get_running_loop().create_task(self._connect(link))
+        for orphan in orphans:
+            routed = orphan.sink
+            if not isinstance(routed, RoutedRequest):
+                continue
+            if routed.cancelled:
+                routed.sink.fail(RequestCancelledError(""))
+            elif orphan.has_responded or routed.retried or _is_stateful(routed.request):
+                routed.sink.fail(
+                    UnavailableError(
+                        f"instance '{link.endpoint.name}' of model "
+                        f"'{routed.request.model_name}' ended while it served the request; "
+                        f"send the request again"
+                    )
+                )
+            else:
+                routed.retried = True
+                self._resend_elsewhere(routed, link)
+
+    def _resend_elsewhere(self, routed: RoutedRequest, lost: Link) -> None:
+        others = any(
+            other is not lost and not other.closed and (other.lane is None or other.lane.is_open)
+            for other in routed.pool.links
+        )
+        if others:
+            self._resend(routed)
+        else:
+            routed.sink.fail(_no_instance(routed.request.model_name))
+
+    def _retire(self, link: Link) -> None:
+        """Stop choosing a link; its lane closes when the last response has come."""
+        link.closed = True
+        if link in link.pool.links:
+            link.pool.links.remove(link)
+        lane = link.lane
+        if lane is None:
+            self._drop(link)
+            return
+        if lane in link.pool.lanes:
+            link.pool.lanes.remove(lane)
+        # A busy lane ends with its instance, which answers what it has before it goes.
+        if lane.outstanding == 0:
+            lane.close()
+
+    def _drop(self, link: Link) -> None:
+        link.closed = True
+        if link.task is not None:
+            link.task.cancel()
+        if link.lane is not None:
+            link.lane.close()
+
+    def _is_linked(self, key: tuple[str, int]) -> bool:
+        return bool(self._pools[key].links)
+
+    def _fail_waiting(self, pool: Pool, key: tuple[str, int]) -> None:
+        waiting, pool.waiting = pool.waiting, []
+        for routed in waiting:
+            routed.sink.fail(_no_instance(key[0]))
+
+
+def _is_stateful(request: InferenceRequest) -> bool:
+    return bool(request.correlation_id) or request.flags != 0
+
+
+def _no_instance(model_name: str) -> UnavailableError:
+    return UnavailableError(
+        f"model '{model_name}' has no instance that answers at present; it is being restarted, "
+        f"try again"
+    )

@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an executor asks of a scheduler, and the scheduler that does not batch.
+
+Schedulers are pure: they never read a clock, never block and start nothing. The executor calls them
+under its lock, from the event loop (`enqueue`) and from the execution thread (`next_batch`), and
+owns the waiting. An item belongs to the scheduler from `enqueue` until a decision hands it back.
+
+Triton: core/src/dynamic_batch_scheduler.cc, core/src/scheduler.h @73aad7c
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+
+STOPPED = "Server is stopping, scheduler for model has stopped accepting new inference requests"
+
+
+class Scheduled(Protocol):
+    """A request as schedulers see it.
+
+    Attributes:
+        request_id: The client's id, for messages; empty when none.
+        batch_size: Leading dimension of its inputs; 1 when the model does not batch.
+        enqueue_ns: When it was enqueued, on the clock that stamps every ``now_ns``.
+        signature: What must be equal among requests that share a batch; None when nothing must.
+        timeout_us: Queue timeout the client asked for; 0 means none.
+        priority: Level the client asked for; 0 means the model's default.
+    """
+
+    batch_size: int
+    enqueue_ns: int
+    signature: object
+
+    @property
+    def request_id(self) -> str: ...  # noqa: D102
+    @property
+    def timeout_us(self) -> int: ...  # noqa: D102
+    @property
+    def priority(self) -> int: ...  # noqa: D102
+    @property
+    def is_cancelled(self) -> bool: ...  # noqa: D102
+
+
+Item = TypeVar("Item", bound=Scheduled)
+
+
+class Decision(NamedTuple, Generic[Item]):
+    """What to do now.
+
+    Attributes:
+        batch: Requests to execute together; empty when there is nothing to run yet.
+        wake_at_ns: When to ask again although nothing arrives; None means not before that. Set only
+            with an empty batch.
+        dropped: Requests that will not run, each with the error that ends it.
+    """
+
+    batch: list[Item]
+    wake_at_ns: int | None = None
+    dropped: Sequence[tuple[Item, TritonError]] = ()
+
+
+class Scheduler(Protocol[Item]):
+    """Decides which requests an instance executes next."""
+
+    @property
+    def pending_count(self) -> int:
+        """Requests enqueued and not handed out."""
+
+    def enqueue(self, item: Item, now_ns: int) -> bool:
+        """Take an item; on raise the caller still owns it.
+
+        Returns:
+            Whether a waiting executor has to ask for a decision again.
+
+        Raises:
+            UnavailableError: The scheduler was stopped or its queue is full.
+        """
+
+    def next_batch(self, now_ns: int) -> Decision[Item]:
+        """Decide for an instance that is free."""
+
+    def remove(self, item: Item) -> bool:
+        """Take an item back out of the queue; False when it is not in it."""
+
+    def stop(self) -> None:
+        """Accept nothing more; what is queued is still handed out."""
+
+    def clear(self) -> list[Item]:
+        """Give up everything queued, oldest first."""
+
+
+class DefaultScheduler(Generic[Item]):
+    """First in, first out, every request executed by itself; a client's batch stays whole."""
+
+    __slots__ = ("_queue", "_stopped")
+
+    def __init__(self) -> None:
+        self._queue: deque[Item] = deque()
+        self._stopped = False
+
+    @property
+    def pending_count(self) -> int:
+        """Requests enqueued and not handed out."""
+        return len(self._queue)
+
+    def enqueue(self, item: Item, now_ns: int) -> bool:
+        """Queue an item; always asks for a decision.
+
+        Raises:
+            UnavailableError: The scheduler was stopped.
+        """
+        if self._stopped:
+            raise UnavailableError(STOPPED)
+        self._queue.append(item)
+        return True
+
+    def next_batch(self, now_ns: int) -> Decision[Item]:
+        """Hand out the oldest request that is not cancelled."""
+        queue = self._queue
+        dropped: list[tuple[Item, TritonError]] = []
+        while queue:
+            item = queue.popleft()
+            if not item.is_cancelled:
+                return Decision([item], None, dropped)
+            dropped.append((item, RequestCancelledError()))
+        return Decision([], None, dropped)
+
+    def remove(self, item: Item) -> bool:
+        """Take an item back out of the queue; False when it is not in it."""
+        try:
+            self._queue.remove(item)
+        except ValueError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Accept nothing more."""
+        self._stopped = True
+
+    def clear(self) -> list[Item]:
+        """Give up everything queued, oldest first."""
+        items = list(self._queue)
+        self._queue.clear()
+        return items

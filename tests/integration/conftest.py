@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One server for the tests that leave it as they found it; others start their own."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.support.server import ROOT, RunningServer
+
+
+@pytest.fixture(scope="session")
+def demo_script() -> ModuleType:
+    path = ROOT / "scripts/make_demo_models.py"
+    spec = importlib.util.spec_from_file_location("make_demo_models", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def demo_repository() -> Path:
+    repository = ROOT / "configs/models"
+    assert (repository / "digits").is_dir(), "run 'make demo-models' first"
+    return repository
+
+
+@pytest.fixture(scope="session")
+def server(
+    demo_repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    extra = tmp_path_factory.mktemp("extra")
+    write_add_sub(extra, "add_sub")
+    running = RunningServer(
+        demo_repository,
+        f"--model-repository={extra}",
+        "--model-control-mode=explicit",
+        "--load-model=*",
+    )
+    yield running
+    assert running.terminate() == 0
+
+
+ADD_SUB = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            a = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
+            b = pb_utils.get_input_tensor_by_name(request, "INPUT1").as_numpy()
+            responses.append(pb_utils.InferenceResponse(output_tensors=[
+                pb_utils.Tensor("OUTPUT0", a + b), pb_utils.Tensor("OUTPUT1", a - b)]))
+        return responses
+"""
+ADD_SUB_CONFIG = """
+backend: "python"
+max_batch_size: 8
+input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
+        { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
+         { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
+dynamic_batching { }
+"""
+
+
+def write_add_sub(repository: Path, name: str, *, instances: int = 1, code: str = ADD_SUB) -> None:
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(code)
+    group = f"instance_group [ {{ kind: KIND_CPU count: {instances} }} ]\n"
+    (repository / name / "config.pbtxt").write_text(ADD_SUB_CONFIG + group)

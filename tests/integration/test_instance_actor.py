@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One instance actor on a real Ray, spoken to as controller and router do."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+import ray
+from ray.exceptions import RayActorError
+
+from backends.api.config_pbtxt import parse_pbtxt
+from backends.api.errors import TritonError, UnavailableError
+from backends.api.request import (
+    InferenceRequest,
+    InferenceResponse,
+    tensor_as_numpy,
+    tensor_from_numpy,
+)
+from cluster.actor_calls import call
+from deployments import statistics
+from deployments.instance import NAMESPACE, create_instance_actor
+from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.lane.client import LaneClient
+from deployments.lane.slabs import SlabPool
+
+SECRET = b"s" * 32
+CONFIG = """
+name: "m" backend: "identity" max_batch_size: 8
+input [{ name: "IN" data_type: TYPE_FP32 dims: [-1] }]
+output [{ name: "OUT" data_type: TYPE_FP32 dims: [-1] }]
+dynamic_batching { }
+"""
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.outcome: asyncio.Future[InferenceResponse | None] = asyncio.Future()
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        assert final
+        self.outcome.set_result(response)
+
+    def fail(self, error: TritonError) -> None:
+        self.outcome.set_exception(error)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, namespace=NAMESPACE)
+    yield
+    ray.shutdown()
+
+
+def spec(name: str) -> InstanceSpec:
+    return InstanceSpec(
+        name=name,
+        generation=1,
+        model_name="m",
+        version=1,
+        index=0,
+        instance_name="m_0_0",
+        config=parse_pbtxt(CONFIG, "m/config.pbtxt"),
+        auto_complete=True,
+        model_dir="/nowhere/m",
+        secret=SECRET,
+    )
+
+
+@contextlib.asynccontextmanager
+async def lane_to(description: InstanceDescription, *, same_node: bool = True):
+    slabs = SlabPool()
+    lane = await LaneClient.connect(
+        description.endpoint,
+        same_node=same_node,
+        secret=SECRET,
+        slabs=slabs,
+        on_lost=lambda _lane, _orphans: None,
+    )
+    try:
+        yield lane
+    finally:
+        lane.close()
+        slabs.close()
+
+
+async def infer(lane: LaneClient, values: np.ndarray) -> np.ndarray:
+    sink = Sink()
+    lane.submit(InferenceRequest("m", inputs=[tensor_from_numpy("IN", values)]), sink)
+    async with asyncio.timeout(20):
+        response = await sink.outcome
+    assert response is not None
+    return tensor_as_numpy(response.outputs[0])
+
+
+async def test_an_instance_serves_restarts_after_a_crash_and_ends():
+    actor = create_instance_actor(spec("m/1#0@1"))
+    description = await call(actor.describe.remote())
+    assert description.config.dynamic_batching.preferred_batch_size == (8,)
+    assert await call(actor.health.remote())
+    watch = asyncio.ensure_future(call(actor.wait_closed.remote()))
+    for same_node in (True, False):
+        async with lane_to(description, same_node=same_node) as lane:
+            for size in (4, 100_000):
+                values = np.arange(size, dtype=np.float32).reshape(1, size)
+                assert np.array_equal(await infer(lane, values), values)
+            totals = statistics.decode(await lane.call("statistics", b"", 5))
+    assert totals.success_count == 4
+    assert (await call(actor.statistics.remote())).success_count == 4
+
+    os.kill(description.pid, signal.SIGKILL)
+    with pytest.raises(RayActorError):
+        await watch
+    after = await described_again(actor)
+    assert after.endpoint.incarnation != description.endpoint.incarnation
+    async with lane_to(after) as lane:
+        assert (await infer(lane, np.ones((1, 2), np.float32))).shape == (1, 2)
+        assert await call(actor.drain.remote(5.0))
+        with pytest.raises(UnavailableError, match="has stopped accepting"):
+            await infer(lane, np.ones((1, 2), np.float32))
+    with pytest.raises(RayActorError):
+        await call(actor.shutdown.remote())
+
+
+async def described_again(actor: ray.actor.ActorHandle) -> InstanceDescription:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return await call(actor.describe.remote())
+        except RayActorError:
+            assert time.monotonic() < deadline

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Starting and refusing to start."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.conftest import write_add_sub
+from tests.support.server import ROOT
+
+
+def _serve(*flags: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "cluster", "serve", *flags],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_unknown_flag_stops_the_start_and_names_the_nearest(tmp_path: Path) -> None:
+    done = _serve(f"--model-repository={tmp_path}", "--htp-port=8000")
+    assert done.returncode == 1
+    assert "--htp-port" in done.stderr
+    assert "--http-port" in done.stderr
+
+
+def test_missing_repository_stops_the_start() -> None:
+    done = _serve("--http-port=0")
+    assert done.returncode == 1
+    assert "--model-repository must be specified" in done.stderr
+
+
+def test_port_in_use_is_named_with_its_flag(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = _serve(
+            f"--model-repository={tmp_path}", "--http-address=127.0.0.1", f"--http-port={port}"
+        )
+    assert done.returncode == 1
+    assert "--http-port" in done.stderr
+    assert str(port) in done.stderr
+
+
+def test_model_that_fails_to_load_stops_the_start_with_its_reason(tmp_path: Path) -> None:
+    write_add_sub(tmp_path, "broken", code="import no_such_module\n")
+    done = _serve(
+        f"--model-repository={tmp_path}", "--http-port=0", "--grpc-port=0", "--metrics-port=0"
+    )
+    assert done.returncode == 1
+    assert "failed to load all models" in done.stderr
+    assert "no_such_module" in done.stderr

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A real server in a process of its own, as a user starts it."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+START_TIMEOUT_S = 90.0
+
+
+class RunningServer:
+    """``manta serve`` with ephemeral ports on loopback.
+
+    Attributes:
+        http: host:port of the HTTP endpoint; grpc and metrics likewise.
+        pid: Process id of the driver.
+        lines: What it has printed.
+    """
+
+    def __init__(self, repository: Path, *flags: str) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "cluster",
+            "serve",
+            f"--model-repository={repository}",
+            "--http-address=127.0.0.1",
+            "--grpc-address=127.0.0.1",
+            "--http-port=0",
+            "--grpc-port=0",
+            "--metrics-port=0",
+            *flags,
+        ]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+        )
+        self.pid = self.process.pid
+        self.lines: list[str] = []
+        ready: queue.Queue[dict[str, str]] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, args=(ready,), daemon=True)
+        self._reader.start()
+        try:
+            addresses = ready.get(timeout=START_TIMEOUT_S)
+        except queue.Empty:
+            self.process.kill()
+            raise AssertionError("server did not start:\n" + "".join(self.lines)) from None
+        if not addresses:
+            raise AssertionError("server ended at start:\n" + "".join(self.lines))
+        self.http = addresses["http"]
+        self.grpc = addresses["grpc"]
+        self.metrics = addresses["metrics"]
+
+    def _read(self, ready: "queue.Queue[dict[str, str]]") -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line.startswith("MANTA_READY "):
+                ready.put(json.loads(line.removeprefix("MANTA_READY ")))
+        ready.put({})
+
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Return the server's processes whose title starts with ``title``."""
+        found = []
+        for process in psutil.Process(self.pid).children(recursive=True):
+            try:
+                command = " ".join(process.cmdline())
+            except psutil.Error:
+                continue
+            if command.startswith(title):
+                found.append(process)
+        return found
+
+    def tree(self) -> list[psutil.Process]:
+        """Return all processes of the server."""
+        return psutil.Process(self.pid).children(recursive=True)
+
+    def kill(self, process: psutil.Process) -> None:
+        """SIGKILL a process and wait until it is gone."""
+        os.kill(process.pid, signal.SIGKILL)
+        psutil.wait_procs([process], timeout=10)
+
+    def terminate(self, timeout_s: float = 60.0) -> int:
+        """SIGTERM the driver and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout_s)
+        self._reader.join(10)
+        return code

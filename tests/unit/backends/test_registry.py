@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from backends import registry
+from backends.api.errors import InvalidArgumentError
+from backends.identity import IdentityBackend
+
+
+def test_platform_names_choose_the_backend_that_implements_them():
+    assert registry.backend_name("", "onnxruntime_onnx") == "onnxruntime"
+    assert registry.backend_name("python", "onnxruntime_onnx") == "python"
+
+
+@pytest.mark.parametrize("name", ["identity", "onnxruntime", "onnxruntime_onnx", "python"])
+def test_built_in_backends_are_created_by_name(name):
+    assert registry.create_backend(name) is not None
+
+
+def test_unknown_backend_starts_with_the_text_of_triton_and_names_the_known_ones():
+    with pytest.raises(InvalidArgumentError) as raised:
+        registry.create_backend("unknown")
+    assert raised.value.message.startswith(
+        "unable to find backend library for backend 'unknown', try specifying runtime on the "
+        "model configuration."
+    )
+    assert "identity, onnxruntime, python" in raised.value.message
+
+
+def test_backend_whose_package_is_missing_says_which(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "backends.onnxruntime.backend", raising=False)
+    monkeypatch.delitem(sys.modules, "backends.onnxruntime.session", raising=False)
+    with pytest.raises(InvalidArgumentError, match="package 'onnxruntime' is not installed"):
+        registry.create_backend("onnxruntime")
+
+
+def test_entry_points_add_backends_but_never_replace_built_in_ones(monkeypatch):
+    def installed(*, group, name=None):
+        points = EntryPoints(
+            EntryPoint(added, "backends.identity:IdentityBackend", registry.ENTRY_POINT_GROUP)
+            for added in ("mine", "python")
+        )
+        return points.select(group=group, **({"name": name} if name else {}))
+
+    monkeypatch.setattr(registry, "entry_points", installed)
+    assert isinstance(registry.create_backend("mine"), IdentityBackend)
+    assert not isinstance(registry.create_backend("python"), IdentityBackend)
+    assert "mine" in registry.known_backends()

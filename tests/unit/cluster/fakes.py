@@ -1,0 +1,180 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A repository and pools in memory, on virtual time, for tests of the lifecycle."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from backends.api.errors import InternalError, NotFoundError, TritonError
+from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
+from cluster.lifecycle import ModelRecord
+from cluster.loading import Candidate, LifecycleSettings, Override
+from cluster.model_lifecycle import ModelLifecycle
+from cluster.placement import ClusterResources
+from cluster.planner import PoolRequest, plan_pool
+from deployments.instance_spec import InstanceSpec
+from deployments.routing import InstanceEndpoint, ModelReadyState
+
+LOAD_S = 1.0
+DRAIN_S = 2.0
+
+
+def model(name: str, versions: Iterable[int] = (1,), count: int = 1, stamp: str = "") -> Candidate:
+    config = ModelConfig(
+        name, backend="fake", instance_group=(InstanceGroup(f"{name}_0", "KIND_CPU", count),)
+    )
+    return Candidate(config, f"/r/{name}", {v: f"{name}{v}{stamp}" for v in versions})
+
+
+def ensemble(name: str, *parts: str, version: int = -1) -> Candidate:
+    steps = tuple(EnsembleStep(part, version, {}, {}) for part in parts)
+    config = ModelConfig(name, has_ensemble_scheduling=True, ensemble_steps=steps)
+    return Candidate(config, f"/r/{name}", {1: name})
+
+
+class World:
+    """What a test sets up and looks at afterwards.
+
+    Attributes:
+        candidates: The repository.
+        fail: Errors of loads, by actor name without generation; each is raised once.
+        blocked: Actor names without generation that the cluster has no room for.
+        log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names.
+    """
+
+    def __init__(self, *candidates: Candidate, thread_count: int = 4, retry_count: int = 0) -> None:
+        self.candidates = {candidate.config.name: candidate for candidate in candidates}
+        self.fail: dict[str, list[TritonError]] = {}
+        self.blocked: set[str] = set()
+        self.unblocked = asyncio.Event()
+        self.log: list[str] = []
+        self.states: list[dict[str, str]] = []
+        self.loading = 0
+        self.most_loading = 0
+        self.released: list[str] = []
+        self.overrides: list[Override] = []
+        self.pools: list[FakePool] = []
+        self._generation = 0
+        self.lifecycle = ModelLifecycle(
+            self,
+            self._make_pool,
+            self._changed,
+            LifecycleSettings(thread_count, retry_count, DRAIN_S),
+        )
+
+    def _make_pool(self, on_change: Callable[[], None]) -> "FakePool":
+        pool = FakePool(self, on_change)
+        self.pools.append(pool)
+        return pool
+
+    def _changed(self) -> None:
+        seen = {
+            f"{name}/{version}": record.state.value
+            for name, at in self.lifecycle.records.items()
+            for version, record in at.versions.items()
+        }
+        if not self.states or self.states[-1] != seen:
+            self.states.append(seen)
+
+    def record(self, name: str) -> ModelRecord:
+        return self.lifecycle.records[name]
+
+    def state(self, name: str, version: int = 1) -> ModelReadyState:
+        return self.record(name).versions[version].state
+
+    def reason(self, name: str, version: int = 1) -> str:
+        return self.record(name).versions[version].reason
+
+    def endpoints(self, name: str, version: int = 1) -> list[str]:
+        return [endpoint.name for endpoint in self.record(name).versions[version].instances]
+
+    async def read(self, name: str, override: Override) -> Candidate:
+        self.overrides.append(override)
+        if name not in self.candidates:
+            text = f"failed to load '{name}', failed to poll from model repository"
+            raise InternalError(text) from NotFoundError(name)
+        # A new object each time, as reading files gives.
+        return dataclasses.replace(self.candidates[name])
+
+    def complete(self, config: ModelConfig) -> ModelConfig:
+        return dataclasses.replace(config, platform="completed")
+
+    def next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    async def plan(
+        self,
+        candidate: Candidate,
+        config: ModelConfig,
+        version: int,
+        generation: int,
+        *,
+        auto_complete: bool,
+    ) -> Sequence[InstanceSpec]:
+        request = PoolRequest(generation, version, candidate.model_dir, auto_complete)
+        return plan_pool(config, request, ClusterResources())
+
+    async def release(self, candidate: Candidate) -> None:
+        self.released.append(candidate.model_dir)
+
+
+class FakePool:
+    def __init__(self, world: World, on_change: Callable[[], None]) -> None:
+        self._world = world
+        self.changed = on_change
+        self.live: dict[str, InstanceSpec] = {}
+        self.reason = ""
+        self.config: ModelConfig | None = None
+        self.load_duration_ns = 7
+
+    @property
+    def endpoints(self) -> tuple[InstanceEndpoint, ...]:
+        return tuple(InstanceEndpoint(name, "i", "n", "u", ("h", 1)) for name in self.live)
+
+    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+        await asyncio.gather(*[self._start(spec) for spec in specs])
+
+    async def _start(self, spec: InstanceSpec) -> None:
+        world = self._world
+        place = spec.name.rpartition("@")[0]
+        if place in world.blocked:
+            self.reason = f"instance {spec.name} is waiting"
+            self.changed()
+            return
+        world.log.append(f"start {spec.name}")
+        world.loading += 1
+        world.most_loading = max(world.most_loading, world.loading)
+        try:
+            await asyncio.sleep(LOAD_S)
+        finally:
+            world.loading -= 1
+        if world.fail.get(place):
+            raise world.fail[place].pop(0)
+        world.log.append(f"ready {spec.name}")
+        completed = {"default_model_filename": "found"} if spec.auto_complete else {}
+        changes: dict[str, Any] = completed
+        self.config = self.config or dataclasses.replace(spec.config, **changes)
+        self.live[spec.name] = spec
+        self.changed()
+
+    async def wait_live(self) -> None:
+        await self._world.unblocked.wait()
+        self.reason = ""
+        self.live["unblocked"] = None  # type: ignore[assignment]
+
+    async def close(self, drain_s: float) -> None:
+        names, self.live = list(self.live), {}
+        self._world.log.extend(f"drain {name}" for name in names)
+        await asyncio.sleep(drain_s)
+        self._world.log.extend(f"end {name}" for name in names)
+
+    def lose(self) -> None:
+        self.live, self.reason = {}, "instance died; restarting"
+        self.changed()
+
+    def recover(self, name: str) -> None:
+        self.live, self.reason = {name: None}, ""  # type: ignore[dict-item]
+        self.changed()

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.api.model_config import InstanceGroup, ModelConfig
+from cluster.placement import ClusterResources, Demand, NodeResources
+from cluster.planner import (
+    ActorName,
+    PoolRequest,
+    demand_of,
+    parse_actor_name,
+    plan_pool,
+    pool_digest,
+    replan_pool,
+)
+
+REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
+LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))
+GPU_NODE = ClusterResources((NodeResources("a", {"CPU": 8, "GPU": 2}, {}),))
+LABELLED = ClusterResources((NodeResources("a", {"CPU": 8, "GPU": 2, "gpu_0": 1, "gpu_1": 1}, {}),))
+
+
+def config(*groups: InstanceGroup, **more: object) -> ModelConfig:
+    return dataclasses.replace(ModelConfig("m", instance_group=groups), **more)
+
+
+CPU_PAIR = InstanceGroup("m_0", "KIND_CPU", 2)
+
+
+def test_each_instance_of_a_group_becomes_a_named_spec() -> None:
+    specs = plan_pool(config(CPU_PAIR), REQUEST, LAPTOP)
+    assert [spec.name for spec in specs] == ["m/1#0@3", "m/1#1@3"]
+    assert [spec.instance_name for spec in specs] == ["m_0_0", "m_0_1"]
+    assert {spec.kind for spec in specs} == {"CPU"}
+    assert [demand_of(spec) for spec in specs] == [Demand(0.01, 0, {})] * 2
+
+
+def test_cores_are_shared_among_the_instances_of_a_pool() -> None:
+    specs = plan_pool(config(CPU_PAIR), REQUEST, LAPTOP)
+    assert [spec.thread_count for spec in specs] == [4, 4]
+    crowded = plan_pool(config(InstanceGroup("m_0", "KIND_CPU", 20)), REQUEST, LAPTOP)
+    assert {spec.thread_count for spec in crowded} == {1}
+
+
+def test_fifty_models_of_one_instance_fit_on_two_cores() -> None:
+    spec = plan_pool(config(InstanceGroup("m_0", "KIND_CPU", 1)), REQUEST, LAPTOP)[0]
+    assert 50 * spec.num_cpus <= 2
+
+
+def test_a_gpu_group_has_count_instances_on_each_listed_gpu() -> None:
+    group = InstanceGroup("m_0", "KIND_GPU", 2, gpus=(0, 1))
+    specs = plan_pool(config(group), REQUEST, GPU_NODE)
+    assert [(s.instance_name, s.device_id) for s in specs] == [
+        ("m_0_0", 0),
+        ("m_0_0", 1),
+        ("m_0_1", 0),
+        ("m_0_1", 1),
+    ]
+    assert {spec.num_gpus for spec in specs} == {0.5}
+
+
+def test_instances_of_different_groups_share_the_gpu_they_are_on() -> None:
+    specs = plan_pool(
+        config(
+            InstanceGroup("a", "KIND_GPU", 3, gpus=(0,)),
+            InstanceGroup("b", "KIND_GPU", 1, gpus=(1,)),
+        ),
+        REQUEST,
+        GPU_NODE,
+    )
+    assert [spec.num_gpus for spec in specs] == [0.3333, 0.3333, 0.3333, 1.0]
+
+
+def test_a_labelled_gpu_is_reserved_itself() -> None:
+    group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(1,))
+    spec = plan_pool(config(group), REQUEST, LABELLED)[0]
+    assert (spec.num_gpus, dict(spec.resources)) == (0, {"gpu_1": 1.0})
+
+
+def test_a_fixed_gpu_fraction_beats_even_sharing() -> None:
+    group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(0,))
+    request = dataclasses.replace(REQUEST, gpus_per_instance=0.1)
+    assert plan_pool(config(group), request, GPU_NODE)[0].num_gpus == 0.1
+
+
+def test_parameters_of_the_model_override_the_plan() -> None:
+    wanting = config(CPU_PAIR, parameters={"ray_num_cpus": "1.5"})
+    assert {spec.num_cpus for spec in plan_pool(wanting, REQUEST, LAPTOP)} == {1.5}
+
+
+def test_an_ensemble_has_no_instances() -> None:
+    assert plan_pool(config(has_ensemble_scheduling=True), REQUEST, LAPTOP) == ()
+
+
+def test_a_config_without_groups_gets_one_instance() -> None:
+    assert [s.instance_name for s in plan_pool(config(), REQUEST, LAPTOP)] == ["m_0"]
+
+
+def test_a_plan_made_again_from_one_of_its_specs_is_the_same() -> None:
+    planned = plan_pool(config(CPU_PAIR), REQUEST, LAPTOP)
+    assert replan_pool(planned[1].config, planned[1], 0.01, LAPTOP) == planned
+
+
+@given(
+    st.text(min_size=1).filter(lambda text: "/" not in text),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 999),
+    st.integers(0, 2**40),
+)
+@settings(max_examples=100)
+def test_actor_names_read_back(model: str, version: int, index: int, generation: int) -> None:
+    name = ActorName(model, version, index, generation)
+    assert parse_actor_name(str(name)) == name
+
+
+@pytest.mark.parametrize("text", ["model-controller", "m/1#0", "m/x#0@1", "/1#0@1", ""])
+def test_other_actors_are_no_instances(text: str) -> None:
+    assert parse_actor_name(text) is None
+
+
+def test_secrets_do_not_show() -> None:
+    assert "s3cret" not in repr(dataclasses.replace(REQUEST, secret=b"s3cret"))
+
+
+@given(st.lists(st.binary(max_size=8), max_size=4), st.lists(st.binary(max_size=8), max_size=4))
+@settings(max_examples=100)
+def test_digests_are_equal_only_for_equal_parts(one: list[bytes], other: list[bytes]) -> None:
+    assert (pool_digest(*one) == pool_digest(*other)) == (one == other)

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import asyncio
+
+from cluster.lifecycle import LifecycleEvent, ModelRecord, VersionRecord
+from cluster.routing_publisher import RoutingPublisher
+from tests.support import virtual_time
+
+
+def publisher(clock: int = 1000) -> RoutingPublisher:
+    return RoutingPublisher({}, lambda: clock)
+
+
+def test_a_waiter_gets_the_table_as_soon_as_it_changes() -> None:
+    async def main() -> None:
+        subject = publisher()
+        known = subject.table().version
+        waiting = asyncio.create_task(subject.wait_newer(known, 30))
+        await asyncio.sleep(1)
+        subject.changed()
+        table = await waiting
+        assert table is not None
+        assert table.version > known
+        assert asyncio.get_running_loop().time() == 1
+
+    virtual_time.run(main())
+
+
+def test_a_waiter_without_a_change_gets_nothing_after_its_timeout() -> None:
+    async def main() -> None:
+        subject = publisher()
+        assert await subject.wait_newer(subject.table().version, 30) is None
+        assert asyncio.get_running_loop().time() == 30
+
+    virtual_time.run(main())
+
+
+def test_versions_grow_even_when_the_clock_stands_still() -> None:
+    subject = publisher()
+    versions = []
+    for _ in range(3):
+        subject.changed()
+        versions.append(subject.table().version)
+    assert versions == sorted(set(versions))
+
+
+def test_the_first_version_of_a_later_controller_is_higher() -> None:
+    earlier = publisher(1_000)
+    for _ in range(50):
+        earlier.changed()
+    assert publisher(2_000).table().version > earlier.table().version
+
+
+def test_a_held_table_is_given_to_nobody_until_released() -> None:
+    async def main() -> None:
+        subject = publisher()
+        subject.hold()
+        waiting = asyncio.create_task(subject.wait_newer(0, 30))
+        subject.changed()
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        subject.release()
+        assert await waiting is not None
+
+    virtual_time.run(main())
+
+
+def test_marks_show_in_the_table() -> None:
+    subject = publisher()
+    assert (subject.table().initialised, subject.table().exiting) == (False, False)
+    subject.mark_initialised()
+    subject.mark_exiting()
+    assert (subject.table().initialised, subject.table().exiting) == (True, True)
+
+
+def test_models_without_versions_are_not_routed() -> None:
+    known = ModelRecord("known").with_version(VersionRecord(1).after(LifecycleEvent.LOAD))
+    subject = RoutingPublisher({"known": known, "failed": ModelRecord("failed")}, lambda: 1)
+    assert list(subject.table().models) == ["known"]

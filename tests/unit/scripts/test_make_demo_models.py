@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scripts import make_demo_models as demo
+from tests.support.models import context_of, load
+from tests.support.recording import execute, recorded
+
+
+def loaded(root: Path, name: str):
+    demo.MODELS[name](root / name)
+    return load(context_of(root, (root / name / "config.pbtxt").read_text()))
+
+
+def test_digits_model_knows_digits_it_never_saw(tmp_path):
+    instance = loaded(tmp_path, "digits")
+    images, labels = demo.held_out_digits()
+    request = recorded({"X": images})
+    execute(instance, request)
+    arrays = request.arrays()
+    assert (arrays["label"][:, 0] == labels).mean() > 0.95
+    assert np.allclose(arrays["probabilities"].sum(axis=1), 1.0, atol=1e-4)
+    assert (tmp_path / "digits" / "digits.txt").read_text().split()[7] == "seven"
+
+
+def test_digits_model_is_the_same_every_time(tmp_path):
+    for directory in ("a", "b"):
+        demo.make_digits(tmp_path / directory)
+    first, second = ((tmp_path / one / "1" / "model.onnx").read_bytes() for one in ("a", "b"))
+    assert first == second
+
+
+def test_simple_adds_and_subtracts(tmp_path):
+    rows = np.arange(16, dtype=np.int32).reshape(1, 16)
+    request = recorded({"INPUT0": rows, "INPUT1": np.ones_like(rows)})
+    execute(loaded(tmp_path, "simple"), request)
+    assert np.array_equal(request.arrays()["OUTPUT0"], rows + 1)
+    assert np.array_equal(request.arrays()["OUTPUT1"], rows - 1)
+
+
+def test_simple_string_adds_and_subtracts_decimal_numbers(tmp_path):
+    texts = np.array([[str(k).encode() for k in range(16)]], dtype=object)
+    ones = np.full_like(texts, b"1")
+    requests = [
+        recorded({"INPUT0": texts, "INPUT1": ones}),
+        recorded({"INPUT0": texts, "INPUT1": np.full_like(texts, b"x")}),
+    ]
+    execute(loaded(tmp_path, "simple_string"), *requests)
+    assert requests[0].arrays()["OUTPUT1"][0, 0] == b"-1"
+    assert requests[0].arrays()["OUTPUT0"][0, 15] == b"16"
+    assert requests[1].error.code == "Invalid argument"
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("simple_identity", np.array([[b"\xff", b""]], dtype=object)),
+        ("identity_fp32", np.array([[1.5, np.inf]], dtype=np.float32)),
+    ],
+)
+def test_identities_repeat_their_input(tmp_path, name, array):
+    request = recorded({"INPUT0": array})
+    execute(loaded(tmp_path, name), request)
+    assert np.array_equal(request.arrays()["OUTPUT0"], array)

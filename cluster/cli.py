@@ -52,10 +52,14 @@ def _serve(arguments: list[str]) -> int:
     from cluster.server import Server  # noqa: PLC0415
 
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+
+    def catch_signals() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+
+    catch_signals()
     try:
-        with Server(options, os.environ) as server:  # type: ignore[arg-type]
+        with Server(options, os.environ, on_ray_started=catch_signals) as server:
             _announce(server.status(), server.addresses)
             stop.wait()
             print("Waiting for in-flight requests to complete.", flush=True)

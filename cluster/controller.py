@@ -66,6 +66,8 @@ _log = logging.getLogger(__name__)
 _MAX_CONCURRENCY = 10_000
 # How long a restarted controller keeps its table to itself while it puts models back in service.
 _HOLD_S = 5.0
+_KILL_TIMEOUT_S = 5.0
+_KILL_POLL_S = 0.02
 # Time for the answer to `shutdown` to leave before the process ends.
 _LAST_WORDS_S = 0.2
 
@@ -122,9 +124,9 @@ class ModelController:
         await asyncio.shield(self._boot_task)
         return self.status_rows()
 
-    async def server_options(self) -> ServerOptions:
-        """Return the options this controller runs with."""
-        return self._options
+    async def server_options(self) -> ServerOptions | None:
+        """Return the options this controller runs with; None when it is about to end."""
+        return None if self._shutting_down else self._options
 
     async def heartbeat(self) -> None:
         """Extend the lease."""
@@ -184,7 +186,15 @@ class ModelController:
         self._require_explicit()
         override = read_override(name, parameters)
         await self._recovered.wait()
-        await self._lifecycle.load(name, override)
+        try:
+            await self._lifecycle.load(name, override)
+        except TritonError:
+            if self._lifecycle.is_pending(name):
+                await self._remember_load(name, override)
+            raise
+        await self._remember_load(name, override)
+
+    async def _remember_load(self, name: str, override: Override) -> None:
         self._state.saved.unloaded.pop(name, None)
         if name not in self._state.saved.wanted:
             self._state.saved.wanted.append(name)
@@ -421,6 +431,18 @@ def _end_actor(handle: Any) -> None:
     ray.kill(handle, no_restart=True)
 
 
+def _wait_gone() -> None:
+    """Wait until a killed controller's name is free, else a new one would be taken for it.
+
+    Raises:
+        ValueError: It is.
+    """
+    deadline_s = time.monotonic() + _KILL_TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+        time.sleep(_KILL_POLL_S)
+
+
 def get_or_create_controller(
     options: ServerOptions,
     *,
@@ -442,6 +464,7 @@ def get_or_create_controller(
         if ray.get(handle.server_options.remote()) == options:
             return handle
         ray.kill(handle, no_restart=True)
+        _wait_gone()
     except (ValueError, ray.exceptions.RayActorError):
         pass
     actor = ray.remote(ModelController).options(

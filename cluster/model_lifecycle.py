@@ -22,7 +22,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from backends.api.errors import (
     TritonError,
@@ -194,6 +194,11 @@ class ModelLifecycle:
                 record = self.records.get(part)
                 if record and not record.is_explicit and not dependents_of(part, self._composing):
                     await self.unload(part, unload_dependents=True)
+
+    def is_pending(self, name: str) -> bool:
+        """Whether a load of the model goes on in the background, for want of room."""
+        model = self._models.get(name)
+        return model is not None and model.blocked.is_set() and _is_running(model.work)
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance. Nothing may be loaded afterwards."""
@@ -460,8 +465,12 @@ class ModelLifecycle:
         return task
 
 
+def _is_running(work: asyncio.Task[None] | None) -> TypeGuard[asyncio.Task[None]]:
+    return work is not None and not work.done()
+
+
 async def _cancelled(work: asyncio.Task[None] | None) -> None:
     """Cancel an operation that was left pending, and wait until it has cleaned up."""
-    if work is not None and not work.done():
+    if _is_running(work):
         work.cancel()
         await asyncio.wait({work})

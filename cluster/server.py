@@ -12,6 +12,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Callable, MutableMapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,10 +42,16 @@ RAY_ENVIRONMENT = {
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     "RAY_task_events_report_interval_ms": "0",
-    "RAY_usage_stats_enabled": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_event_stats": "0",
+    # A busy laptop may take longer than the 10 s Ray gives its first node.
+    "RAY_raylet_start_wait_time_s": "60",
 }
+
+
+def delete_application() -> None:
+    """End the ingress; what a controller does whose driver was killed."""
+    serve.delete(APPLICATION_NAME)
 
 
 class Server:
@@ -53,11 +60,19 @@ class Server:
     Args:
         options: Its options; ports of 0 are replaced by those chosen.
         environment: The process's environment, changed for an embedded Ray.
+        on_ray_started: Called once Ray runs in this process; Ray has then replaced the handlers
+            of SIGTERM by its own, which abort the process three seconds later.
     """
 
-    def __init__(self, options: ServerOptions, environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        options: ServerOptions,
+        environment: MutableMapping[str, str],
+        on_ray_started: Callable[[], None] = lambda: None,
+    ) -> None:
         self.options = options
         self._environment = environment
+        self._on_ray_started = on_ray_started
         self._ports = PortReservation()
         self._controller: Any = None
         self._stopping = threading.Event()
@@ -87,9 +102,10 @@ class Server:
         """
         self._reserve_ports()
         self._start_ray()
+        self._on_ray_started()
         embedded = self._owns_ray
         self._controller = get_or_create_controller(
-            self.options, lease_s=0.0 if embedded else _LEASE_S
+            self.options, lease_s=0.0 if embedded else _LEASE_S, on_expiry=delete_application
         )
         loading = self._controller.start.remote()
         if not embedded:
@@ -129,7 +145,6 @@ class Server:
             logger.warning("drain was cut short: %s", error)
         finally:
             if self._owns_ray:
-                serve.shutdown()
                 ray.shutdown()
             self._ports.close()
 

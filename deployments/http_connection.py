@@ -19,6 +19,7 @@ No timer runs per request: the server sweeps its connections each second and com
 
 import asyncio
 import logging
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +34,6 @@ logger = logging.getLogger(__name__)
 
 LARGE_BODY_BYTES: Final = 1 << 16
 
-# Answers up to this size are joined and written in one call; copying them costs less than a second
-# entry in the write queue.
-_JOIN_BELOW_BYTES: Final = 1 << 16
 # The headers of interest and their attributes; grows by the spellings that peers use.
 _HEADERS: Final[dict[bytes, str]] = {
     b"content-length": "content_length",
@@ -47,6 +45,8 @@ _HEADERS: Final[dict[bytes, str]] = {
 }
 _HEADER_SPELLINGS_LIMIT: Final = 1024
 _METHOD_BYTES_LIMIT: Final = 32
+
+_UNKNOWN_METHOD_REST = re.compile(rb"/[\x21-\x7e]* HTTP/1\.1")
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -321,10 +321,11 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _refuse_method(self, data: bytes) -> None:
         """Answer 405 to a well-formed request line with a method the parser does not know."""
-        method, _, rest = data.partition(b" ")
-        target, _, version = rest.partition(b"\r\n")[0].rpartition(b" ")
-        is_request = method.isalpha() and method.isupper() and len(method) <= _METHOD_BYTES_LIMIT
-        if not is_request or not target.startswith(b"/") or version != b"HTTP/1.1":
+        line = data.partition(b"\r\n")[0]
+        method, _, rest = line.partition(b" ")
+        is_token = method.isalpha() and method.isupper() and len(method) <= _METHOD_BYTES_LIMIT
+        # Only if it is the first line of what was read: one behind other requests is not found.
+        if not (is_token and _UNKNOWN_METHOD_REST.fullmatch(rest) and _has_unknown_method(line)):
             self._break_off()
             return
         exchange = HttpExchange(self)
@@ -353,7 +354,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             if answer is None:
                 break
             exchanges.popleft()
-            self._write_answer(answer)
+            if len(answer) == 1:
+                self._write(answer[0])
+            elif self._transport is not None:
+                self._transport.writelines(answer)
             first.detach()
             if first.closes:
                 self._finish()
@@ -362,14 +366,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._finish()
         elif not self._is_paused and len(exchanges) < self._server.limits.pipeline_depth:
             self._resume_reading()
-
-    def _write_answer(self, answer: list[bytes | memoryview]) -> None:
-        if len(answer) == 1:
-            self._write(answer[0])
-        elif sum(map(_size, answer)) <= _JOIN_BELOW_BYTES:
-            self._write(b"".join(answer))
-        elif self._transport is not None:
-            self._transport.writelines(answer)
 
     def _write(self, data: bytes | memoryview) -> None:
         if self._transport is not None:
@@ -458,8 +454,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
 
-def _size(part: bytes | memoryview) -> int:
-    return part.nbytes if isinstance(part, memoryview) else len(part)
+def _has_unknown_method(line: bytes) -> bool:
+    try:
+        httptools.HttpRequestParser(object()).feed_data(line)
+    except httptools.HttpParserInvalidMethodError:
+        return True
+    except httptools.HttpParserError:
+        pass
+    return False
 
 
 def _align_at(infer_header_length: bytes | None) -> int:

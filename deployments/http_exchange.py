@@ -18,6 +18,10 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
 BINARY: Final = b"application/octet-stream"
 
+# Answers up to this size are joined and written in one call; copying them costs less than a second
+# entry in the write queue.
+_JOIN_BELOW_BYTES: Final = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
@@ -147,10 +151,12 @@ class HttpExchange:
         )
         if self.is_http10:
             head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-        answer: list[bytes | memoryview] = [head]
-        if self.method != b"HEAD":
-            answer += body
-        self._answer = answer
+        if self.method == b"HEAD":
+            body, body_bytes = (), 0
+        if body_bytes <= _JOIN_BELOW_BYTES:
+            self._answer = [b"".join((head, *body))]
+        else:
+            self._answer = [head, *body]
         connection.answered(self)
 
     def reply_json(self, body: bytes, status: int = 200) -> None:

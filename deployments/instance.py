@@ -199,7 +199,10 @@ def create_instance_actor(spec: InstanceSpec) -> Any:
     """
     # A crashed actor starts again by itself, under its name; calls are never repeated, because
     # nothing tells whether they ran.
-    remote = ray.remote(ModelInstanceActor).options(
+    # Ray titles processes, logs and dashboard rows by class: the class carries the model's name.
+    title = f"{spec.model_name}/{spec.version}#{spec.index}"
+    titled = type(title, (ModelInstanceActor,), {})
+    remote: Any = ray.remote(titled).options(
         name=spec.name,
         namespace=NAMESPACE,
         lifetime="detached",

@@ -105,9 +105,12 @@ class ServedModel:
 class RoutedRequest:
     """One request on its way: the sink its lane answers, and the handle its caller cancels."""
 
-    __slots__ = ("cancelled", "inflight", "lane", "pool", "request", "retried", "sink")
+    __slots__ = ("cancelled", "inflight", "lane", "pool", "request", "retried", "router", "sink")
 
-    def __init__(self, pool: Pool, request: InferenceRequest, sink: ResponseSink) -> None:
+    def __init__(
+        self, router: "Router", pool: Pool, request: InferenceRequest, sink: ResponseSink
+    ) -> None:
+        self.router = router
         self.pool = pool
         self.request = request
         self.sink = sink
@@ -121,8 +124,14 @@ class RoutedRequest:
         self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError) -> None:
-        """Pass an error on."""
-        self.sink.fail(error)
+        """Pass an error on, unless it only says that the instance is about to end."""
+        lane = self.lane
+        is_drain = lane is not None and lane.draining and isinstance(error, UnavailableError)
+        if is_drain and not (self.retried or self.cancelled or _is_stateful(self.request)):
+            self.retried = True
+            self.router.resend(self)
+        else:
+            self.sink.fail(error)
 
     def cancel(self) -> None:
         """Cancel on the lane, or at once while no lane has the request."""
@@ -190,7 +199,7 @@ class Router:
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
     ) -> RoutedRequest:
         """Send a checked request to an instance; the sink hears of everything that follows."""
-        routed = RoutedRequest(model.pool, request, sink)
+        routed = RoutedRequest(self, model.pool, request, sink)
         lane = model.pool.choose()
         if lane is not None:
             routed.lane = lane
@@ -262,9 +271,10 @@ class Router:
     def _send_waiting(self, pool: Pool) -> None:
         waiting, pool.waiting = pool.waiting, []
         for routed in waiting:
-            self._resend(routed)
+            self.resend(routed)
 
-    def _resend(self, routed: RoutedRequest) -> None:
+    def resend(self, routed: RoutedRequest) -> None:
+        """Send a request to another instance than the one that had it."""
         lane = routed.pool.choose(avoid=routed.lane)
         if lane is None:
             self._wait_for_lane(routed.pool, routed)
@@ -310,7 +320,7 @@ class Router:
             for other in routed.pool.links
         )
         if others:
-            self._resend(routed)
+            self.resend(routed)
         else:
             routed.sink.fail(_no_instance(routed.request.model_name))
 

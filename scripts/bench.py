@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Manta and a real Triton side by side: one repository, one machine, interleaved perf_analyzer runs.
+"""Manta and a real Triton side by side: one repository, one machine, interleaved runs.
 
 Both servers run for the whole time and are loaded in turn, so that noise of the machine hits both.
 Only the ratios of the medians mean something. Usage: bench.py [--rounds 5] [--only REGEX]

@@ -68,7 +68,7 @@ def _post(
 
 def _usage(server: RunningServer) -> dict[str, tuple[int, int]]:
     rows = {}
-    for title in ("manta: ingress", "manta: add_sub/1"):
+    for title in ("ray::ServeReplica:manta:Ingress", "ray::add_sub/1"):
         for process in server.processes(title):
             rows[f"{title} {process.pid}"] = (process.num_fds(), process.memory_info().rss)
     return rows
@@ -131,7 +131,7 @@ def test_truncated_body_leaves_no_request_behind(server: RunningServer) -> None:
     for cut in range(0, len(body), 7):
         with socket.create_connection((host, int(port)), timeout=30) as peer:
             peer.sendall(head.encode() + body[:cut])
-    ingress = server.processes("manta: ingress")[0]
+    ingress = server.processes("ray::ServeReplica:manta:Ingress")[0]
     assert isinstance(ingress, psutil.Process)
     with triton_http.InferenceServerClient(server.http) as client:
         check_add_sub(client.infer("add_sub", add_sub_inputs(triton_http)))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,7 +81,7 @@ def options(repository: Path, *more: str) -> ServerOptions:
 
 
 @pytest.fixture(scope="module")
-def controller(repository: Path) -> Iterator[Any]:
+def controller(repository: Path) -> Any:
     explicit = ["--model-control-mode=explicit", "--load-model=chain", "--load-model=pair"]
     handle = get_or_create_controller(options(repository, *explicit))
     rows = ray.get(handle.start.remote(), timeout=60)
@@ -89,9 +90,7 @@ def controller(repository: Path) -> Iterator[Any]:
         ("one", "READY"),
         ("pair", "READY"),
     ], rows
-    yield handle
-    ray.get(handle.shutdown.remote(5), timeout=30)
-    assert not instance_names()
+    return handle
 
 
 class Tables:
@@ -228,11 +227,40 @@ async def test_a_killed_controller_adopts_the_instances_it_finds(tables: Tables)
     }
 
 
-async def test_a_controller_without_heartbeats_ends_the_server(repository: Path) -> None:
-    """Runs last: it replaces the controller of the module, whose instances go too."""
-    handle = get_or_create_controller(
-        options(repository, "--model-control-mode=explicit"), lease_s=2
+async def test_a_controller_with_other_options_takes_over_and_follows_the_files(
+    tables: Tables, repository: Path
+) -> None:
+    """From here on the controller of the module is gone."""
+    before = incarnations(tables.all[-1], "one")
+    shutil.rmtree(repository / "wants_gpus")
+    polling = options(repository, "--model-control-mode=poll", "--repository-poll-secs=1")
+    get_or_create_controller(polling)
+    write_model(repository, "late", identity())
+    table = await tables.wait_until(
+        lambda t: "late" in t.models and state(t, "late") is ModelReadyState.READY
     )
+    # Loaded with an override before; without one its own config is back.
+    assert incarnations(table, "one").isdisjoint(before)
+    with pytest.raises(UnavailableError, match="explicit model load / unload is not allowed"):
+        await connect_controller().unload("late", unload_dependents=False)
+    shutil.rmtree(repository / "late")
+    await tables.wait_until(lambda t: t.models["late"].versions[0].reason == "unloaded")
+
+
+async def test_a_shutdown_ends_instances_and_controller(tables: Tables) -> None:
+    handle = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+    await handle.shutdown.remote(5)
+    assert not instance_names()
+    await tables.wait_until(lambda t: t.exiting)
+    with pytest.raises(ray.exceptions.RayActorError):
+        await handle.routing_table.remote(2**63, 60)
+
+
+async def test_a_controller_without_heartbeats_ends_the_server(repository: Path) -> None:
+    explicit = options(repository, "--model-control-mode=explicit", "--load-model=one")
+    handle = get_or_create_controller(explicit, lease_s=3)
+    await handle.start.remote()
+    assert instance_names()
     with pytest.raises(ray.exceptions.RayActorError):
         await handle.routing_table.remote(2**63, 60)
     assert not instance_names()

@@ -31,7 +31,7 @@ def _wait_for_instances(server: RunningServer, count: int, killed: int) -> None:
     with triton_http.InferenceServerClient(server.http) as client:
         for _ in range(100_000):
             check_add_sub(client.infer("add_sub", add_sub_inputs(triton_http)))
-            pids = {each.pid for each in server.processes("manta: add_sub/1")}
+            pids = {each.pid for each in server.processes("ray::add_sub/1")}
             if len(pids) == count and killed not in pids:
                 return
     raise AssertionError("the instance did not come back")
@@ -40,7 +40,7 @@ def _wait_for_instances(server: RunningServer, count: int, killed: int) -> None:
 def test_killed_instance_costs_no_request(redundant: RunningServer) -> None:
     load = Load(redundant.http, "add_sub")
     load.wait_for(500)
-    victim = redundant.processes("manta: add_sub/1")[0]
+    victim = redundant.processes("ray::add_sub/1")[0]
     redundant.kill(victim)
     load.wait_for(500)
     outcomes = load.stop()
@@ -53,7 +53,7 @@ def test_killed_controller_costs_no_request_and_control_comes_back(
 ) -> None:
     load = Load(redundant.http, "add_sub")
     load.wait_for(500)
-    victim = redundant.processes("manta: controller")[0]
+    victim = redundant.processes("ray::ModelController")[0]
     redundant.kill(victim)
     load.wait_for(500)
     with triton_http.InferenceServerClient(redundant.http, network_timeout=60) as client:
@@ -64,7 +64,7 @@ def test_killed_controller_costs_no_request_and_control_comes_back(
 
 
 def test_killed_ingress_replica_breaks_only_its_own_connections(redundant: RunningServer) -> None:
-    replicas = redundant.processes("manta: ingress")
+    replicas = redundant.processes("ray::ServeReplica:manta:Ingress")
     assert len(replicas) == 2
     victim, survivor = replicas
     port = int(redundant.http.rsplit(":", 1)[1])

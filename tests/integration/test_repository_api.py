@@ -14,7 +14,7 @@ from tests.support.server import RunningServer
 
 def test_unload_ends_the_processes_and_load_brings_the_model_back(server: RunningServer) -> None:
     with triton_http.InferenceServerClient(server.http) as client:
-        processes = server.processes("manta: add_sub/1")
+        processes = server.processes("ray::add_sub/1")
         assert processes
         client.unload_model("add_sub")
         _, alive = psutil.wait_procs(processes, timeout=10)

@@ -273,10 +273,12 @@ async def test_a_load_without_room_is_reported_as_pending_and_goes_on() -> None:
     assert "pending" in error.message
     assert "instance m/1#0@1 is waiting" in error.message
     assert (world.state("m"), world.reason("m")) == (LOADING, "instance m/1#0@1 is waiting")
+    assert world.lifecycle.is_pending("m")
     await world.lifecycle.load("other")
     world.unblocked.set()
     await asyncio.sleep(0.1)
     assert world.state("m") is READY
+    assert not world.lifecycle.is_pending("m")
 
 
 @in_virtual_time

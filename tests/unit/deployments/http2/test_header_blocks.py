@@ -87,3 +87,12 @@ def test_an_hpack_bomb_ends_the_connection() -> None:
 def test_garbage_is_a_compression_error_or_decodes(block: bytes) -> None:
     with suppress(ConnectionViolation):
         assert isinstance(_decoder().decode(block), Parsed)
+
+
+def test_errors_and_logs_quote_no_header(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    decoder = _decoder()
+    decoder.decode(literal_block([(b"key", b"secret")]))
+    with pytest.raises(ConnectionViolation) as caught:
+        decoder.decode(b"\0\x03key\x7fsecret")
+    assert "secret" not in caught.value.message + caplog.text

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.lane.client import LaneClient, Orphan
-from deployments.lane.connection import LaneLimits
 from deployments.lane.frames import PREFIX, SETUP, Frame, FrameReader
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
-from deployments.lane.messages import Setup, decode_setup, encode
+from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits, Setup, decode_setup, encode
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.routing import InstanceEndpoint
 
 SECRET = b"a secret of the cluster"
+NO_SLABS_OFFERED = Setup()
 _names = itertools.count()
 
 
@@ -40,7 +40,7 @@ def response_of(*sizes: int, fill: bytes = b"y") -> InferenceResponse:
 
 async def until(condition: Callable[[], object]) -> None:
     """Run the loop until a condition holds; the test's own time limit bounds it."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110 - the conditions are many and have no events
         await asyncio.sleep(0)
 
 
@@ -104,7 +104,7 @@ class Rig:
         self,
         handler: Handler,
         *,
-        limits: LaneLimits = LaneLimits(),
+        limits: LaneLimits = DEFAULT_LIMITS,
         client_limits: LaneLimits | None = None,
         same_node: bool = True,
         uds: str = "",
@@ -189,7 +189,7 @@ class RawPeer:
         self.write(self.handshake.open())
         self.write(self.handshake.feed(await self.reader.readexactly(72)))
 
-    async def set_up(self, first: Setup = Setup()) -> Setup:
+    async def set_up(self, first: Setup = NO_SLABS_OFFERED) -> Setup:
         """As a client: shake hands and set up."""
         await self.prove()
         self.write(frame(SETUP, message=encode(first)))
@@ -203,7 +203,7 @@ class RawPeer:
         self.write(handshake.feed(await self.reader.readexactly(40)))
         handshake.feed(await self.reader.readexactly(32))
 
-    async def accept_set_up(self, setup: Setup = Setup()) -> Setup:
+    async def accept_set_up(self, setup: Setup = NO_SLABS_OFFERED) -> Setup:
         """As a server: shake hands and set up."""
         await self.accept()
         theirs = decode_setup((await self.next_frame()).message)

@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,11 +246,11 @@ def test_the_probe_tells_the_right_process_from_a_wrong_one(pool):
 
 
 def test_nothing_is_left_in_shared_memory_or_open(pool):
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     other = SlabPool(max_bytes=1 << 20)
     view = other.allocate(100_000)
     assert other.probe_fd > 0
     del view
     other.close()
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,5 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E501 - texts of Triton stay in one piece, so that they can be searched for
+import contextlib
 import json
 import struct
 from typing import Any
@@ -242,7 +244,7 @@ DATA = list(range(16))
         ({"inputs": [given_input(data=[1.5] * 16)]}, SIGNED),
         ({"inputs": [given_input(data=[True] * 16)]}, SIGNED),
         ({"inputs": [given_input(data=["1"] * 16)]}, SIGNED),
-        ({"inputs": [given_input(data=[2**63] + DATA[1:])]}, SIGNED),
+        ({"inputs": [given_input(data=[2**63, *DATA[1:]])]}, SIGNED),
         (
             {"inputs": [given_input(data=5)]},
             "Internal: Unable to parse 'data': attempt to access JSON non-array as array",
@@ -511,7 +513,5 @@ def test_mutated_body_raises_nothing_but_triton_errors(
     if length is None and not is_json:
         length = min(len(text), len(mutated))
     length = None if length is None else min(length, len(mutated))
-    try:
+    with contextlib.suppress(TritonError):
         InferDecoder().decode(memoryview(mutated), length, SIMPLE)
-    except TritonError as error:
-        assert error.message

@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import json
 import math
 from typing import Any
@@ -9,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from deployments.protocol import http_json_parser
 from deployments.protocol.http_json_parser import MAX_STRICT_BYTES, parse
 
 PREFIX = "failed to parse the request JSON buffer: "
@@ -64,8 +64,6 @@ COMPLAINTS = [
     ("document", "complaint"), COMPLAINTS, ids=[repr(c[0]) for c in COMPLAINTS]
 )
 def test_malformed_document_gets_rapidjsons_words(document: bytes, complaint: str) -> None:
-    if document == b'{"a":1,}':
-        complaint = "Missing a name for object member. at 7"
     with pytest.raises(InternalError) as caught:
         parse(document)
     assert caught.value.message == PREFIX + complaint
@@ -165,7 +163,5 @@ def test_mutated_document_raises_nothing_but_triton_errors(
 ) -> None:
     document = json.dumps(value).encode()
     mutated = document[:at] + inserted + document[at + removed :]
-    try:
-        http_json_parser.parse(mutated)
-    except TritonError as error:
-        assert error.message
+    with contextlib.suppress(TritonError):
+        parse(mutated)

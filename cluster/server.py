@@ -44,6 +44,10 @@ RAY_ENVIRONMENT = {
     "RAY_task_events_report_interval_ms": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_event_stats": "0",
+    # Ray's agents outlive a killed driver by these two: how often they look for their parent, and
+    # how long they then try to report its death to a GCS that is gone too.
+    "DASHBOARD_AGENT_CHECK_PARENT_INTERVAL_S": "1",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
     # A busy laptop may take longer than the 10 s Ray gives its first node.
     "RAY_raylet_start_wait_time_s": "60",
 }

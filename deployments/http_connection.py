@@ -24,6 +24,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import httptools
+import numpy as np
 
 from deployments.http_exchange import HttpExchange
 
@@ -60,6 +61,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_active_tick",
+        "_begun_count",
         "_body_bytes",
         "_chunk_count",
         "_chunk_open",
@@ -71,9 +73,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_is_discarding",
         "_is_paused",
         "_is_stopped",
+        "_overhead_bytes",
         "_parser",
         "_parts",
-        "_received_head_bytes",
         "_server",
         "_stall_tick",
         "_target",
@@ -96,7 +98,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._in_head = False
         self._head_tick = 0
         self._head_bytes = 0
-        self._received_head_bytes = 0
+        self._overhead_bytes = 0
+        self._begun_count = 0
         self._target: memoryview | None = None
         self._parts: list[bytes] | None = None
         self._body_bytes = 0
@@ -116,6 +119,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._is_stopped = True
         self._exchange = None
         self._target = None
+        del self._parser  # which refers to us in turn
         exchanges, self._exchanges = self._exchanges, deque()
         for exchange in exchanges:
             exchange.disconnect()
@@ -139,6 +143,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._end_large_body()
             return
         data = self._server.read_buffer[:nbytes]
+        was_between = self._exchange is None
+        had_body_bytes = 0 if was_between else self._body_bytes
+        self._begun_count = 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -146,12 +153,16 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._stop_reading()
         except httptools.HttpParserInvalidMethodError:
             self._refuse_method(bytes(data))
+        except httptools.HttpParserCallbackError:
+            logger.exception("failed to receive a request")
+            self._break_off()
         except httptools.HttpParserError:
             self._break_off()
-        if self._in_head and not self._is_stopped:
-            self._received_head_bytes += nbytes
-            if self._received_head_bytes > self._server.limits.head_bytes:
-                self._break_off()
+        if self._exchange is not None and not self._is_stopped:
+            # Whether the read held nothing but a part of this request, and no part of its body.
+            is_alone = self._begun_count == (1 if was_between else 0)
+            is_overhead = is_alone and self._body_bytes == had_body_bytes
+            self._bound_overhead(nbytes if is_overhead else 0)
 
     def eof_received(self) -> bool:
         """Close: half-closed connections are not kept."""
@@ -178,8 +189,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._exchange = HttpExchange(self)
         self._in_head = True
         self._head_tick = self._server.tick
+        self._begun_count += 1
         self._head_bytes = 0
-        self._received_head_bytes = 0
         self._target = None
         self._parts = None
         self._body_bytes = 0
@@ -199,8 +210,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             if len(_HEADERS) < _HEADER_SPELLINGS_LIMIT:
                 _HEADERS[name] = field
         exchange = self._exchange
-        # Of a header given twice Triton takes the first.
-        if field and exchange is not None and not getattr(exchange, field):
+        # Of a header given twice Triton takes the first; trailers change nothing.
+        if field and self._in_head and exchange is not None and not getattr(exchange, field):
             setattr(exchange, field, value)
 
     def on_headers_complete(self) -> None:
@@ -267,6 +278,16 @@ class HttpConnection(asyncio.BufferedProtocol):
             logger.exception("failed to answer %s %s", exchange.method, exchange.url)
             exchange.fail_text(500, "internal error; the server's log says more")
 
+    def _bound_overhead(self, nbytes: int) -> None:
+        """Bound what the parser gathers for us: a head, a chunk's extension, a trailer.
+
+        Args:
+            nbytes: Bytes that a read has added to it; 0 when the read held other things too.
+        """
+        self._overhead_bytes = self._overhead_bytes + nbytes if nbytes else 0
+        if self._overhead_bytes > self._server.limits.head_bytes:
+            self._break_off()
+
     # Bodies
 
     def _expect_body(self, exchange: HttpExchange) -> None:
@@ -280,7 +301,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             align_at = _align_at(exchange.infer_header_length)
             self._target = self._server.application.allocate(size, align_at)
             if self._target is None:
-                self._target = memoryview(bytearray(size))
+                # Not a bytearray: that would touch every page on a peer's mere word.
+                self._target = np.empty(size, np.uint8).data
         # Behind unanswered requests it would be taken for an answer; the peer then goes on unasked.
         is_first = self._exchanges[0] is exchange
         if exchange.expect and exchange.expect.lower() == b"100-continue" and is_first:
@@ -388,7 +410,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         limits = self._server.limits
         if self._transport is None:
             return
-        if self._is_discarding:
+        if self._is_discarding and not self._exchanges:
             is_late = tick - self._active_tick > limits.linger_s
         elif self._is_paused:
             is_late = tick - self._stall_tick > limits.write_idle_timeout_s

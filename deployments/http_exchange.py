@@ -78,7 +78,7 @@ class HttpExchange:
     Attributes:
         url: Request target as sent, path and query.
         method: For example ``b"GET"``.
-        body: The body once complete.
+        body: The body once complete; who has taken what it needs of it may empty it.
         on_disconnect: Called when the peer goes before the answer; set by who can cancel.
     """
 

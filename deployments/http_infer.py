@@ -82,8 +82,12 @@ class InferRoute:
         try:
             decoded = self._decoder.decode(body, header_length, model)
             _refuse_regions(decoded)
+            # From here the tensors alone keep the body.
+            exchange.body = b""
             sink = InferSink(exchange, model, decoded.outputs, self._encoder)
-            exchange.on_disconnect = self._plane.infer(model, decoded.request, sink).cancel
+            inflight = self._plane.infer(model, decoded.request, sink)
+            if not exchange.is_answered:
+                exchange.on_disconnect = inflight.cancel
         except TritonError as error:
             exchange.fail(error, JSON)
 

@@ -104,7 +104,7 @@ def test_killed_driver_leaves_no_process_and_no_shared_memory(tmp_path: Path) ->
     server = RunningServer(tmp_path)
     tree = server.tree()
     server.kill(psutil.Process(server.pid))
-    server.process.wait(10)
+    server.wait(10)
     _, alive = psutil.wait_procs(tree, timeout=30)
     assert not alive, alive
     assert set(Path("/dev/shm").iterdir()) <= before

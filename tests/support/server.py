@@ -92,6 +92,12 @@ class RunningServer:
         """SIGTERM the driver and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the driver's end and return its exit code."""
         code = self.process.wait(timeout_s)
         self._reader.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return code

@@ -235,7 +235,8 @@ class Client:
         step = piece_bytes or max(len(data), 1)
         for start in range(0, len(data), step):
             self.writer.write(data[start : start + step])
-            await self.writer.drain()
+            with contextlib.suppress(ConnectionError):
+                await self.writer.drain()
             if piece_bytes:
                 await asyncio.sleep(0)
 

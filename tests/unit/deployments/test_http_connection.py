@@ -217,6 +217,37 @@ async def test_requests_before_a_malformed_one_are_answered() -> None:
         assert await client.rest() == b""
 
 
+async def test_head_that_begins_behind_many_requests_is_not_too_large() -> None:
+    async with running() as here:
+        client = await here.connect()
+        many = 40 * request("GET", "/v2/health/live", headers=("X-Pad: " + "a" * 400,))
+        await client.send(many + LIVE[:-4])
+        for _ in range(40):
+            assert (await client.answer()).status == 200
+        assert (await client.call(LIVE[-4:])).status == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"5;x=" + b"a" * 100_000, b"0\r\nX-Trailer: " + b"a" * 100_000],
+    ids=["chunk", "trailer"],
+)
+async def test_endless_chunk_extension_or_trailer_closes_the_connection(part: bytes) -> None:
+    async with running() as here:
+        client = await here.connect()
+        await client.send(request("POST", INFER, headers=("Transfer-Encoding: chunked",)))
+        await client.send(part, 4096)
+        assert await client.rest() == b""
+
+
+async def test_trailer_does_not_count_as_a_header() -> None:
+    async with running() as here:
+        client = await here.connect()
+        message = chunked(json.dumps(simple_body()).encode(), 50)
+        answer = await client.call(message[:-2] + b"Content-Encoding: br\r\n\r\n")
+        assert answer.status == 200
+
+
 async def test_unknown_method_is_not_allowed() -> None:
     async with running() as here:
         client = await here.connect()

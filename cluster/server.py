@@ -10,6 +10,7 @@ The order of starting is what makes it quick: the controller loads models while 
 
 import dataclasses
 import logging
+import subprocess
 import threading
 import time
 from collections.abc import Callable, MutableMapping
@@ -24,6 +25,7 @@ from cluster.app import APPLICATION_NAME, application
 from cluster.controller import NAMESPACE, get_or_create_controller
 from cluster.options import ServerOptions
 from cluster.ports import PortReservation
+from cluster.reaper import start_reaper
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +46,6 @@ RAY_ENVIRONMENT = {
     "RAY_task_events_report_interval_ms": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_event_stats": "0",
-    # Ray's agents outlive a killed driver by these two: how often they look for their parent, and
-    # how long they then try to report its death to a GCS that is gone too.
-    "DASHBOARD_AGENT_CHECK_PARENT_INTERVAL_S": "1",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
     # A busy laptop may take longer than the 10 s Ray gives its first node.
     "RAY_raylet_start_wait_time_s": "60",
 }
@@ -81,6 +79,7 @@ class Server:
         self._controller: Any = None
         self._stopping = threading.Event()
         self._owns_ray = False
+        self._reaper: subprocess.Popen[bytes] | None = None
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -150,6 +149,9 @@ class Server:
         finally:
             if self._owns_ray:
                 ray.shutdown()
+            if self._reaper is not None:
+                self._reaper.kill()
+                self._reaper.wait()
             self._ports.close()
 
     def __enter__(self) -> Self:
@@ -205,6 +207,7 @@ class Server:
             logging_level=logging.ERROR,
             log_to_driver=True,
         )
+        self._reaper = start_reaper()
 
     def _beat(self) -> None:
         while not self._stopping.wait(_HEARTBEAT_S):

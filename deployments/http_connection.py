@@ -191,6 +191,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._head_tick = self._server.tick
         self._begun_count += 1
         self._head_bytes = 0
+        self._overhead_bytes = 0
         self._target = None
         self._parts = None
         self._body_bytes = 0

@@ -189,7 +189,7 @@ def _run(case: Case, target: Target, work: Path) -> Result:
         "-r",
         "3",
         "-s",
-        "90",
+        "999",
         "-f",
         str(report),
         *case.extra,

@@ -58,6 +58,18 @@ async def test_request_in_pieces_is_answered(piece_bytes: int) -> None:
         assert answer.json["outputs"][0]["data"] == [2 * i for i in range(16)]
 
 
+async def test_many_requests_whose_head_comes_alone_are_not_one_large_head() -> None:
+    async with running() as here:
+        client = await here.connect()
+        whole = post(INFER, simple_body(), headers=("Expect: 100-continue",))
+        cut = whole.index(b"\r\n\r\n") + 4
+        for _ in range(2 * 8192 // cut):
+            await client.send(whole[:cut])
+            assert (await client.answer()).status == 100  # the head was read by itself
+            await client.send(whole[cut:])
+            assert (await client.answer()).status == 200
+
+
 @pytest.mark.parametrize("piece_bytes", [0, 7])
 async def test_chunked_request_is_answered(piece_bytes: int) -> None:
     async with running() as here:

@@ -57,6 +57,10 @@ class DataPlane:
         router: Carries requests.
         slabs: Shared slabs large request bodies may be received into.
         repository: The controller's repository control.
+
+    Attributes:
+        draining: Whether readiness is withdrawn; requests are still served.
+        exiting: Whether requests are refused.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class DataPlane:
     ) -> None:
         self.slabs = slabs
         self.repository = repository
+        self.draining = False
         self.exiting = False
         self._server_id = server_id
         self._strict_readiness = strict_readiness
@@ -82,7 +87,7 @@ class DataPlane:
     def server_ready(self) -> bool:
         """Whether the server, and under strict readiness every model, can take requests."""
         table = self._router.table
-        if not table.initialised or table.exiting or self.exiting:
+        if not table.initialised or table.exiting or self.draining or self.exiting:
             return False
         if not self._strict_readiness:
             return True

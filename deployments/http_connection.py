@@ -390,6 +390,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif not self._is_paused and len(exchanges) < self._server.limits.pipeline_depth:
             self._resume_reading()
 
+    def write_early(self, exchange: HttpExchange, data: bytes) -> bool:
+        """Write a part of an unfinished answer, or return False: it is not this exchange's turn."""
+        if self._exchanges[0] is not exchange:
+            return False
+        self._write(data)
+        return True
+
     def _write(self, data: bytes | memoryview) -> None:
         if self._transport is not None:
             self._transport.write(data)

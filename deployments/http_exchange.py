@@ -36,6 +36,7 @@ class HttpLimits:
         head_timeout_s: From a request's first byte to the end of its headers.
         body_idle_timeout_s: Without a byte of an unfinished body.
         write_idle_timeout_s: With a full write buffer the peer does not drain.
+        drain_linger_s: What idle connections get, in a drain, for a last request.
         linger_s: For the peer to read the answer to a body that was refused unread.
     """
 
@@ -46,6 +47,7 @@ class HttpLimits:
     head_timeout_s: int = 30
     body_idle_timeout_s: int = 60
     write_idle_timeout_s: int = 60
+    drain_linger_s: float = 0.5
     linger_s: int = 2
 
 
@@ -71,6 +73,9 @@ class AnswerQueue(Protocol):
     def answered(self, exchange: "HttpExchange") -> None:
         """Write the answers that are due."""
 
+    def write_early(self, exchange: "HttpExchange", data: bytes) -> bool:
+        """Write a part of an unfinished answer, or return False: it is not this exchange's turn."""
+
 
 class HttpExchange:
     """A request and its answer.
@@ -86,6 +91,7 @@ class HttpExchange:
         "_answer",
         "_closes",
         "_connection",
+        "_pieces",
         "accept_encoding",
         "body",
         "content_encoding",
@@ -103,6 +109,8 @@ class HttpExchange:
     def __init__(self, connection: "AnswerQueue") -> None:
         self._connection: AnswerQueue | None = connection
         self._answer: list[bytes | memoryview] | None = None
+        # What a streamed answer could not write yet; None unless one has begun.
+        self._pieces: list[bytes] | None = None
         self._closes = False
         self.url = b""
         self.method = b""
@@ -159,6 +167,44 @@ class HttpExchange:
             self._answer = [head, *body]
         connection.answered(self)
 
+    def begin_stream(self, status: int, content_type: bytes) -> None:
+        """Begin an answer of unknown length; `write` and `end_stream` follow."""
+        connection = self._connection
+        if connection is None or self._answer is not None or self._pieces is not None:
+            return
+        framing = b"" if self.is_http10 else b"Transfer-Encoding: chunked\r\n"
+        if self.is_http10 or not self.keep_alive or connection.is_last(self):
+            self.end_connection()
+            framing += b"Connection: close\r\n"
+        head = b"%sContent-Type: %s\r\n%s\r\n" % (_status_line(status), content_type, framing)
+        if self.is_http10:
+            head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        self._pieces = [head]
+        self._push()
+
+    def write(self, piece: bytes) -> None:
+        """Send a part of a streamed answer, behind the answers that are due first."""
+        if self._pieces is None or self._connection is None or not piece:
+            return
+        self._pieces.append(piece if self.is_http10 else b"%x\r\n%s\r\n" % (len(piece), piece))
+        self._push()
+
+    def end_stream(self) -> None:
+        """End a streamed answer."""
+        connection, pieces = self._connection, self._pieces
+        if pieces is None or connection is None:
+            return
+        if not self.is_http10:
+            pieces.append(b"0\r\n\r\n")
+        self._pieces = None
+        self._answer = [b"".join(pieces)]
+        connection.answered(self)
+
+    def _push(self) -> None:
+        connection, pieces = self._connection, self._pieces
+        if pieces and connection is not None and connection.write_early(self, b"".join(pieces)):
+            pieces.clear()
+
     def reply_json(self, body: bytes, status: int = 200) -> None:
         """Answer with JSON."""
         self.reply(status, JSON, (body,), len(body))
@@ -191,6 +237,8 @@ class HttpExchange:
 
     def take_answer(self) -> list[bytes | memoryview] | None:
         """Return the answer's parts, or None while there is none."""
+        if self._pieces:
+            self._push()
         return self._answer
 
     def detach(self) -> None:

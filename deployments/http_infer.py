@@ -129,8 +129,7 @@ class InferSink:
 
     def fail(self, error: TritonError) -> None:
         """Answer with an error."""
-        is_refusal = error.message.startswith(_REFUSALS)
-        self._exchange.fail(error, JSON if is_refusal else TEXT)
+        self._exchange.fail(error, JSON if is_refusal(error) else TEXT)
 
     def _answer(self) -> None:
         response = self._response
@@ -155,6 +154,11 @@ class InferSink:
                 parts, size = _compressed(coding, parts)
                 extra += b"Content-Encoding: %s\r\n" % coding
         exchange.reply(200, content_type, parts, size, extra)
+
+
+def is_refusal(error: TritonError) -> bool:
+    """Whether an instance refused to queue the request, rather than failed it."""
+    return error.message.startswith(_REFUSALS)
 
 
 def _compressed(

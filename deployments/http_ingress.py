@@ -33,6 +33,7 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.http_exchange import JSON, TEXT, HttpExchange
+from deployments.http_generate import GenerateRoute
 from deployments.http_infer import InferRoute
 from deployments.http_metrics import make_metrics_server
 from deployments.http_server import HttpServer
@@ -66,6 +67,7 @@ class SlabAllocator(Protocol):
 class Plane(Protocol):
     """What the HTTP ingress asks of the data plane."""
 
+    draining: bool
     exiting: bool
 
     @property
@@ -157,6 +159,7 @@ class HttpIngress:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
         self._infer = InferRoute(plane, max_input_bytes)
+        self._generate = GenerateRoute(plane, max_input_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[bytes, tuple[Route, Match]] = {}
         self._routes = self._make_routes()
@@ -168,6 +171,8 @@ class HttpIngress:
         # First match wins: a model called "stats" has no metadata, as in Triton.
         return (
             row(f"{_MODEL}/infer", b"POST", self._on_infer, TEXT),
+            row(f"{_MODEL}/generate", b"POST", self._on_generate),
+            row(f"{_MODEL}/generate_stream", b"POST", self._on_generate_stream),
             row("/v2/health/live", b"GET", self._on_live, TEXT),
             row("/v2/health/ready", b"GET", self._on_ready, TEXT),
             row("/-/healthz", b"GET", self._on_healthz, TEXT),
@@ -258,6 +263,14 @@ class HttpIngress:
         model = self._resolved(self._plane.resolve, match)
         self._infer.start(exchange, model)
 
+    def _on_generate(self, exchange: HttpExchange, match: Match) -> None:
+        model = self._resolved(self._plane.resolve, match)
+        self._generate.start(exchange, model, is_stream=False)
+
+    def _on_generate_stream(self, exchange: HttpExchange, match: Match) -> None:
+        model = self._resolved(self._plane.resolve, match)
+        self._generate.start(exchange, model, is_stream=True)
+
     def _on_live(self, exchange: HttpExchange, match: Match) -> None:
         if self._plane.exiting:
             exchange.fail_text(503, "Server exiting", TEXT)
@@ -271,7 +284,7 @@ class HttpIngress:
         exchange.reply(200 if self._plane.server_ready() else 400, TEXT)
 
     def _on_healthz(self, exchange: HttpExchange, match: Match) -> None:
-        exchange.reply(503 if self._plane.exiting else 200, TEXT)
+        exchange.reply(503 if self._plane.draining or self._plane.exiting else 200, TEXT)
 
     def _on_server_metadata(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(self._plane.server_metadata()))

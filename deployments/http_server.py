@@ -67,12 +67,15 @@ class HttpServer:
         return sum(each.exchange_count for each in self._connections)
 
     def begin_drain(self) -> None:
-        """Accept nothing new; idle connections close, busy ones after their answers."""
+        """Accept nothing new; connections close with their next answer, or idle after a while.
+
+        A peer that has just sent a request on an idle connection cannot know of the drain. It gets
+        its answer, which tells it that the connection ends.
+        """
         self.is_draining = True
         if self._server is not None:
             self._server.close()
-        for connection in list(self._connections):
-            connection.close_idle()
+        asyncio.get_running_loop().call_later(self.limits.drain_linger_s, self._end_linger)
         self._check_drained()
 
     async def wait_drained(self, timeout_s: float) -> None:
@@ -101,13 +104,15 @@ class HttpServer:
     def opened(self, connection: HttpConnection) -> None:
         """Note a connection."""
         self._connections.add(connection)
-        if self.is_draining:
-            connection.close_idle()
 
     def closed(self, connection: HttpConnection) -> None:
         """Forget a connection."""
         self._connections.discard(connection)
         self._check_drained()
+
+    def _end_linger(self) -> None:
+        for connection in list(self._connections):
+            connection.close_idle()
 
     def _check_drained(self) -> None:
         if self.is_draining and not self._connections:

@@ -151,12 +151,14 @@ class Ingress:
         if self._draining:
             return
         self._draining = True
-        self._plane.exiting = True
+        # Not ready, so that nothing new is sent here; what comes all the same is served.
+        self._plane.draining = True
         for server in self._servers:
             server.begin_drain()
         await asyncio.gather(
             *(server.wait_drained(self._settings.exit_timeout_s) for server in self._servers)
         )
+        self._plane.exiting = True
         for server in self._servers:
             server.close()
         self._watch.cancel()

@@ -282,7 +282,7 @@ class _Assembly:
         elif key == "binary_data_output":
             self._is_binary = _flag(key, value)
         else:
-            custom[key] = _custom(key, value)
+            custom[key] = custom_parameter(key, value)
 
     def _tensor(self, given: Input) -> Tensor:
         parameters = given.parameters
@@ -384,7 +384,12 @@ def _number(key: str, value: object) -> int:
         return as_uint(value)
 
 
-def _custom(key: str, value: object) -> ParameterValue:
+def custom_parameter(key: str, value: object) -> ParameterValue:
+    """Return the value of a parameter that is the model's own.
+
+    Raises:
+        InvalidArgumentError: The key is reserved, or the value has a type no parameter can have.
+    """
     if key.startswith(_RESERVED_PREFIX):
         raise InvalidArgumentError(
             "parameter keys starting with 'triton_' are reserved for Triton usage and should not "

@@ -143,6 +143,16 @@ def _described(tensor: Tensor) -> bytes:
 
 
 def _json_output(tensor: Tensor) -> bytes:
+    return b'%s,"data":%s}' % (_described(tensor), json_data(tensor))
+
+
+def json_data(tensor: Tensor) -> bytes:
+    """Return a tensor's elements as a flat JSON array.
+
+    Raises:
+        InvalidArgumentError: Its datatype cannot go into JSON.
+        InternalError: Its bytes do not fit its shape.
+    """
     datatype = tensor.datatype
     if datatype in _NO_JSON:
         raise InvalidArgumentError(
@@ -150,13 +160,12 @@ def _json_output(tensor: Tensor) -> bytes:
             f"for output"
         )
     try:
-        data = _json_strings(tensor) if datatype == "BYTES" else _json_numbers(tensor)
+        return _json_strings(tensor) if datatype == "BYTES" else _json_numbers(tensor)
     except ValueError:
         raise InternalError(
             f"Failed to write 'data' field: output tensor shape does not match size of output for "
             f"'{tensor.name}'"
         ) from None
-    return b'%s,"data":%s}' % (_described(tensor), data)
 
 
 def _json_numbers(tensor: Tensor) -> bytes:

@@ -83,7 +83,7 @@ class Load:
                 check_add_sub(infer())
             except InferenceServerException as error:
                 self._count(f"error: {error}")
-            except (OSError, ValueError) as error:
+            except Exception as error:  # whatever the client's transport raises
                 self._count(f"connection: {type(error).__name__}")
                 if self._stop.is_set():
                     return

@@ -134,6 +134,7 @@ class FakePlane:
     """The plane; ``is_holding`` keeps requests in ``pending`` until `release`."""
 
     def __init__(self) -> None:
+        self.draining = False
         self.exiting = False
         self.is_ready = True
         self.is_holding = False

@@ -362,6 +362,16 @@ async def test_drain_closes_idle_connections_and_finishes_busy_ones() -> None:
             await here.connect()
 
 
+async def test_request_on_an_idle_connection_is_answered_after_a_drain_began() -> None:
+    async with running() as here:
+        client = await here.connect()
+        assert (await client.call(LIVE)).status == 200
+        here.server.begin_drain()
+        answer = await client.call(post(INFER, simple_body()))
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await client.rest() == b""
+
+
 async def test_drain_lets_a_request_that_is_being_received_finish() -> None:
     async with running() as here:
         client = await here.connect()

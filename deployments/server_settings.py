@@ -1,0 +1,229 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What clients may change of a running server: log and trace settings, shared-memory regions.
+
+Pure data and the rules of changing it. The controller is the only one that changes it; everybody
+else gets it with the routing table.
+
+Triton: server/src/tracer.cc TraceManager::UpdateTraceSetting, shared_memory_manager.cc @e1db8a6
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+
+TRITON_MODE: Final = "triton"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is logged, and how.
+
+    Attributes:
+        file: File logged to; empty for standard error.
+        info: Whether INFO is logged.
+        warning: Whether WARNING is logged.
+        error: Whether ERROR is logged.
+        verbose_level: Above 0, DEBUG is logged too.
+        format: ``default`` or ``ISO8601``.
+    """
+
+    file: str = ""
+    info: bool = True
+    warning: bool = True
+    error: bool = True
+    verbose_level: int = 0
+    format: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """How requests are traced.
+
+    Attributes:
+        level: ``TIMESTAMPS`` and ``TENSORS``, in this order; empty is off.
+        rate: Every how many requests one is traced.
+        count: How many are still to be traced; -1 has no end.
+        log_frequency: Traces per file; 0 writes one file at the end.
+        file: Where traces go.
+        mode: ``triton`` or ``opentelemetry``.
+        extra: Settings of the mode, as given at start.
+    """
+
+    level: tuple[str, ...] = ()
+    rate: int = 1000
+    count: int = -1
+    log_frequency: int = 0
+    file: str = ""
+    mode: str = TRITON_MODE
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOverride:
+    """What a model's trace settings say; None follows the server's."""
+
+    level: tuple[str, ...] | None = None
+    rate: int | None = None
+    count: int | None = None
+    log_frequency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of a POSIX shared-memory object that a client has registered.
+
+    Attributes:
+        name: The client's name for it.
+        key: Name of the object, as the client gave it.
+        offset: First byte of the region in the object.
+        size_bytes: Size of the region.
+        node_id: Ray node the object is on.
+    """
+
+    name: str
+    key: str
+    offset: int
+    size_bytes: int
+    node_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """All of it.
+
+    Attributes:
+        log: Log settings.
+        trace: The server's trace settings.
+        trace_at_start: What a cleared trace setting goes back to.
+        trace_overrides: By model.
+        regions: By name.
+    """
+
+    log: LogSettings = LogSettings()
+    trace: TraceSettings = TraceSettings()
+    trace_at_start: TraceSettings = TraceSettings()
+    trace_overrides: dict[str, TraceOverride] = field(default_factory=dict)
+    regions: dict[str, Region] = field(default_factory=dict)
+
+    def trace_of(self, model: str) -> TraceSettings:
+        """Return a model's trace settings; an empty name means the server's."""
+        override = self.trace_overrides.get(model)
+        return self.trace if override is None else _overridden(self.trace, override)
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """New values of `LogSettings`' attributes."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceChange:
+    """New values of `TraceOverride`'s attributes; None clears one.
+
+    Attributes:
+        model: The model; empty for the server's own settings.
+        values: By attribute.
+    """
+
+    model: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionAdded:
+    """A region was registered."""
+
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRemoved:
+    """A region shall be forgotten; an empty name means all, an unknown one is no error."""
+
+    name: str
+
+
+SettingsChange = LogChange | TraceChange | RegionAdded | RegionRemoved
+
+
+def changed(settings: ServerSettings, change: SettingsChange) -> ServerSettings:
+    """Return the settings after a change.
+
+    Raises:
+        InvalidArgumentError: The change would make trace settings that cannot work.
+        AlreadyExistsError: A region of that name is registered.
+    """
+    return _RULES[type(change)](settings, change)
+
+
+def _change_log(settings: ServerSettings, change: LogChange) -> ServerSettings:
+    return replace(settings, log=replace(settings.log, **change.values))
+
+
+def _change_trace(settings: ServerSettings, change: TraceChange) -> ServerSettings:
+    if not change.model:
+        start = settings.trace_at_start
+        values = {
+            key: getattr(start, key) if value is None else value
+            for key, value in change.values.items()
+        }
+        trace = replace(settings.trace, **values)
+        _check_trace(trace)
+        return replace(settings, trace=trace)
+    override = settings.trace_overrides.get(change.model, TraceOverride())
+    override = replace(override, **change.values)
+    _check_trace(_overridden(settings.trace, override))
+    return replace(settings, trace_overrides={**settings.trace_overrides, change.model: override})
+
+
+def _overridden(trace: TraceSettings, override: TraceOverride) -> TraceSettings:
+    return TraceSettings(
+        trace.level if override.level is None else override.level,
+        trace.rate if override.rate is None else override.rate,
+        trace.count if override.count is None else override.count,
+        trace.log_frequency if override.log_frequency is None else override.log_frequency,
+        trace.file,
+        trace.mode,
+        trace.extra,
+    )
+
+
+def _check_trace(trace: TraceSettings) -> None:
+    if not trace.level:
+        return
+    reason = ""
+    if trace.rate == 0:
+        reason = "sample rate must be non-zero"
+    elif trace.mode == TRITON_MODE and not trace.file:
+        reason = "trace file name is not given"
+    elif trace.mode != TRITON_MODE and "TENSORS" in trace.level:
+        raise InvalidArgumentError(
+            f"Tensor level tracing is not supported by the mode: {trace.mode}"
+        )
+    if reason:
+        raise InvalidArgumentError(f"Attempting to set invalid trace setting :{reason}")
+
+
+def _add_region(settings: ServerSettings, change: RegionAdded) -> ServerSettings:
+    region = change.region
+    if region.name in settings.regions:
+        raise AlreadyExistsError(f"shared memory region '{region.name}' already in manager")
+    return replace(settings, regions={**settings.regions, region.name: region})
+
+
+def _remove_region(settings: ServerSettings, change: RegionRemoved) -> ServerSettings:
+    left = {name: each for name, each in settings.regions.items() if name != change.name}
+    return replace(settings, regions=left if change.name else {})
+
+
+_RULES: Final[Mapping[type, Callable[[ServerSettings, Any], ServerSettings]]] = {
+    LogChange: _change_log,
+    TraceChange: _change_trace,
+    RegionAdded: _add_region,
+    RegionRemoved: _remove_region,
+}

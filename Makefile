@@ -54,6 +54,7 @@ test: check demo-models
 
 bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis configs/models

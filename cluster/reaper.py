@@ -40,11 +40,13 @@ def start_reaper() -> "subprocess.Popen[bytes] | None":
 
 
 def _child_named(name: str) -> int | None:
-    for children in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        for pid in children.read_text().split():
-            try:
-                if Path(f"/proc/{pid}/comm").read_text().strip() == name:
-                    return int(pid)
-            except OSError:
-                continue
+    # Not /proc/<pid>/task/*/children: that list skips entries while other children end.
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, _, rest = stat.read_text().partition(" (")
+        except OSError:
+            continue
+        comm, _, fields = rest.rpartition(") ")
+        if comm == name and int(fields.split()[1]) == os.getpid():
+            return int(pid)
     return None

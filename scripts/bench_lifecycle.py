@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""How long starting, loading, unloading and recovering take. Usage: bench_lifecycle.py"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor(
+            "OUTPUT0", pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy())])
+            for request in requests]
+"""
+CONFIG = """
+backend: "python"
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+"""
+MANY = 50
+
+
+class Server:
+    """A ``manta serve`` process."""
+
+    def __init__(self, repository: Path, *flags: str) -> None:
+        self.started_s = time.monotonic()
+        self.process = subprocess.Popen(
+            [
+                Path(sys.executable).parent / "manta",
+                "serve",
+                f"--model-repository={repository}",
+                "--http-port=0",
+                "--grpc-port=0",
+                "--metrics-port=0",
+                *flags,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=ROOT,
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("MANTA_READY "):
+                self.url = json.loads(line.removeprefix("MANTA_READY "))["http"]
+                break
+        self.ready_s = time.monotonic() - self.started_s
+
+    def processes(self, title: str) -> list[psutil.Process]:
+        """Return processes by title."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [each for each in children if " ".join(each.cmdline()).startswith(title)]
+
+    def stop(self) -> float:
+        """Terminate and return how long that took."""
+        start_s = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        return time.monotonic() - start_s
+
+
+def _write(repository: Path, name: str) -> None:
+    (repository / name / "1").mkdir(parents=True)
+    (repository / name / "1/model.py").write_text(CODE)
+    (repository / name / "config.pbtxt").write_text(CONFIG)
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start_s = time.monotonic()
+    action()
+    return time.monotonic() - start_s
+
+
+def _until(condition: Callable[[], object]) -> float:
+    start_s = time.monotonic()
+    while not condition():
+        time.sleep(0.02)
+    return time.monotonic() - start_s
+
+
+def _try(action: Callable[[], object]) -> bool:
+    try:
+        action()
+    except InferenceServerException:
+        return False
+    return True
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory(prefix="manta-lifecycle-") as folder:
+        many, tiny = Path(folder, "many"), Path(folder, "tiny")
+        _write(tiny, "tiny")
+        for number in range(MANY):
+            _write(many, f"tiny_{number:02}")
+        server = Server(tiny, "--model-control-mode=explicit")
+        print(f"start to ready, no model: {server.ready_s:.1f} s")
+        client = triton_http.InferenceServerClient(server.url, network_timeout=120)
+        loads, unloads = [], []
+        for _ in range(10):
+            loads.append(_timed(lambda: client.load_model("tiny")))
+            unloads.append(_timed(lambda: client.unload_model("tiny")))
+        print(
+            f"load a tiny model: median {statistics.median(loads):.2f} s, most {max(loads):.2f} s"
+        )
+        print(f"unload it: median {statistics.median(unloads):.2f} s, most {max(unloads):.2f} s")
+        client.load_model("tiny")
+        victim = server.processes("ray::tiny/1")[0]
+        os.kill(victim.pid, signal.SIGKILL)
+        psutil.wait_procs([victim], timeout=10)
+        back_s = _until(lambda: client.is_model_ready("tiny"))
+        print(f"killed instance is back: {back_s:.1f} s")
+        os.kill(server.processes("ray::ModelController")[0].pid, signal.SIGKILL)
+        back_s = _timed(lambda: _until(lambda: _try(lambda: client.unload_model("tiny"))))
+        print(f"killed controller unloads again: {back_s:.1f} s")
+        print(f"stop: {server.stop():.1f} s")
+        server = Server(many)
+        print(f"start to ready, {MANY} tiny models: {server.ready_s:.1f} s")
+        print(f"stop: {server.stop():.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import asyncio
+
+from backends.api.errors import InternalError, RequestCancelledError, UnavailableError
+from backends.api.request import SEQUENCE_START, InferenceResponse
+from deployments.lane.server import ServerRequest
+from deployments.routing import ModelReadyState
+from tests.unit.deployments.cluster_of_instances import Instance, Routed, request, table
+from tests.unit.deployments.lane.rig import Sink, echo, until
+
+
+def _refuse(server_request: ServerRequest) -> None:
+    server_request.fail(InternalError("the model says no"))
+
+
+async def _lanes(here: Routed, count: int) -> None:
+    await until(lambda: len(here.model.pool.lanes) == count)
+
+
+async def test_request_sent_before_the_first_lane_is_open_waits_for_it() -> None:
+    async with Routed(Instance(echo)) as here:
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await sink.ended
+        assert sink.error is None
+
+
+async def test_request_cancelled_before_the_first_lane_is_open_ends_at_once() -> None:
+    async with Routed(Instance(echo)) as here:
+        sink = Sink()
+        here.router.submit(here.model, request(), sink).cancel()
+        assert isinstance(sink.error, RequestCancelledError)
+
+
+async def test_requests_go_to_the_instance_with_the_fewest_outstanding() -> None:
+    first, second = Instance(), Instance()
+    async with Routed(first, second) as here:
+        await _lanes(here, 2)
+        for _ in range(6):
+            here.router.submit(here.model, request(), Sink())
+        await until(lambda: len(first.handler.requests) + len(second.handler.requests) == 6)
+        assert len(first.handler.requests) == len(second.handler.requests) == 3
+
+
+async def test_error_of_the_model_is_not_retried() -> None:
+    async with Routed(Instance(_refuse), Instance(_refuse)) as here:
+        await _lanes(here, 2)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await sink.ended
+        assert isinstance(sink.error, InternalError)
+        assert sum(len(each.handler.batches) for each in here.instances) == 1
+
+
+async def test_unanswered_request_of_a_lost_instance_is_sent_once_more_elsewhere() -> None:
+    lost, other = Instance(), Instance()
+    async with Routed(lost, other) as here:
+        await _lanes(here, 2)
+        sinks = [Sink() for _ in range(4)]
+        for sink in sinks:
+            here.router.submit(here.model, request(), sink)
+        await until(lambda: len(lost.handler.requests) == 2 == len(other.handler.requests))
+        await lost.stop()
+        await until(lambda: len(other.handler.requests) == 4)
+        for server_request in other.handler.requests:
+            echo(server_request)
+        await asyncio.gather(*(sink.ended for sink in sinks))
+        assert [sink.error for sink in sinks] == [None] * 4
+
+
+async def test_request_of_two_lost_instances_is_unavailable() -> None:
+    first, second = Instance(), Instance()
+    async with Routed(first, second) as here:
+        await _lanes(here, 2)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await until(lambda: first.handler.requests or second.handler.requests)
+        holder, other = (first, second) if first.handler.requests else (second, first)
+        await holder.stop()
+        await until(lambda: other.handler.requests)
+        await other.stop()
+        await sink.ended
+        assert isinstance(sink.error, UnavailableError)
+
+
+async def test_request_of_the_only_instance_is_unavailable_when_it_is_lost() -> None:
+    async with Routed(Instance()) as here:
+        await _lanes(here, 1)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await until(lambda: here.instances[0].handler.requests)
+        await here.instances[0].stop()
+        await sink.ended
+        assert isinstance(sink.error, UnavailableError)
+
+
+async def test_request_of_a_sequence_is_not_sent_to_another_instance() -> None:
+    first, second = Instance(), Instance()
+    async with Routed(first, second) as here:
+        await _lanes(here, 2)
+        sink = Sink()
+        here.router.submit(here.model, request(correlation_id=7, flags=SEQUENCE_START), sink)
+        await until(lambda: first.handler.requests or second.handler.requests)
+        await (first if first.handler.requests else second).stop()
+        await sink.ended
+        assert isinstance(sink.error, UnavailableError)
+        assert len(first.handler.requests) + len(second.handler.requests) == 1
+
+
+async def test_request_that_had_a_response_is_not_repeated() -> None:
+    def half(server_request: ServerRequest) -> None:
+        server_request.respond(InferenceResponse("m", "1"), final=False)
+
+    first, second = Instance(half), Instance(half)
+    async with Routed(first, second) as here:
+        await _lanes(here, 2)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await until(lambda: sink.responses)
+        await (first if first.handler.batches else second).stop()
+        await sink.ended
+        assert isinstance(sink.error, UnavailableError)
+        assert len(sink.responses) == 1
+
+
+async def test_refusal_of_a_draining_instance_is_retried_elsewhere() -> None:
+    draining, other = Instance(), Instance(echo)
+    async with Routed(draining, other) as here:
+        await _lanes(here, 2)
+        sinks = [Sink(), Sink()]
+        for sink in sinks:
+            here.router.submit(here.model, request(), sink)
+        await until(lambda: draining.handler.requests)
+        draining.server.start_draining()
+        await until(lambda: any(lane.draining for lane in here.model.pool.lanes))
+        draining.handler.requests[0].fail(UnavailableError("Server is stopping"))
+        await asyncio.gather(*(sink.ended for sink in sinks))
+        assert [sink.error for sink in sinks] == [None, None]
+
+
+async def test_instance_that_left_the_table_finishes_what_it_has() -> None:
+    leaving, other = Instance(), Instance(echo)
+    async with Routed(leaving, other) as here:
+        await _lanes(here, 2)
+        sinks = [Sink(), Sink()]
+        for sink in sinks:
+            here.router.submit(here.model, request(), sink)
+        await until(lambda: leaving.handler.requests)
+        here.router.update(table(other))
+        echo(leaving.handler.requests[0])
+        await asyncio.gather(*(sink.ended for sink in sinks))
+        assert [sink.error for sink in sinks] == [None, None]
+
+
+async def test_older_table_changes_nothing() -> None:
+    async with Routed(Instance(echo)) as here:
+        here.router.update(table(state=ModelReadyState.UNAVAILABLE, version=-5))
+        assert here.router.served("m", 1) is not None
+
+
+async def test_version_that_is_not_ready_is_not_served() -> None:
+    async with Routed(Instance(echo)) as here:
+        here.router.update(table(state=ModelReadyState.UNLOADING))
+        assert here.router.served("m", 1) is None
+
+
+async def test_requests_waiting_for_a_lane_fail_when_the_version_goes() -> None:
+    instance = Instance()  # never started: nothing listens
+    here = Routed()
+    here.router.update(table(instance))
+    sink = Sink()
+    here.router.submit(here.model, request(), sink)
+    here.router.update(table(state=ModelReadyState.UNAVAILABLE))
+    await sink.ended
+    assert isinstance(sink.error, UnavailableError)
+    await here.router.close()

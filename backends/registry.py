@@ -58,7 +58,7 @@ def create_backend(name: str) -> Backend:
     if factory is None:
         raise InvalidArgumentError(
             f"unable to find backend library for backend '{name}', try specifying runtime on the "
-            f"model configuration. Backends of this server: {', '.join(known_backends())}"
+            f"model configuration."
         )
     return factory()
 

@@ -6,6 +6,7 @@
 `cluster.server.Server` deploys the same application from ``manta serve``.
 """
 
+import socket
 import time
 from typing import Any
 
@@ -13,11 +14,14 @@ import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 
-from cluster.controller import connect_controller, get_or_create_controller
+from backends.api.errors import InvalidArgumentError
+from cluster import serve_application
+from cluster.claim import claim_again
+from cluster.controller import connect_controller
 from cluster.options import ServerOptions, from_mapping
+from cluster.ownership import Owner
+from cluster.settings_at_start import log_settings
 from deployments.ingress import Ingress, IngressSettings
-
-APPLICATION_NAME = "manta"
 
 # A node is noticed within this; the policy runs in Serve's control loop and must not block it.
 _NODE_COUNT_TTL_S = 1.0
@@ -57,7 +61,12 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         http_max_input_bytes=options.http_max_input_size,
         slab_threshold_bytes=options.lane_slab_threshold_bytes,
         exit_timeout_s=float(options.exit_timeout_secs),
-        log_level="INFO" if options.log_info else "WARNING",
+        log=log_settings(options),
+        http_restrictions=options.http_restricted_api,
+        grpc_restrictions=options.grpc_restricted_protocol,
+        http_header_forward_pattern=options.http_header_forward_pattern,
+        grpc_header_forward_pattern=options.grpc_header_forward_pattern,
+        allow_client_memory=options.allow_client_shm,
     )
 
 
@@ -79,7 +88,7 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
                 upscale_delay_s=0,
                 downscale_delay_s=5,
                 metrics_interval_s=1,
-                look_back_period_s=1,
+                look_back_period_s=2,
                 policy=AutoscalingPolicy(
                     policy_function=NodeCountingPolicy,
                     policy_kwargs={"replicas_per_node": replicas},
@@ -87,7 +96,7 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
             )
         }
     deployment: Any = serve.deployment(
-        name="Ingress",
+        name=serve_application.INGRESS_NAME,
         max_replicas_per_node=replicas,
         max_ongoing_requests=1000,
         health_check_period_s=2,
@@ -102,8 +111,28 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
 
 
 def build(arguments: dict[str, Any]) -> serve.Application:
-    """Builder for the Serve CLI and config files; arguments are flags with underscores."""
+    """Builder for the Serve CLI and config files; arguments are flags with underscores.
+
+    It does not wait for models: readiness says when they are loaded. The server ends once no
+    application with the ingress is left on Serve; see `cluster.ownership`.
+
+    Raises:
+        OptionError: An argument is unknown or wrong.
+        TritonError: Another server runs on the cluster, or a port is 0.
+    """
     options = from_mapping(arguments)
-    controller = get_or_create_controller(options)
-    ray.get(controller.start.remote())
+    for name in ("http_port", "grpc_port", "metrics_port"):
+        # Replicas come and go without anyone who could tell the next one what was chosen.
+        if not getattr(options, name):
+            raise InvalidArgumentError(f"{name}: an application on Serve needs a port, got 0")
+    owner = Owner(
+        token="serve",  # noqa: S106 - names the owner, opens nothing
+        description=f"an application on Serve (deployed from {socket.gethostname()};"
+        " 'serve shutdown' ends it)",
+        is_deployed=serve_application.is_deployed,
+    )
+    claim_again(options, owner)
+    if not serve_application.is_running():
+        # The Serve CLI would start a proxy, on the very port that Triton's clients expect.
+        serve_application.start_serve()
     return application(options, follow_nodes=True)

@@ -9,9 +9,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from cluster import __version__
+
+# As shells report a command that a signal has ended.
+_SIGNAL_EXIT_CODE = 128
 
 _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
@@ -49,20 +53,29 @@ def _serve(arguments: list[str]) -> int:
     # Ray takes a second to import; a mistyped flag should not.
     from backends.api.errors import TritonError  # noqa: PLC0415
     from cluster.ports import PortInUseError  # noqa: PLC0415
-    from cluster.server import Server  # noqa: PLC0415
+    from cluster.server import Server, StartInterruptedError  # noqa: PLC0415
 
     stop = threading.Event()
+    caught: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        caught.append(number)
+        stop.set()
 
     def catch_signals() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, note)
 
     catch_signals()
     try:
-        with Server(options, os.environ, on_ray_started=catch_signals) as server:
+        with Server(options, os.environ, catch_signals, stop.is_set) as server:
             _announce(server.status(), server.addresses)
             stop.wait()
             print("Waiting for in-flight requests to complete.", flush=True)
+    except StartInterruptedError:
+        print("Stopped before the server was ready.", file=sys.stderr)
+        return _SIGNAL_EXIT_CODE + caught[0]
     except (TritonError, PortInUseError) as error:
         print(f"error: creating server: {_describe(error)}", file=sys.stderr)
         return 1

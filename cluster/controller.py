@@ -7,11 +7,12 @@ go on with what they have while it is gone. It restarts without limit, and its c
 recovery: find the live instances, put in service those whose files and options are unchanged, load
 what is missing, unload what nobody wants, and hand out a table that is newer than any before.
 
-A detached actor outlives the driver that made it. In a joined cluster it therefore lives on a
-lease: without a heartbeat for ``lease_s`` it drains and ends the server itself.
+A detached actor outlives the process that made it. It therefore watches its owner
+(`cluster.ownership`), and drains and ends the server itself once the owner is gone.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 import warnings
@@ -40,6 +41,7 @@ from cluster.loading import LifecycleSettings, Override, Pool
 from cluster.model_lifecycle import ModelLifecycle
 from cluster.model_source import RepositorySource
 from cluster.options import ServerOptions
+from cluster.ownership import Lifeline, Owner
 from cluster.planner import replan_pool
 from cluster.pool import (
     InstancePool,
@@ -49,7 +51,10 @@ from cluster.pool import (
     read_cluster,
 )
 from cluster.routing_publisher import RoutingPublisher
+from cluster.settings_at_start import log_settings, settings_at_start
+from deployments.log_lines import set_up_logging
 from deployments.routing import RoutingTable
+from deployments.server_settings import LogChange, ServerSettings, SettingsChange, changed
 
 __all__ = [
     "CONTROLLER_NAME",
@@ -58,6 +63,7 @@ __all__ = [
     "ModelController",
     "connect_controller",
     "get_or_create_controller",
+    "wait_gone",
 ]
 
 _log = logging.getLogger(__name__)
@@ -68,8 +74,11 @@ _MAX_CONCURRENCY = 10_000
 _HOLD_S = 5.0
 _KILL_TIMEOUT_S = 5.0
 _KILL_POLL_S = 0.02
+# What routers get to take a new table; they do within milliseconds or are gone.
+_ROUTERS_TIMEOUT_S = 1.0
 # Time for the answer to `shutdown` to leave before the process ends.
 _LAST_WORDS_S = 0.2
+_NOBODY = Owner()
 
 
 class ModelController:
@@ -77,24 +86,17 @@ class ModelController:
 
     Args:
         options: The server's options.
-        lease_s: How long to live without a heartbeat; 0 is for ever.
-        on_expiry: Called, on a thread, when the lease has run out and the instances are gone; ends
-            what else the driver had started.
+        owner: Whom the server belongs to.
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
-        self,
-        options: ServerOptions,
-        lease_s: float = 0.0,
-        on_expiry: Callable[[], None] | None = None,
+        self, options: ServerOptions, owner: Owner
     ) -> None:
-        logging.basicConfig(level=logging.INFO if options.log_info else logging.WARNING)
+        set_up_logging(log_settings(options))
         self._options = options
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False
-        self._lease_s = lease_s
-        self._on_expiry = on_expiry
-        self._last_heartbeat_s = time.monotonic()
+        self._lifeline = Lifeline(owner, time.monotonic())
         is_restart = _was_restarted()
         self._state = await (DurableState.restore() if is_restart else DurableState.create())
         self._source = RepositorySource(options, self._state, read_cluster)
@@ -108,12 +110,17 @@ class ModelController:
                 drain_s=float(options.exit_timeout_secs),
             ),
         )
-        self._publisher = RoutingPublisher(self._lifecycle.records, time.time_ns)
+        self._publisher = RoutingPublisher(
+            self._lifecycle.records,
+            time.time_ns,
+            self._state.saved.settings or settings_at_start(options),
+        )
+        set_up_logging(self._publisher.settings.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self._recovered = asyncio.Event()
         self._boot_task = self._spawn(self._boot())
-        if lease_s:
-            self._spawn(self._watch_lease())
+        if self._lifeline.period_s:
+            self._spawn(self._watch_owner())
         if options.model_control_mode == "poll":
             self._spawn(self._poll())
 
@@ -128,13 +135,28 @@ class ModelController:
         """Return the options this controller runs with; None when it is about to end."""
         return None if self._shutting_down else self._options
 
+    async def owner(self) -> tuple[Owner, float]:
+        """Return the owner and for how many seconds nothing was heard of it."""
+        return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
+
     async def heartbeat(self) -> None:
-        """Extend the lease."""
-        self._last_heartbeat_s = time.monotonic()
+        """Note that the owner is there."""
+        self._lifeline.heard(time.monotonic())
 
     async def status(self) -> list[dict[str, str]]:
         """Return name, version, backend, instances, state and reason of each model version."""
         return self.status_rows()
+
+    async def end(self) -> None:
+        """End the whole server in its owner's place: the ingress, then `shutdown`."""
+        end_ingress = self._lifeline.owner.end_ingress
+        if end_ingress is not None and not self._shutting_down:
+            try:
+                await asyncio.to_thread(end_ingress)
+            except Exception:
+                # Serve may be as gone as the owner; that must not keep the instances alive.
+                _log.exception("end of the ingress")
+        await self.shutdown(float(self._options.exit_timeout_secs))
 
     async def shutdown(self, timeout_s: float) -> None:
         """Tell routers, drain and end every instance, then end this actor.
@@ -164,9 +186,26 @@ class ModelController:
         """Return the key of the lanes' handshake."""
         return self._state.secret
 
-    async def routing_table(self, known_version: int, timeout_s: float) -> RoutingTable | None:
+    async def routing_table(
+        self, known_version: int, timeout_s: float, router_id: str = ""
+    ) -> RoutingTable | None:
         """Return the table once it is newer than ``known_version``; None after ``timeout_s``."""
-        return await self._publisher.wait_newer(known_version, timeout_s)
+        return await self._publisher.wait_newer(known_version, timeout_s, router_id)
+
+    async def change_settings(self, change: SettingsChange) -> ServerSettings:
+        """Make a change, wait until the ingresses have heard of it and return what holds now.
+
+        Raises:
+            TritonError: The change is refused.
+        """
+        settings = changed(self._publisher.settings, change)
+        self._publisher.settings = self._state.saved.settings = settings
+        self._publisher.changed()
+        if isinstance(change, LogChange):
+            set_up_logging(settings.log)
+        await self._state.save()
+        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
+        return settings
 
     async def index(self, ready_only: bool = False) -> list[dict[str, str]]:
         """Return the repository index.
@@ -193,6 +232,7 @@ class ModelController:
                 await self._remember_load(name, override)
             raise
         await self._remember_load(name, override)
+        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 
     async def _remember_load(self, name: str, override: Override) -> None:
         self._state.saved.unloaded.pop(name, None)
@@ -220,6 +260,7 @@ class ModelController:
         self._state.saved.wanted = [n for n in self._state.saved.wanted if n not in gone]
         await self._state.save_override(name, Override())
         await self._state.save()
+        await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 
     def _require_explicit(self) -> None:
         if self._shutting_down:
@@ -355,15 +396,20 @@ class ModelController:
             gone = [n for n, r in self._lifecycle.records.items() if n not in wanted and r.versions]
             await asyncio.gather(*map(self._lifecycle.unload, gone))
 
-    async def _watch_lease(self) -> None:
-        left_s = self._lease_s
-        while left_s > 0:
-            await asyncio.sleep(left_s)
-            left_s = self._last_heartbeat_s + self._lease_s - time.monotonic()
-        _log.error("no heartbeat for %g s: the server ends", self._lease_s)
-        await self.shutdown(float(self._options.exit_timeout_secs))
-        if self._on_expiry is not None:
-            await asyncio.to_thread(self._on_expiry)
+    async def _watch_owner(self) -> None:
+        owner = self._lifeline.owner
+        while not self._lifeline.is_lost(time.monotonic()):
+            await asyncio.sleep(self._lifeline.period_s)
+            if owner.is_deployed is None:
+                continue
+            try:
+                is_deployed = await asyncio.to_thread(owner.is_deployed)
+            except ray.exceptions.RayError as error:
+                _log.warning("Serve does not say whether the application is there: %s", error)
+                continue
+            self._lifeline.saw_application(time.monotonic(), is_deployed=is_deployed)
+        _log.error("the server ends, because its owner is gone: %s", owner.description)
+        await self.end()
 
     def _changed(self) -> None:
         self._publisher.changed()
@@ -431,24 +477,16 @@ def _end_actor(handle: Any) -> None:
     ray.kill(handle, no_restart=True)
 
 
-def _wait_gone() -> None:
-    """Wait until a killed controller's name is free, else a new one would be taken for it.
-
-    Raises:
-        ValueError: It is.
-    """
-    deadline_s = time.monotonic() + _KILL_TIMEOUT_S
-    while time.monotonic() < deadline_s:
-        ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-        time.sleep(_KILL_POLL_S)
+def wait_gone(timeout_s: float) -> None:
+    """Wait until an ending controller's name is free, else a new one would be taken for it."""
+    deadline_s = time.monotonic() + timeout_s
+    with contextlib.suppress(ValueError):
+        while time.monotonic() < deadline_s:
+            ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+            time.sleep(_KILL_POLL_S)
 
 
-def get_or_create_controller(
-    options: ServerOptions,
-    *,
-    lease_s: float = 0.0,
-    on_expiry: Callable[[], None] | None = None,
-) -> Any:
+def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> Any:
     """Return the handle of the cluster's controller, created when there is none.
 
     A controller that runs with other options is replaced; the new one adopts its instances, so that
@@ -456,15 +494,14 @@ def get_or_create_controller(
 
     Args:
         options: The server's options.
-        lease_s: How long the controller lives without a heartbeat; 0 is for ever.
-        on_expiry: Ends what else the driver had started, when the lease runs out.
+        owner: Whom the server belongs to.
     """
     try:
         handle: Any = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
         if ray.get(handle.server_options.remote()) == options:
             return handle
         ray.kill(handle, no_restart=True)
-        _wait_gone()
+        wait_gone(_KILL_TIMEOUT_S)
     except (ValueError, ray.exceptions.RayActorError):
         pass
     actor = ray.remote(ModelController).options(
@@ -477,4 +514,4 @@ def get_or_create_controller(
         max_concurrency=_MAX_CONCURRENCY,
         num_cpus=0,
     )
-    return actor.remote(options, lease_s, on_expiry)
+    return actor.remote(options, owner)

@@ -4,6 +4,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from backends.api.errors import UnavailableError
 from backends.api.request import ParameterValue
 from cluster.actor_calls import call, cause_of
 from deployments.routing import RoutingTable
+from deployments.server_settings import ServerSettings, SettingsChange
 
 CONTROLLER_NAME = "model-controller"
 NAMESPACE = "manta"
@@ -62,6 +64,15 @@ class ControllerClient:
         """
         await self._call("unload", model_name, unload_dependents)
 
+    async def change_settings(self, change: SettingsChange) -> ServerSettings:
+        """Make a change and wait until the ingresses have heard of it.
+
+        Raises:
+            TritonError: The change is refused.
+        """
+        settings: ServerSettings = await self._call("change_settings", change)
+        return settings
+
     async def status(self) -> list[dict[str, str]]:
         """Return one row per model version; see `ModelController.status`."""
         rows: list[dict[str, str]] = await self._call("status")
@@ -78,11 +89,14 @@ class ControllerClient:
         While the controller is gone nothing is called: the last table stays good.
         """
         known_version = 0
+        router_id = secrets.token_hex(8)
         while True:
             try:
                 async with asyncio.timeout(_LONG_POLL_S + _SILENCE_S):
                     handle = await self._controller()
-                    table = await call(handle.routing_table.remote(known_version, _LONG_POLL_S))
+                    table = await call(
+                        handle.routing_table.remote(known_version, _LONG_POLL_S, router_id)
+                    )
             except (RayError, ValueError, TimeoutError) as error:
                 _log.warning("the model controller cannot be reached: %s", cause_of(error))
                 self._handle = None

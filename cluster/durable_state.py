@@ -22,6 +22,7 @@ from ray.experimental.internal_kv import (
 )
 
 from cluster.loading import Override
+from deployments.server_settings import ServerSettings
 
 _STORE = b"manta"
 _STATE_KEY = b"controller/state"
@@ -42,12 +43,14 @@ class SavedState(msgspec.Struct):
         wanted: Models to be loaded in explicit mode.
         unloaded: Versions of unloaded models, for the index.
         is_initialised: Whether start-up loading was done once.
+        settings: What clients have changed of the server; None while nothing.
     """
 
     generation: int = 0
     wanted: list[str] = []
     unloaded: dict[str, list[int]] = {}
     is_initialised: bool = False
+    settings: ServerSettings | None = None
 
 
 class _SavedOverride(msgspec.Struct):

@@ -258,8 +258,10 @@ class ModelLifecycle:
                     self._spawn(self._source.release(candidate))
         except TritonError as error:
             record = self.records.get(name, ModelRecord(name))
-            self._put(replace(record, failure=error.message.strip()))
-            _log.error("failed to load '%s': %s", name, error.message.strip())
+            cause = error.__cause__
+            reason = cause.message if isinstance(cause, TritonError) else error.message
+            self._put(replace(record, failure=reason.strip()))
+            _log.error("failed to load '%s': %s", name, reason.strip())
             raise
         is_explicit = request.is_explicit
         record = self.records[name]

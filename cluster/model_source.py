@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from backends.api.config_normalisation import normalise
 from backends.api.config_validation import validate, validate_before_auto_complete
-from backends.api.errors import InternalError, NotFoundError, TritonError
+from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.registry import backend_name
 from cluster.durable_state import DurableState
@@ -89,10 +89,9 @@ class RepositorySource:
             cause = error.__cause__
             if isinstance(cause, TritonError):
                 _log.error("Poll failed for model directory '%s': %s", name, cause.message)
-            if isinstance(cause, NotFoundError):
-                # Nothing to add to Triton's text: the name is the whole of the cause.
+                # Clients match on the text; the cause is in the log and the model's state.
                 text = f"failed to load '{name}', failed to poll from model repository"
-                raise InternalError(text) from error
+                raise InternalError(text) from cause
             raise
         for warning in model.warnings:
             _log.warning("%s", warning)

@@ -4,7 +4,8 @@
 
 A flag beats an environment variable (``MANTA_HTTP_PORT`` for ``--http-port``), that beats the file
 named by ``--config``, that beats the default. Values of a repeatable option come from the strongest
-source alone; the environment separates them with ``;``.
+source alone; the environment separates them with ``;``. The default of ``--ray-address`` is what
+``RAY_ADDRESS`` says.
 """
 
 import difflib
@@ -22,6 +23,7 @@ __all__ = ["OptionError", "ServerOptions", "from_mapping", "parse_options", "ren
 
 ENVIRONMENT_PREFIX = "MANTA_"
 MAX_FILE_CHARACTERS = 1 << 20
+_RAY_ADDRESS = "RAY_ADDRESS"
 _SEPARATOR = ";"
 _USAGE = "Usage: manta serve [options]"
 
@@ -74,7 +76,7 @@ def parse_options(
     by_environment = _from_environment(environ)
     config = by_flag.get("config") or by_environment.get("config")
     by_file = _from_file(config.texts[-1], read_file) if config else {}
-    return _build({**by_file, **by_environment, **by_flag}, environ)
+    return _build({**_from_ray(environ), **by_file, **by_environment, **by_flag}, environ)
 
 
 def from_mapping(arguments: Mapping[str, Any]) -> ServerOptions:
@@ -176,6 +178,16 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
             texts = _split(environ[variable], flag)
             found[name] = _Given(texts, "environment", f"environment variable {variable}")
     return found
+
+
+def _from_ray(environ: Mapping[str, str]) -> dict[str, _Given]:
+    """Read the address of the cluster a Ray job runs on; Ray tells jobs this way."""
+    address = environ.get(_RAY_ADDRESS, "")
+    # The command "ray job" reads from the same variable where it finds the dashboard.
+    if not address or address.startswith(("http://", "https://")):
+        return {}
+    place = f"environment variable {_RAY_ADDRESS}"
+    return {"ray_address": _Given((address,), "environment", place)}
 
 
 def _from_file(path: str, read_file: Callable[[str], str]) -> dict[str, _Given]:

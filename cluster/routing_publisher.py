@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from cluster.lifecycle import ModelRecord
 from deployments.routing import RoutingTable
+from deployments.server_settings import ServerSettings
 
 
 class RoutingPublisher:
@@ -19,9 +20,19 @@ class RoutingPublisher:
     Args:
         records: The records to render; read when a table is built.
         clock_ns: Wall clock.
+        settings: What clients may change of a running server.
+
+    Attributes:
+        settings: The same; call `changed` after setting it.
     """
 
-    def __init__(self, records: Mapping[str, ModelRecord], clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        records: Mapping[str, ModelRecord],
+        clock_ns: Callable[[], int],
+        settings: ServerSettings | None = None,
+    ) -> None:
+        self.settings = settings or ServerSettings()
         self._records = records
         self._clock_ns = clock_ns
         self._version = clock_ns()
@@ -30,6 +41,9 @@ class RoutingPublisher:
         self._exiting = False
         self._held = False
         self._changed = asyncio.Event()
+        # The table each router has said that it has.
+        self._known: dict[str, int] = {}
+        self._told = asyncio.Event()
 
     @property
     def is_initialised(self) -> bool:
@@ -75,11 +89,24 @@ class RoutingPublisher:
                 },
                 initialised=self._initialised,
                 exiting=self._exiting,
+                settings=self.settings,
             )
         return self._table
 
-    async def wait_newer(self, known_version: int, timeout_s: float) -> RoutingTable | None:
-        """Return the newest table as soon as it is newer; None when that takes too long."""
+    async def wait_newer(
+        self, known_version: int, timeout_s: float, router_id: str = ""
+    ) -> RoutingTable | None:
+        """Return the newest table as soon as it is newer; None when that takes too long.
+
+        Args:
+            known_version: Version of the table the router has.
+            timeout_s: How long to wait.
+            router_id: Who asks; `wait_known` waits for those that have a name.
+        """
+        if router_id:
+            self._known[router_id] = known_version
+            self._told.set()
+            self._told = asyncio.Event()
         try:
             async with asyncio.timeout(timeout_s):
                 while self._held or self._version <= known_version:
@@ -87,3 +114,16 @@ class RoutingPublisher:
         except TimeoutError:
             return None
         return self.table()
+
+    async def wait_known(self, timeout_s: float) -> None:
+        """Wait until every router has the table as it is now.
+
+        A router that does not say so in time is taken for gone, until it asks again.
+        """
+        version = self._version
+        try:
+            async with asyncio.timeout(timeout_s):
+                while any(known < version for known in self._known.values()):
+                    await self._told.wait()
+        except TimeoutError:
+            self._known = {name: known for name, known in self._known.items() if known >= version}

@@ -10,6 +10,9 @@ The order of starting is what makes it quick: the controller loads models while 
 
 import dataclasses
 import logging
+import os
+import secrets
+import socket
 import subprocess
 import threading
 import time
@@ -18,12 +21,15 @@ from types import TracebackType
 from typing import Any, Self
 
 import ray
-from ray import serve
+from ray.serve.exceptions import RayServeException
 
-from backends.api.errors import InternalError
-from cluster.app import APPLICATION_NAME, application
-from cluster.controller import NAMESPACE, get_or_create_controller
+from backends.api.errors import InternalError, UnavailableError
+from cluster import serve_application
+from cluster.app import application
+from cluster.claim import claim, require_unclaimed
+from cluster.controller import NAMESPACE, get_or_create_controller, wait_gone
 from cluster.options import ServerOptions
+from cluster.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.ports import PortReservation
 from cluster.reaper import start_reaper
 
@@ -31,10 +37,9 @@ logger = logging.getLogger(__name__)
 
 # Plasma holds no tensors here; the store is as small as Ray allows.
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024
-# A driver in a joined cluster beats this often; the controller ends the server when it hears
-# nothing for the lease, so that a killed driver leaves nothing behind.
-_HEARTBEAT_S = 2.0
-_LEASE_S = 20.0
+# How soon a start notices that it shall stop.
+_POLL_S = 0.2
+_END_TIMEOUT_S = 5.0
 
 # Read by Ray's processes when they start; for an embedded cluster this process is their parent.
 RAY_ENVIRONMENT = {
@@ -51,9 +56,8 @@ RAY_ENVIRONMENT = {
 }
 
 
-def delete_application() -> None:
-    """End the ingress; what a controller does whose driver was killed."""
-    serve.delete(APPLICATION_NAME)
+class StartInterruptedError(Exception):
+    """The server was told to stop before it was ready."""
 
 
 class Server:
@@ -64,6 +68,7 @@ class Server:
         environment: The process's environment, changed for an embedded Ray.
         on_ray_started: Called once Ray runs in this process; Ray has then replaced the handlers
             of SIGTERM by its own, which abort the process three seconds later.
+        is_interrupted: Asked while starting whether to give up.
     """
 
     def __init__(
@@ -71,14 +76,20 @@ class Server:
         options: ServerOptions,
         environment: MutableMapping[str, str],
         on_ray_started: Callable[[], None] = lambda: None,
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self.options = options
         self._environment = environment
         self._on_ray_started = on_ray_started
+        self._is_interrupted = is_interrupted
         self._ports = PortReservation()
         self._controller: Any = None
-        self._stopping = threading.Event()
+        self._is_stopping = False
+        self._ended = threading.Event()
         self._owns_ray = False
+        self._has_connected = False
+        self._has_started_serve = False
+        self._has_deployed = False
         self._reaper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -101,31 +112,64 @@ class Server:
 
         Raises:
             PortInUseError: A port cannot be had.
-            InternalError: A model failed to load and ``--exit-on-error`` is on.
+            StartInterruptedError: It was asked to stop meanwhile.
+            TritonError: There is no Ray to join, a server runs on it already, the ingress cannot
+                start, or a model failed to load and ``--exit-on-error`` is on.
         """
-        self._reserve_ports()
-        self._start_ray()
-        self._on_ray_started()
-        embedded = self._owns_ray
-        self._controller = get_or_create_controller(
-            self.options, lease_s=0.0 if embedded else _LEASE_S, on_expiry=delete_application
-        )
+        if ray.is_initialized() or self.options.ray_address:
+            self._join_ray()
+            self._on_ray_started()
+            require_unclaimed()
+            self._reserve_ports()
+        else:
+            self._reserve_ports()
+            self._start_ray()
+            self._on_ray_started()
+        self._check()
+        owner = self._owner()
+        # Nobody else is on a Ray of one's own: no need to wait until the controller can say so.
+        take = get_or_create_controller if self._owns_ray else claim
+        self._controller = take(self.options, owner)
         loading = self._controller.start.remote()
-        if not embedded:
+        if owner.lease_s:
             threading.Thread(target=self._beat, name="manta-lease", daemon=True).start()
-        serve.start(proxy_location="Disabled")
-        serve.run(
-            application(self.options, follow_nodes=not embedded),
-            name=APPLICATION_NAME,
-            route_prefix=None,
-        )
-        ray.get(loading)
-        failed = [row for row in self.status() if row["state"] != "READY"]
+        self._deploy_ingress()
+        while not ray.wait([loading], timeout=_POLL_S)[0]:
+            self._check()
+        failed = [row for row in ray.get(loading) if row["state"] != "READY"]
         if failed and self.options.exit_on_error:
             raise InternalError(
                 "failed to load all models: "
                 + "; ".join(f"{row['name']}: {row['reason']}" for row in failed)
             )
+
+    def _deploy_ingress(self) -> None:
+        serve_application.start_serve()
+        self._check()
+        self._has_deployed = True
+        serve_application.deploy(
+            application(self.options, follow_nodes=not self._owns_ray), self._check
+        )
+
+    def _owner(self) -> Owner:
+        """Describe this process; only a joined cluster can outlive it."""
+        joined = not self._owns_ray
+        self._has_started_serve = joined and not serve_application.is_running()
+        where = ", ".join(f"{name} {address}" for name, address in self.addresses.items())
+        return Owner(
+            token=secrets.token_hex(8),
+            description=f"process {os.getpid()} on {socket.gethostname()} ({where})",
+            lease_s=LEASE_S if joined else 0.0,
+            end_ingress=(
+                serve_application.delete_with_serve
+                if self._has_started_serve
+                else serve_application.delete_without_serve
+            ),
+        )
+
+    def _check(self) -> None:
+        if self._is_interrupted():
+            raise StartInterruptedError
 
     def status(self) -> list[dict[str, Any]]:
         """Return name, version, backend, instances, state and reason of each model version."""
@@ -134,25 +178,31 @@ class Server:
 
     def stop(self) -> None:
         """Drain: answer what was accepted, end the ingress, the instances and what was started."""
-        if self._stopping.is_set():
+        if self._is_stopping:
             return
-        self._stopping.set()
-        started_s = time.monotonic()
+        self._is_stopping = True
         try:
-            if ray.is_initialized():
-                serve.delete(APPLICATION_NAME)
-                if self._controller is not None:
-                    left_s = self.options.exit_timeout_secs - (time.monotonic() - started_s)
-                    ray.get(self._controller.shutdown.remote(max(1.0, left_s)))
-        except ray.exceptions.RayError as error:
+            if ray.is_initialized() and self._controller is not None:
+                self._end_server()
+        except (ray.exceptions.RayError, RayServeException, TimeoutError) as error:
             logger.warning("drain was cut short: %s", error)
         finally:
-            if self._owns_ray:
+            self._ended.set()
+            if self._owns_ray or self._has_connected:
                 ray.shutdown()
             if self._reaper is not None:
                 self._reaper.kill()
                 self._reaper.wait()
             self._ports.close()
+
+    def _end_server(self) -> None:
+        started_s = time.monotonic()
+        if self._has_deployed:
+            serve_application.delete(and_serve=self._has_started_serve)
+        left_s = self.options.exit_timeout_secs - (time.monotonic() - started_s)
+        ray.get(self._controller.shutdown.remote(max(1.0, left_s)))
+        if not self._owns_ray:
+            wait_gone(_END_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         try:
@@ -190,13 +240,24 @@ class Server:
         }
         self.options = dataclasses.replace(options, **chosen)
 
-    def _start_ray(self) -> None:
-        address = self.options.ray_address
+    def _join_ray(self) -> None:
         if ray.is_initialized():
             return
-        if address:
-            ray.init(address=address, namespace=NAMESPACE, log_to_driver=False)
-            return
+        address = self.options.ray_address
+        try:
+            ray.init(
+                address=address,
+                namespace=NAMESPACE,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UnavailableError(
+                f"--ray-address: cannot join the Ray cluster at '{address}': {_why(error)}"
+            ) from error
+        self._has_connected = True
+
+    def _start_ray(self) -> None:
         self._environment.update(RAY_ENVIRONMENT)
         self._owns_ray = True
         ray.init(
@@ -210,8 +271,19 @@ class Server:
         self._reaper = start_reaper()
 
     def _beat(self) -> None:
-        while not self._stopping.wait(_HEARTBEAT_S):
+        while not self._ended.wait(HEARTBEAT_S):
             try:
                 self._controller.heartbeat.remote()
             except ray.exceptions.RayError as error:
                 logger.warning("the controller cannot be reached: %s", error)
+
+
+def _why(error: BaseException) -> str:
+    """Say why Ray cannot be joined; Ray keeps the reason in the cause's cause."""
+    # To an address given explicitly Ray sends no token unless it is told to.
+    if error.__cause__ is not None and "AuthToken" in str(error.__cause__):
+        return (
+            "it asks for a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
+            " RAY_AUTH_TOKEN_PATH if the token is not in ~/.ray/auth_token"
+        )
+    return str(error)

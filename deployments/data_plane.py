@@ -9,6 +9,7 @@ Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 """
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from backends.api.config_pbtxt import to_json
@@ -20,7 +21,9 @@ from deployments.lane.slabs import SlabPool
 from deployments.metrics import ModelMetrics, render
 from deployments.router import Router, ServedModel
 from deployments.routing import ModelReadyState, ModelVersion
-from deployments.seams import Inflight, RepositoryControl, ResponseSink
+from deployments.seams import ClusterControl, Inflight, RepositoryControl, ResponseSink
+from deployments.settings_plane import SettingsPlane
+from deployments.shared_memory import RegionMaps, leave_in_regions, resolve_regions
 
 # The Triton release whose protocol behaviour is served; clients compare it, people read it.
 TRITON_VERSION: Final = "2.73.0"
@@ -56,9 +59,12 @@ class DataPlane:
         strict_readiness: Whether ready needs every model ready.
         router: Carries requests.
         slabs: Shared slabs large request bodies may be received into.
-        repository: The controller's repository control.
+        control: The controller.
+        node_id: Ray node of this process.
+        allow_client_memory: ``--allow-client-shm``.
 
     Attributes:
+        settings: Log and trace settings and shared-memory regions.
         draining: Whether readiness is withdrawn; requests are still served.
         exiting: Whether requests are refused.
     """
@@ -68,17 +74,27 @@ class DataPlane:
         server_id: str,
         router: Router,
         slabs: SlabPool,
-        repository: RepositoryControl,
+        control: ClusterControl,
         *,
         strict_readiness: bool = True,
+        node_id: str = "",
+        allow_client_memory: bool = False,
     ) -> None:
         self.slabs = slabs
-        self.repository = repository
+        self.repository: RepositoryControl = control
         self.draining = False
         self.exiting = False
         self._server_id = server_id
         self._strict_readiness = strict_readiness
         self._router = router
+        self._maps = RegionMaps()
+        self.settings = SettingsPlane(
+            lambda: router.table.settings,
+            control,
+            self.resolve,
+            node_id=node_id,
+            allow_client_memory=allow_client_memory,
+        )
 
     def server_live(self) -> bool:
         """Whether the server runs."""
@@ -189,8 +205,23 @@ class DataPlane:
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
         """
+        if request.regions is not None:
+            return self._infer_in_regions(model, request, sink)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
+
+    def _infer_in_regions(
+        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
+    ) -> Inflight:
+        """Send a request on whose tensors lie in clients' shared memory."""
+        resolve_regions(request, self._router.table.settings.regions, self._maps)
+        model.checker.check(request)
+        leave_in_regions(request)
+        return self._router.submit_local(model, request, sink)
+
+    def forget_regions(self, keys: Collection[str]) -> None:
+        """Drop the mappings of clients' shared memory but those of ``keys``."""
+        self._maps.forget_others(keys)
 
     async def metrics_text(self) -> bytes:
         """Return this node's metrics in Prometheus text format."""

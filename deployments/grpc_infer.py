@@ -26,7 +26,7 @@ from backends.api.errors import (
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.grpc_calls import Metadata, RpcReply
 from deployments.protocol.classification import classify
-from deployments.protocol.grpc_headers import compile_forward_pattern, forwarded_headers
+from deployments.protocol.forwarded_headers import compile_forward_pattern, forwarded_headers
 from deployments.protocol.grpc_request import DecodedRequest, RequestDecoder
 from deployments.protocol.grpc_response import (
     ResponseEncoder,
@@ -62,7 +62,9 @@ class InferContext:
 
     def __init__(self, plane: "DataPlane", header_forward_pattern: str = "") -> None:
         self.plane = plane
-        self._header_pattern = compile_forward_pattern(header_forward_pattern)
+        self._header_pattern = compile_forward_pattern(
+            header_forward_pattern, "--grpc-header-forward-pattern"
+        )
         self.decoder = RequestDecoder()
         self.encoder = ResponseEncoder()
 

@@ -8,7 +8,7 @@ Triton: server/src/grpc/grpc_server.cc @e1db8a6
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from backends.api.errors import (
     GRPC_STATUS,
@@ -16,9 +16,9 @@ from backends.api.errors import (
     NotFoundError,
     TritonError,
     UnavailableError,
-    UnsupportedError,
 )
 from deployments.grpc_calls import RpcReply
+from deployments.grpc_settings import SETTINGS_HANDLERS
 from deployments.protocol import grpc_control as codec
 
 if TYPE_CHECKING:
@@ -98,35 +98,6 @@ async def _repository_unload(plane: "DataPlane", request: Any) -> bytes:
     return _EMPTY
 
 
-def _system_memory_status(_plane: "DataPlane", request: Any) -> bytes:
-    return _region_status("system", request.name)
-
-
-def _cuda_memory_status(_plane: "DataPlane", request: Any) -> bytes:
-    return _region_status("cuda", request.name)
-
-
-def _region_status(kind: str, name: str) -> bytes:
-    if name:
-        raise NotFoundError(f"Unable to find {kind} shared memory region: '{name}'")
-    return _EMPTY
-
-
-def _shared_memory_disabled(_plane: "DataPlane", _request: Any) -> NoReturn:
-    raise UnsupportedError(
-        "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to "
-        "enable."
-    )
-
-
-def _trace_setting(_plane: "DataPlane", _request: Any) -> NoReturn:
-    raise UnsupportedError("trace settings can not be read or changed on this server")
-
-
-def _log_settings(_plane: "DataPlane", _request: Any) -> NoReturn:
-    raise UnsupportedError("log settings can not be read or changed on this server")
-
-
 HANDLERS: Final[dict[str, Handler]] = {
     "Check": _check,
     "ServerLive": _server_live,
@@ -139,14 +110,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "RepositoryIndex": _repository_index,
     "RepositoryModelLoad": _repository_load,
     "RepositoryModelUnload": _repository_unload,
-    "SystemSharedMemoryStatus": _system_memory_status,
-    "SystemSharedMemoryRegister": _shared_memory_disabled,
-    "SystemSharedMemoryUnregister": _shared_memory_disabled,
-    "CudaSharedMemoryStatus": _cuda_memory_status,
-    "CudaSharedMemoryRegister": _shared_memory_disabled,
-    "CudaSharedMemoryUnregister": _shared_memory_disabled,
-    "TraceSetting": _trace_setting,
-    "LogSettings": _log_settings,
+    **SETTINGS_HANDLERS,
 }
 
 

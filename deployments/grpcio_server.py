@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import grpc
 
-from deployments.grpc_service import PATHS, STREAM_PATH, Buffer, GrpcService, Metadata
+from deployments.grpc_service import PATHS, STREAM_PATHS, Buffer, GrpcService, Metadata
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 # How long calls may go on between `begin_drain` and `wait_drained`, which sets the real limit.
@@ -152,7 +152,7 @@ class _ServiceHandler:
             (_as_bytes(key), _as_bytes(value))
             for key, value in handler_call_details.invocation_metadata
         ]
-        if path == STREAM_PATH:
+        if path in STREAM_PATHS:
 
             async def run_stream(requests: Any, context: Any) -> None:
                 await _run_stream(self._service, path, metadata, requests, context)

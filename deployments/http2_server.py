@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 _SWEEP_S: Final = 1.0
 _BACKLOG: Final = 1024
 _ALPN: Final = "h2"
+_READ_BUFFER_BYTES: Final = 1 << 18
+# Reads up to this size are copied, so that parts of them can be kept where they are.
+_COPIED_READ_BYTES: Final = 1 << 15
 
 _now_ns: Callable[[], int] = time.monotonic_ns
 
@@ -41,6 +44,8 @@ class Http2Server:
         self.limits = limits or Http2Limits()
         self.deadlines = Deadlines(self._arm)
         self.draining = False
+        # Connections take turns: each has dealt with what it got before the next one reads.
+        self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._connections: set[_Connection] = set()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -157,7 +162,7 @@ class Http2Server:
             self._arm(next_ns)
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(asyncio.BufferedProtocol):
     """One socket."""
 
     def __init__(self, server: Http2Server, loop: asyncio.AbstractEventLoop) -> None:
@@ -165,6 +170,8 @@ class _Connection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._flush_soon = False
+        # Where the next read goes unless it is the buffer that connections share.
+        self._room: memoryview | None = None
         # Since when the transport is full, or closing.
         self._blocked_ns: int | None = None
         self._closing_ns: int | None = None
@@ -192,9 +199,22 @@ class _Connection(asyncio.Protocol):
             self.grpc.h2.lifecycle.drain(_now_ns())
         self._flush()
 
-    def data_received(self, data: bytes) -> None:
-        self.grpc.receive(data, _now_ns())
-        self._flush()
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self.grpc.h2.cut_stream is not None:
+            self._room = self.grpc.room()
+        return self._server.read_buffer if self._room is None else self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        grpc = self.grpc
+        room, self._room = self._room, None
+        if room is not None:
+            grpc.receive(room[:nbytes], _now_ns())
+        elif nbytes <= _COPIED_READ_BYTES:
+            grpc.receive(bytes(self._server.read_buffer[:nbytes]), _now_ns())
+        else:
+            grpc.receive(self._server.read_buffer[:nbytes], _now_ns())
+        if grpc.h2.needs_service:
+            self._flush()
 
     def pause_writing(self) -> None:
         self.grpc.h2.out.blocked = True

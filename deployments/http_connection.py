@@ -3,11 +3,13 @@
 """One HTTP/1.1 connection on the event loop.
 
 Theory of operation. Received bytes land in a buffer that all connections of a server share: a
-connection has parsed them before the loop reads for another. A body larger than `LARGE_BODY_BYTES`
-whose length is known is received straight into memory the application provides; the parser sees
-only its head. Every request is an `HttpExchange`. Exchanges stand in a queue in the order of the
-requests; an answer is written once its exchange is first in the queue, so that pipelined answers
-keep their order whatever order they become ready in.
+connection has parsed them before the loop reads for another. A body whose length is known is
+received straight to where it stays when it is larger than `LARGE_BODY_BYTES`, which is memory the
+application provides; the parser sees only its head. Requests whose heads have come before pass the
+parser by: between two messages it is in its first state, so it can go on with any later request.
+Every request is an `HttpExchange`. Exchanges stand in a queue in the order of the requests; an
+answer is written once its exchange is first in the queue, so that pipelined answers keep their
+order whatever order they become ready in.
 
 Reading stops while too many exchanges wait or the peer does not take what is written, so a peer
 cannot make the server hold more than the queue and one read's worth of requests. A peer that closes
@@ -27,6 +29,7 @@ import httptools
 import numpy as np
 
 from deployments.http_exchange import HttpExchange
+from deployments.http_head import KNOWN_HEAD_LIMIT_BYTES, HttpHead
 
 if TYPE_CHECKING:
     from deployments.http_server import HttpServer
@@ -35,16 +38,6 @@ logger = logging.getLogger(__name__)
 
 LARGE_BODY_BYTES: Final = 1 << 16
 
-# The headers of interest and their attributes; grows by the spellings that peers use.
-_HEADERS: Final[dict[bytes, str]] = {
-    b"content-length": "content_length",
-    b"transfer-encoding": "transfer_encoding",
-    b"content-encoding": "content_encoding",
-    b"accept-encoding": "accept_encoding",
-    b"inference-header-content-length": "infer_header_length",
-    b"expect": "expect",
-}
-_HEADER_SPELLINGS_LIMIT: Final = 1024
 _METHOD_BYTES_LIMIT: Final = 32
 
 _UNKNOWN_METHOD_REST = re.compile(rb"/[\x21-\x7e]* HTTP/1\.1")
@@ -71,7 +64,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_head_tick",
         "_in_head",
         "_is_discarding",
+        "_is_parser_behind",
         "_is_paused",
+        "_is_reading",
         "_is_stopped",
         "_overhead_bytes",
         "_parser",
@@ -91,6 +86,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._is_stopped = False
         self._is_discarding = False
         self._is_paused = False
+        self._is_reading = True
+        self._is_parser_behind = False
         self._active_tick = server.tick
         self._stall_tick = 0
         # For the request being received
@@ -140,9 +137,16 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._target is not None:
             self._body_bytes += nbytes
             if self._body_bytes == self._target.nbytes:
-                self._end_large_body()
+                self._end_direct_body()
             return
-        data = self._server.read_buffer[:nbytes]
+        start = self._take_known(nbytes) if self._exchange is None else 0
+        if start < nbytes and not self._is_stopped:
+            self._parse(start, nbytes)
+
+    def _parse(self, start: int, stop: int) -> None:
+        """Have the parser take a part of the shared buffer."""
+        data = self._server.read_buffer[start:stop]
+        nbytes = stop - start
         was_between = self._exchange is None
         had_body_bytes = 0 if was_between else self._body_bytes
         self._begun_count = 0
@@ -158,6 +162,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._break_off()
         except httptools.HttpParserError:
             self._break_off()
+        self._is_parser_behind = self._target is not None
         if self._exchange is not None and not self._is_stopped:
             # Whether the read held nothing but a part of this request, and no part of its body.
             is_alone = self._begun_count == (1 if was_between else 0)
@@ -186,7 +191,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Begin a request."""
         if self._is_stopped:
             return
-        self._exchange = HttpExchange(self)
+        self._exchange = HttpExchange(self, HttpHead())
         self._in_head = True
         self._head_tick = self._server.tick
         self._begun_count += 1
@@ -200,20 +205,14 @@ class HttpConnection(asyncio.BufferedProtocol):
     def on_url(self, url: bytes) -> None:
         """Take the request target, which may come in pieces."""
         if self._exchange is not None:
-            self._exchange.url += url
+            self._exchange.head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take one header; those nobody asks for are dropped."""
         self._head_bytes += len(name) + len(value) + 4
-        field = _HEADERS.get(name)
-        if field is None:
-            field = _HEADERS.get(name.lower(), "")
-            if len(_HEADERS) < _HEADER_SPELLINGS_LIMIT:
-                _HEADERS[name] = field
-        exchange = self._exchange
-        # Of a header given twice Triton takes the first; trailers change nothing.
-        if field and self._in_head and exchange is not None and not getattr(exchange, field):
-            setattr(exchange, field, value)
+        # Trailers change nothing.
+        if self._in_head and self._exchange is not None:
+            self._exchange.head.take(name, value)
 
     def on_headers_complete(self) -> None:
         """Decide how the body is received."""
@@ -221,15 +220,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._in_head = False
         if exchange is None or self._is_stopped:
             return
-        parser = self._parser
-        exchange.method = parser.get_method()
-        exchange.keep_alive = parser.should_keep_alive()
-        exchange.is_http10 = parser.get_http_version() == "1.0"
-        if self._head_bytes + len(exchange.url) > self._server.limits.head_bytes:
+        head = exchange.head
+        head.finish(self._parser)
+        exchange.keep_alive = head.keep_alive
+        if self._head_bytes + len(head.url) > self._server.limits.head_bytes:
             self._break_off()
             return
         self._exchanges.append(exchange)
-        if exchange.content_length or exchange.transfer_encoding:
+        if head.content_length or head.transfer_encoding:
             self._expect_body(exchange)
 
     def on_chunk_header(self) -> None:
@@ -256,7 +254,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._parts = [exchange.body, data]  # type: ignore[list-item]
         else:
             self._parts.append(data)
-        if exchange.transfer_encoding:
+        if exchange.head.transfer_encoding:
             self._check_chunks(exchange)
 
     def on_message_complete(self) -> None:
@@ -276,7 +274,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             self._server.application.dispatch(exchange)
         except Exception:
-            logger.exception("failed to answer %s %s", exchange.method, exchange.url)
+            logger.exception("failed to answer %s %s", exchange.head.method, exchange.head.url)
             exchange.fail_text(500, "internal error; the server's log says more")
 
     def _bound_overhead(self, nbytes: int) -> None:
@@ -289,29 +287,75 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._overhead_bytes > self._server.limits.head_bytes:
             self._break_off()
 
+    # Requests with a known head
+
+    def _take_known(self, nbytes: int) -> int:
+        """Take requests of the shared buffer whose heads are known; returns the bytes taken."""
+        server = self._server
+        buffer = server.read_buffer
+        start = 0
+        while start < nbytes:
+            data = bytes(buffer[start : min(nbytes, start + KNOWN_HEAD_LIMIT_BYTES)])
+            head, size = server.heads.find(data)
+            if head is None:
+                if size:
+                    server.heads.note(data[:size])
+                return start
+            exchange = self._exchange = HttpExchange(self, head)
+            self._exchanges.append(exchange)
+            begin, start = size, start + size
+            size = head.body_bytes
+            if size > LARGE_BODY_BYTES:
+                self._expect_body(exchange)
+                if self._is_stopped:
+                    return nbytes
+            if start + size > nbytes:
+                self._begin_direct_body(size, buffer[start:nbytes])
+                return nbytes
+            if self._target is not None:
+                self._target[:] = buffer[start : start + size]
+            elif begin + size <= len(data):
+                exchange.body = data[begin : begin + size]
+            else:
+                exchange.body = bytes(buffer[start : start + size])
+            start += size
+            self.on_message_complete()
+            if self._is_stopped:
+                return nbytes
+        return start
+
+    def _begin_direct_body(self, size: int, first: memoryview) -> None:
+        """Have the rest of a body received to where it stays."""
+        if self._target is None:
+            self._target = memoryview(bytearray(size))
+        self._body_bytes = have = first.nbytes
+        self._target[:have] = first
+
     # Bodies
 
     def _expect_body(self, exchange: HttpExchange) -> None:
-        # The parser has checked that a Content-Length is a number and comes alone.
-        size = int(exchange.content_length) if exchange.content_length else 0
+        head = exchange.head
+        size = head.body_bytes
         if size > LARGE_BODY_BYTES:
             refusal = self._refusal(exchange, size)
             if refusal:
                 self._refuse(exchange, refusal)
                 return
-            align_at = _align_at(exchange.infer_header_length)
+            align_at = max(head.json_bytes, 0)
             self._target = self._server.application.allocate(size, align_at)
             if self._target is None:
                 # Not a bytearray: that would touch every page on a peer's mere word.
                 self._target = np.empty(size, np.uint8).data
         # Behind unanswered requests it would be taken for an answer; the peer then goes on unasked.
         is_first = self._exchanges[0] is exchange
-        if exchange.expect and exchange.expect.lower() == b"100-continue" and is_first:
+        if head.expect and head.expect.lower() == b"100-continue" and is_first:
             self._write(_CONTINUE)
 
-    def _end_large_body(self) -> None:
-        # The parser was left in the middle of the body; a new one is cheaper than feeding it.
-        self._parser = httptools.HttpRequestParser(self)
+    def _end_direct_body(self) -> None:
+        if self._is_parser_behind:
+            # It was left in the middle of the body; a new one is cheaper than feeding it.
+            self._is_parser_behind = False
+            self._parser = httptools.HttpRequestParser(self)
         self.on_message_complete()
 
     def _check_chunks(self, exchange: HttpExchange) -> None:
@@ -351,7 +395,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not (is_token and _UNKNOWN_METHOD_REST.fullmatch(rest) and _has_unknown_method(line)):
             self._break_off()
             return
-        exchange = HttpExchange(self)
+        exchange = HttpExchange(self, HttpHead())
         exchange.keep_alive = False
         self._exchanges.append(exchange)
         self._is_discarding = True
@@ -492,9 +536,3 @@ def _has_unknown_method(line: bytes) -> bool:
     except httptools.HttpParserError:
         pass
     return False
-
-
-def _align_at(infer_header_length: bytes | None) -> int:
-    if infer_header_length is None or not infer_header_length.isdigit():
-        return 0
-    return int(infer_header_length)

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from backends.api.errors import HTTP_STATUS, TritonError
+from deployments.http_head import HttpHead
 from deployments.protocol.http_json import error_body
 
 JSON: Final = b"application/json"
@@ -80,9 +81,13 @@ class AnswerQueue(Protocol):
 class HttpExchange:
     """A request and its answer.
 
+    Args:
+        connection: Where the answer goes.
+        head: Request line and headers.
+
     Attributes:
-        url: Request target as sent, path and query.
-        method: For example ``b"GET"``.
+        head: The same; not complete before the request is dispatched.
+        keep_alive: Whether the connection goes on behind the exchange.
         body: The body once complete; who has taken what it needs of it may empty it.
         on_disconnect: Called when the peer goes before the answer; set by who can cancel.
     """
@@ -92,38 +97,22 @@ class HttpExchange:
         "_closes",
         "_connection",
         "_pieces",
-        "accept_encoding",
         "body",
-        "content_encoding",
-        "content_length",
-        "expect",
-        "infer_header_length",
-        "is_http10",
+        "head",
         "keep_alive",
-        "method",
         "on_disconnect",
-        "transfer_encoding",
-        "url",
     )
 
-    def __init__(self, connection: "AnswerQueue") -> None:
+    def __init__(self, connection: "AnswerQueue", head: HttpHead) -> None:
         self._connection: AnswerQueue | None = connection
         self._answer: list[bytes | memoryview] | None = None
         # What a streamed answer could not write yet; None unless one has begun.
         self._pieces: list[bytes] | None = None
         self._closes = False
-        self.url = b""
-        self.method = b""
+        self.head = head
         self.body: bytes | bytearray | memoryview = b""
-        self.keep_alive = True
-        self.is_http10 = False
+        self.keep_alive = head.keep_alive
         self.on_disconnect: Callable[[], None] | None = None
-        self.content_length = b""
-        self.transfer_encoding = b""
-        self.content_encoding = b""
-        self.accept_encoding = b""
-        self.infer_header_length: bytes | None = None
-        self.expect = b""
 
     def reply(
         self,
@@ -147,9 +136,9 @@ class HttpExchange:
             return
         if not self.keep_alive or connection.is_last(self):
             self._closes = True
-            if not self.is_http10:
+            if not self.head.is_http10:
                 extra_headers += b"Connection: close\r\n"
-        elif self.is_http10:
+        elif self.head.is_http10:
             extra_headers += b"Connection: keep-alive\r\n"
         head = b"%sContent-Type: %s\r\n%sContent-Length: %d\r\n\r\n" % (
             _status_line(status),
@@ -157,9 +146,9 @@ class HttpExchange:
             extra_headers,
             body_bytes,
         )
-        if self.is_http10:
+        if self.head.is_http10:
             head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-        if self.method == b"HEAD":
+        if self.head.method == b"HEAD":
             body, body_bytes = (), 0
         if body_bytes <= _JOIN_BELOW_BYTES:
             self._answer = [b"".join((head, *body))]
@@ -172,12 +161,12 @@ class HttpExchange:
         connection = self._connection
         if connection is None or self._answer is not None or self._pieces is not None:
             return
-        framing = b"" if self.is_http10 else b"Transfer-Encoding: chunked\r\n"
-        if self.is_http10 or not self.keep_alive or connection.is_last(self):
+        framing = b"" if self.head.is_http10 else b"Transfer-Encoding: chunked\r\n"
+        if self.head.is_http10 or not self.keep_alive or connection.is_last(self):
             self.end_connection()
             framing += b"Connection: close\r\n"
         head = b"%sContent-Type: %s\r\n%s\r\n" % (_status_line(status), content_type, framing)
-        if self.is_http10:
+        if self.head.is_http10:
             head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
         self._pieces = [head]
         self._push()
@@ -186,7 +175,7 @@ class HttpExchange:
         """Send a part of a streamed answer, behind the answers that are due first."""
         if self._pieces is None or self._connection is None or not piece:
             return
-        self._pieces.append(piece if self.is_http10 else b"%x\r\n%s\r\n" % (len(piece), piece))
+        self._pieces.append(piece if self.head.is_http10 else b"%x\r\n%s\r\n" % (len(piece), piece))
         self._push()
 
     def end_stream(self) -> None:
@@ -194,7 +183,7 @@ class HttpExchange:
         connection, pieces = self._connection, self._pieces
         if pieces is None or connection is None:
             return
-        if not self.is_http10:
+        if not self.head.is_http10:
             pieces.append(b"0\r\n\r\n")
         self._pieces = None
         self._answer = [b"".join(pieces)]

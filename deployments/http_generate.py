@@ -11,12 +11,7 @@ Triton: server/src/http_server.cc GenerateRequestClass @e1db8a6
 import logging
 from typing import Any, Final
 
-from backends.api.errors import (
-    HTTP_STATUS,
-    InternalError,
-    InvalidArgumentError,
-    TritonError,
-)
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse
 from deployments.http_exchange import JSON, HttpExchange
 from deployments.http_infer import InferPlane, is_refusal
@@ -33,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 EVENTS: Final = b"text/event-stream; charset=utf-8"
 
+_MODEL_ERROR_STATUS: Final = 400
 _UNENCODED: Final = frozenset((b"", b"identity"))
 
 
@@ -54,7 +50,7 @@ class GenerateRoute:
         Raises:
             TritonError: The request is wrong.
         """
-        if exchange.content_encoding.lower() not in _UNENCODED:
+        if exchange.head.content_encoding.lower() not in _UNENCODED:
             raise InvalidArgumentError(
                 "Unsupported content-encoding, only 'identity' is supported."
             )
@@ -114,7 +110,8 @@ class _Sink:
         self._end()
 
     def _take_error(self, error: TritonError) -> None:
-        self._take(HTTP_STATUS[error.code], error_body(error.message))
+        # A model's errors have no status of their own here, unlike those of infer requests.
+        self._take(_MODEL_ERROR_STATUS, error_body(error.message))
 
     def _take(self, status: int, body: bytes) -> None:
         self._status = self._status or status

@@ -13,16 +13,16 @@ from typing import Any, Final, Protocol
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
-    NotFoundError,
     TritonError,
     UnsupportedError,
 )
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.http_exchange import BINARY, JSON, TEXT, HttpExchange
 from deployments.protocol import http_content_coding
+from deployments.protocol.forwarded_headers import forwarded_headers
 from deployments.protocol.http_infer_request import InferDecoder
 from deployments.protocol.http_infer_response import InferEncoder
-from deployments.protocol.http_infer_spec import DecodedInfer, OutputsSpec, ServedModel
+from deployments.protocol.http_infer_spec import OutputsSpec, ServedModel
 from deployments.seams import Inflight, ResponseSink
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ _INTEGER = re.compile(rb"\s*([+-]?[0-9]+)")
 # How the messages begin with which Triton refuses to queue a request. It does so before there is a
 # response, and then answers with JSON's content type; an instance's refusals reach us later.
 _REFUSALS: Final = ("[request id: ", "inference request ", "string correlation ID ")
+# What Triton finds only when it batches.
+_LATE_REFUSAL: Final = "incomplete string data for inference input"
 
 
 class InferPlane(Protocol):
@@ -48,12 +50,19 @@ class InferRoute:
     Args:
         plane: The data plane.
         max_input_bytes: ``--http-max-input-size``.
+        forward: Names of headers that become request parameters.
     """
 
-    __slots__ = ("_decoder", "_encoder", "_max_input_bytes", "_plane")
+    __slots__ = ("_decoder", "_encoder", "_forward", "_max_input_bytes", "_plane")
 
-    def __init__(self, plane: InferPlane, max_input_bytes: int) -> None:
+    def __init__(
+        self,
+        plane: InferPlane,
+        max_input_bytes: int,
+        forward: re.Pattern[bytes] | None = None,
+    ) -> None:
         self._plane = plane
+        self._forward = forward
         self._max_input_bytes = max_input_bytes
         self._decoder = InferDecoder(max_input_bytes)
         self._encoder = InferEncoder()
@@ -70,18 +79,21 @@ class InferRoute:
             )
         body = memoryview(exchange.body)
         try:
-            if exchange.content_encoding:
+            if exchange.head.content_encoding:
                 body = http_content_coding.decompress(
-                    exchange.content_encoding, body, self._max_input_bytes
+                    exchange.head.content_encoding, body, self._max_input_bytes
                 )
         except UnsupportedError as error:
             exchange.fail(error, TEXT, b"Accept-Encoding: gzip, deflate\r\n")
             return
-        given = exchange.infer_header_length
+        given = exchange.head.infer_header_length
         header_length = None if given is None else parse_header_length(given, body.nbytes)
         try:
             decoded = self._decoder.decode(body, header_length, model)
-            _refuse_regions(decoded)
+            if self._forward is not None:
+                request = decoded.request
+                forwarded = forwarded_headers(self._forward, exchange.head.headers)
+                request.parameters = {**request.parameters, **forwarded}
             # From here the tensors alone keep the body.
             exchange.body = b""
             sink = InferSink(exchange, model, decoded.outputs, self._encoder)
@@ -89,7 +101,8 @@ class InferRoute:
             if not exchange.is_answered:
                 exchange.on_disconnect = inflight.cancel
         except TritonError as error:
-            exchange.fail(error, JSON)
+            is_late = error.message.startswith(_LATE_REFUSAL)
+            exchange.fail(error, TEXT if is_late else JSON)
 
 
 class InferSink:
@@ -148,8 +161,8 @@ class InferSink:
         if encoded.blob_bytes:
             content_type = BINARY
             extra = b"Inference-Header-Content-Length: %d\r\n" % len(encoded.header)
-        if exchange.accept_encoding:
-            coding = http_content_coding.choose(exchange.accept_encoding)
+        if exchange.head.accept_encoding:
+            coding = http_content_coding.choose(exchange.head.accept_encoding)
             if coding:
                 parts, size = _compressed(coding, parts)
                 extra += b"Content-Encoding: %s\r\n" % coding
@@ -166,14 +179,6 @@ def _compressed(
 ) -> tuple[list[bytes | memoryview], int]:
     compressed = http_content_coding.compress(coding, parts)
     return list(compressed), sum(map(len, compressed))
-
-
-def _refuse_regions(decoded: DecodedInfer) -> None:
-    extents = [each.extent for each in decoded.request.inputs if each.extent is not None]
-    wanted = decoded.outputs.by_name.values()
-    extents.extend(each.extent for each in wanted if each.extent is not None)
-    if extents:
-        raise NotFoundError(f"Unable to find shared memory region: '{extents[0].source}'")
 
 
 def parse_header_length(value: bytes, body_bytes: int) -> int:

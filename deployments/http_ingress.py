@@ -12,12 +12,9 @@ Triton: server/src/http_server.cc HTTPAPIServer::Handle @e1db8a6
 """
 
 import asyncio
-import base64
-import binascii
 import logging
 import re
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
 
@@ -25,25 +22,30 @@ import msgspec
 import orjson
 
 from backends.api.errors import (
-    InternalError,
-    InvalidArgumentError,
     NotFoundError,
     TritonError,
+    UnavailableError,
     UnsupportedError,
 )
-from backends.api.request import InferenceRequest, ParameterValue
+from backends.api.request import InferenceRequest
 from deployments.http_exchange import JSON, TEXT, HttpExchange
 from deployments.http_generate import GenerateRoute
 from deployments.http_infer import InferRoute
 from deployments.http_metrics import make_metrics_server
+from deployments.http_routes import Handler, Match, Route, route_of
 from deployments.http_server import HttpServer
+from deployments.http_settings import SettingsRoutes
+from deployments.protocol.forwarded_headers import compile_forward_pattern
 from deployments.protocol.http_infer_request import (
     DEFAULT_MAX_INPUT_BYTES,
     json_too_large,
     raw_too_large,
 )
-from deployments.protocol.http_json import as_bool, as_string, find, labelled, read
+from deployments.protocol.http_json import as_bool, find, labelled, read
+from deployments.protocol.http_repository import load_parameters
+from deployments.restrictions import RestrictedRoutes, Restrictions
 from deployments.seams import Inflight, RepositoryControl, ResponseSink
+from deployments.settings_plane import SettingsPlane
 
 __all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
 
@@ -51,10 +53,6 @@ logger = logging.getLogger(__name__)
 
 # Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
 _PATH_LIMIT: Final = 4096
-
-_SHM_DISABLED: Final = (
-    "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
-)
 
 
 class SlabAllocator(Protocol):
@@ -77,6 +75,10 @@ class Plane(Protocol):
     @property
     def repository(self) -> RepositoryControl:
         """The controller's repository control."""
+
+    @property
+    def settings(self) -> SettingsPlane:
+        """Log and trace settings and shared-memory regions."""
 
     def server_live(self) -> bool:
         """Whether the server runs."""
@@ -106,45 +108,8 @@ class Plane(Protocol):
         """Run a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """What a path names.
-
-    Attributes:
-        name: Model name or shared-memory region, as in the path.
-        version: Version number, as in the path.
-        repository: Repository named in a repository path.
-    """
-
-    name: str = ""
-    version: str = ""
-    repository: str = ""
-
-
-Handler = Callable[[HttpExchange, Match], Coroutine[Any, Any, None] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One row of the route table.
-
-    Attributes:
-        pattern: Matches the whole raw path; groups ``name``, ``version`` and ``repository``.
-        method: The one allowed.
-        handler: Answers, at once or as a coroutine.
-        error_type: Content type of errors raised and of 405.
-    """
-
-    pattern: re.Pattern[str]
-    method: bytes
-    handler: Handler
-    error_type: bytes = JSON
-
-
 _MODEL: Final = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[0-9]+))?"
 _REPOSITORY: Final = r"/v2/repository(?:/(?P<repository>[^/]+))?"
-_SHARED_MEMORY: Final = r"/v2/(?:system|cuda)sharedmemory"
-_REGION: Final = r"(?:/region/(?P<name>[^/]+))?"
 
 
 class HttpIngress:
@@ -153,56 +118,80 @@ class HttpIngress:
     Args:
         plane: The data plane.
         max_input_bytes: ``--http-max-input-size``.
+        header_forward_pattern: ``--http-header-forward-pattern``.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
     """
 
-    def __init__(self, plane: Plane, max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
+        header_forward_pattern: str = "",
+    ) -> None:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
-        self._infer = InferRoute(plane, max_input_bytes)
+        forward = compile_forward_pattern(header_forward_pattern, "--http-header-forward-pattern")
+        self._infer = InferRoute(plane, max_input_bytes, forward)
         self._generate = GenerateRoute(plane, max_input_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[bytes, tuple[Route, Match]] = {}
         self._routes = self._make_routes()
 
     def _make_routes(self) -> tuple[Route, ...]:
-        def row(pattern: str, method: bytes, handler: Handler, error_type: bytes = JSON) -> Route:
-            return Route(re.compile(pattern), method, handler, error_type)
+        def row(
+            category: str, pattern: str, method: bytes, handler: Handler, error_type: bytes = JSON
+        ) -> Route:
+            return Route(re.compile(pattern), method, handler, error_type, category=category)
 
         # First match wins: a model called "stats" has no metadata, as in Triton.
         return (
-            row(f"{_MODEL}/infer", b"POST", self._on_infer, TEXT),
-            row(f"{_MODEL}/generate", b"POST", self._on_generate),
-            row(f"{_MODEL}/generate_stream", b"POST", self._on_generate_stream),
-            row("/v2/health/live", b"GET", self._on_live, TEXT),
-            row("/v2/health/ready", b"GET", self._on_ready, TEXT),
-            row("/-/healthz", b"GET", self._on_healthz, TEXT),
-            row("/v2", b"GET", self._on_server_metadata),
-            row("/v2/models/stats", b"GET", self._on_statistics),
-            row(_MODEL, b"GET", self._on_metadata),
-            row(f"{_MODEL}/ready", b"GET", self._on_model_ready, TEXT),
-            row(f"{_MODEL}/config", b"GET", self._on_config),
-            row(f"{_MODEL}/stats", b"GET", self._on_statistics),
-            row(f"{_REPOSITORY}/index", b"POST", self._on_index),
-            row(f"{_REPOSITORY}/models/(?P<name>[^/]+)/load", b"POST", self._on_load),
-            row(f"{_REPOSITORY}/models/(?P<name>[^/]+)/unload", b"POST", self._on_unload),
-            row(f"{_SHARED_MEMORY}{_REGION}/status", b"GET", self._on_region_status),
-            row(f"{_SHARED_MEMORY}{_REGION}/(?:un)?register", b"POST", self._on_region_change),
+            row("inference", f"{_MODEL}/infer", b"POST", self._on_infer, TEXT),
+            row("inference", f"{_MODEL}/generate", b"POST", self._on_generate),
+            row("inference", f"{_MODEL}/generate_stream", b"POST", self._on_generate_stream),
+            row("health", "/v2/health/live", b"GET", self._on_live, TEXT),
+            row("health", "/v2/health/ready", b"GET", self._on_ready, TEXT),
+            row("", "/-/healthz", b"GET", self._on_healthz, TEXT),
+            row("metadata", "/v2", b"GET", self._on_server_metadata),
+            row("statistics", "/v2/models/stats", b"GET", self._on_statistics),
+            row("metadata", _MODEL, b"GET", self._on_metadata),
+            row("health", f"{_MODEL}/ready", b"GET", self._on_model_ready, TEXT),
+            row("model-config", f"{_MODEL}/config", b"GET", self._on_config),
+            row("statistics", f"{_MODEL}/stats", b"GET", self._on_statistics),
+            row("model-repository", f"{_REPOSITORY}/index", b"POST", self._on_index),
+            row(
+                "model-repository",
+                f"{_REPOSITORY}/models/(?P<name>[^/]+)/load",
+                b"POST",
+                self._on_load,
+            ),
+            row(
+                "model-repository",
+                f"{_REPOSITORY}/models/(?P<name>[^/]+)/unload",
+                b"POST",
+                self._on_unload,
+            ),
+            *map(route_of, SettingsRoutes(self._plane).rows()),
         )
 
     # What the server calls
 
     def dispatch(self, exchange: HttpExchange) -> None:
         """Answer a complete request, now or later."""
-        found = self._paths.get(exchange.url) or self._find(exchange.url)
+        found = self._paths.get(exchange.head.url) or self._find(exchange.head.url)
         if found is None:
             exchange.fail_text(404, "Not Found", TEXT)
             return
         route, match = found
-        if exchange.method != route.method:
-            exchange.fail_text(405, "Method Not Allowed", route.error_type)
-            return
+        handler = route.handler
+        if exchange.head.method != route.method:
+            if exchange.head.method not in route.others:
+                exchange.fail_text(405, "Method Not Allowed", route.error_type)
+                return
+            handler = route.others[exchange.head.method]
         try:
-            later = route.handler(exchange, match)
+            later = handler(exchange, match)
         except TritonError as error:
             exchange.fail(error, route.error_type)
             return
@@ -211,11 +200,11 @@ class HttpIngress:
 
     def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
         """Return why a body is not taken: what is not binary tensors has Triton's limit."""
-        if exchange.content_encoding or body_bytes <= self._max_input_bytes:
+        if exchange.head.content_encoding or body_bytes <= self._max_input_bytes:
             return ""
-        if exchange.infer_header_length is None:
+        if exchange.head.infer_header_length is None:
             return json_too_large(body_bytes, self._max_input_bytes)
-        if exchange.infer_header_length == b"0":
+        if exchange.head.infer_header_length == b"0":
             return raw_too_large(body_bytes, self._max_input_bytes)
         return ""
 
@@ -249,7 +238,7 @@ class HttpIngress:
             except TritonError as error:
                 exchange.fail(error, route.error_type)
             except Exception:
-                logger.exception("failed to answer %s %s", exchange.method, exchange.url)
+                logger.exception("failed to answer %s %s", exchange.head.method, exchange.head.url)
                 exchange.fail_text(500, "internal error; the server's log says more")
 
         # Not cancelled when the peer goes: a load goes on, as in Triton.
@@ -293,7 +282,14 @@ class HttpIngress:
         exchange.reply_json(orjson.dumps(self._resolved(self._plane.model_metadata, match)))
 
     def _on_model_ready(self, exchange: HttpExchange, match: Match) -> None:
-        if self._resolved(self._plane.model_ready, match):
+        try:
+            is_ready = self._resolved(self._plane.model_ready, match)
+        except (NotFoundError, UnavailableError):
+            if self._plane.exiting:
+                raise
+            # Other routes tell why; this one answers every reason alike.
+            is_ready = False
+        if is_ready:
             exchange.reply(200, TEXT)
         else:
             exchange.fail_text(400, "Model version not ready", TEXT)
@@ -316,7 +312,7 @@ class HttpIngress:
     async def _on_load(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:
             raise UnsupportedError("'repository_name' specification is not supported")
-        parameters = _load_parameters(_body_json(exchange))
+        parameters = load_parameters(_body_json(exchange))
         await self._plane.repository.load(unquoted(match.name) or match.name, parameters)
         exchange.reply(200, JSON)
 
@@ -329,15 +325,6 @@ class HttpIngress:
             unload_dependents=wanted is not msgspec.UNSET and as_bool(wanted),
         )
         exchange.reply(200, JSON)
-
-    def _on_region_status(self, exchange: HttpExchange, match: Match) -> None:
-        if match.name:
-            kind = "cuda" if b"/cudashared" in exchange.url else "system"
-            raise NotFoundError(f"Unable to find {kind} shared memory region: '{match.name}'")
-        exchange.reply_json(b"[]")
-
-    def _on_region_change(self, exchange: HttpExchange, match: Match) -> None:
-        exchange.fail_text(501, _SHM_DISABLED)
 
     def _resolved(self, look_up: Callable[[str, str], Any], match: Match) -> Any:
         """Look a model up by the name in the path and, if need be, by the name it stands for."""
@@ -371,31 +358,53 @@ def _body_json(exchange: HttpExchange) -> object:
     return read(body) if body else {}
 
 
-def _load_parameters(document: object) -> dict[str, ParameterValue | bytes]:
-    given = find(document, "parameters")
-    if given is msgspec.UNSET:
-        return {}
-    if not isinstance(given, dict):
-        raise InternalError("attempt to get members for non-object")
-    parameters: dict[str, ParameterValue | bytes] = {}
-    for key, value in given.items():
-        text = as_string(value)
-        if key.startswith("file:"):
-            parameters[key] = _decode_base64(key, text)
-        else:
-            parameters[key] = text
-    return parameters
+class RestrictedHttpIngress(HttpIngress):
+    """An ingress some of whose APIs need a header.
+
+    Args:
+        plane: The data plane.
+        restrictions: ``--http-restricted-api``.
+        max_input_bytes: ``--http-max-input-size``.
+        header_forward_pattern: ``--http-header-forward-pattern``.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        restrictions: Restrictions,
+        max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
+        header_forward_pattern: str = "",
+    ) -> None:
+        super().__init__(plane, max_input_bytes, header_forward_pattern)
+        self._restricted = RestrictedRoutes(restrictions)
+
+    def dispatch(self, exchange: HttpExchange) -> None:
+        """Answer a complete request, unless it lacks the header its API asks for."""
+        url = exchange.head.url
+        found = self._paths.get(url) or self._find(url)
+        if found is not None:
+            header = self._restricted.missing(found[0].category, exchange.head.headers)
+            if header:
+                exchange.fail_text(403, f"This API is restricted, expecting header '{header}'")
+                return
+        super().dispatch(exchange)
 
 
-def _decode_base64(key: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text)
-    except (binascii.Error, ValueError):
-        raise InvalidArgumentError(
-            f"the content of load parameter '{key}' is no base64; send the file's bytes in base64"
-        ) from None
+def make_http_server(
+    plane: Plane,
+    *,
+    max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
+    restrictions: Restrictions = (),
+    header_forward_pattern: str = "",
+) -> HttpServer:
+    """Return the server of the HTTP port, not yet listening.
 
-
-def make_http_server(plane: Plane, *, max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES) -> HttpServer:
-    """Return the server of the HTTP port, not yet listening."""
-    return HttpServer(HttpIngress(plane, max_input_bytes))
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+    ingress = (
+        RestrictedHttpIngress(plane, restrictions, max_input_bytes, header_forward_pattern)
+        if restrictions
+        else HttpIngress(plane, max_input_bytes, header_forward_pattern)
+    )
+    return HttpServer(ingress)

@@ -37,9 +37,9 @@ class MetricsApplication:
 
     def dispatch(self, exchange: HttpExchange) -> None:
         """Answer ``GET /metrics``; other paths are empty, as in Triton."""
-        if exchange.method != b"GET":
+        if exchange.head.method != b"GET":
             exchange.fail_text(405, "Method Not Allowed", TEXT)
-        elif exchange.url.partition(b"?")[0] not in (b"/metrics", b"/metrics/"):
+        elif exchange.head.url.partition(b"?")[0] not in (b"/metrics", b"/metrics/"):
             exchange.reply(200, _METRICS_TYPE)
         else:
             task = asyncio.get_running_loop().create_task(self._render(exchange))

@@ -8,6 +8,7 @@ from typing import Final
 
 from deployments.http_connection import HttpConnection
 from deployments.http_exchange import HttpApplication, HttpLimits
+from deployments.http_head import KnownHeads
 
 # Connections the kernel completes for us while the loop is busy; Triton listens with as many.
 _BACKLOG: Final = 1024
@@ -25,6 +26,7 @@ class HttpServer:
     Attributes:
         tick: Sweeps so far; what connections measure time in.
         is_draining: Whether connections end with their present requests.
+        heads: The heads that clients repeat.
         read_buffer: Where connections receive; each has parsed what it got before the next reads.
     """
 
@@ -33,6 +35,7 @@ class HttpServer:
         self.limits = limits or HttpLimits()
         self.tick = 0
         self.is_draining = False
+        self.heads = KnownHeads()
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None

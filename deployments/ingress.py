@@ -14,24 +14,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 import ray
 import setproctitle
 
 from deployments.data_plane import DataPlane
-from deployments.grpc_service import GrpcService
+from deployments.grpc_service import make_grpc_service
 from deployments.grpcio_server import GrpcioServer
 from deployments.http2_server import Http2Server
 from deployments.http_ingress import make_http_server, make_metrics_server
 from deployments.lane.slabs import SlabPool
+from deployments.log_lines import set_up_logging
 from deployments.router import Router
 from deployments.routing import RoutingTable
-from deployments.seams import RepositoryControl
+from deployments.seams import ClusterControl
+from deployments.server_settings import LogSettings, ServerSettings
 
 logger = logging.getLogger(__name__)
 
 
-class ControllerLink(RepositoryControl, Protocol):
-    """What a replica needs of the controller besides repository control."""
+class ControllerLink(ClusterControl, Protocol):
+    """What a replica needs of the controller."""
 
     async def lane_secret(self) -> bytes:
         """Return the key of the lanes' handshake."""
@@ -70,7 +73,12 @@ class IngressSettings:
         http_max_input_bytes: ``--http-max-input-size``.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
-        log_level: Name of the least level that is logged.
+        log: What is logged until the controller says otherwise.
+        http_restrictions: ``--http-restricted-api``.
+        grpc_restrictions: ``--grpc-restricted-protocol``.
+        http_header_forward_pattern: Headers that become request parameters.
+        grpc_header_forward_pattern: Metadata that become request parameters.
+        allow_client_memory: ``--allow-client-shm``.
     """
 
     server_id: str = "triton"
@@ -82,8 +90,13 @@ class IngressSettings:
     http_max_input_bytes: int = 1 << 26
     slab_threshold_bytes: int = 1 << 16
     exit_timeout_s: float = 30.0
-    log_level: str = "INFO"
     grpc_options: dict[str, int] = field(default_factory=dict)
+    log: LogSettings = LogSettings()
+    http_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
+    grpc_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
+    http_header_forward_pattern: str = ""
+    grpc_header_forward_pattern: str = ""
+    allow_client_memory: bool = False
 
 
 class Ingress:
@@ -98,36 +111,59 @@ class Ingress:
         self, settings: IngressSettings, connect: Callable[[], ControllerLink]
     ) -> None:
         setproctitle.setproctitle("manta: ingress")
-        logging.getLogger("deployments").setLevel(settings.log_level)
+        set_up_logging(settings.log)
         self._settings = settings
+        self._told = ServerSettings(log=settings.log).for_instances()
         self._servers: list[ProtocolServer] = []
         self._draining = False
         controller = connect()
         slabs = SlabPool()
-        self._router = Router(
-            ray.get_runtime_context().get_node_id(), await controller.lane_secret(), slabs
-        )
+        node_id = ray.get_runtime_context().get_node_id()
+        self._router = Router(node_id, await controller.lane_secret(), slabs)
+        self._router.greet("settings", msgspec.msgpack.encode(self._told))
         self._plane = DataPlane(
             settings.server_id,
             self._router,
             slabs,
             controller,
             strict_readiness=settings.strict_readiness,
+            node_id=node_id,
+            allow_client_memory=settings.allow_client_memory,
         )
         self._watch = asyncio.get_running_loop().create_task(
-            controller.watch_routing_table(self._router.update)
+            controller.watch_routing_table(self._update)
         )
         await self._listen()
+
+    def _update(self, table: RoutingTable) -> None:
+        """Take a newer table, and what it says of logs and shared memory."""
+        self._router.update(table)
+        told = table.settings.for_instances()
+        if told != self._told:
+            if told.log != self._told.log:
+                set_up_logging(told.log)
+            self._told = told
+            self._plane.forget_regions(told.region_keys)
+            self._router.greet("settings", msgspec.msgpack.encode(told))
 
     async def _listen(self) -> None:
         settings = self._settings
         if settings.http is not None:
             await self._start(
-                make_http_server(self._plane, max_input_bytes=settings.http_max_input_bytes),
+                make_http_server(
+                    self._plane,
+                    max_input_bytes=settings.http_max_input_bytes,
+                    restrictions=settings.http_restrictions,
+                    header_forward_pattern=settings.http_header_forward_pattern,
+                ),
                 settings.http,
             )
         if settings.grpc is not None:
-            service = GrpcService(self._plane)
+            service = make_grpc_service(
+                self._plane,
+                settings.grpc_restrictions,
+                header_forward_pattern=settings.grpc_header_forward_pattern,
+            )
             grpc: ProtocolServer = (
                 Http2Server(service)
                 if settings.grpc_server == "own"

@@ -32,7 +32,10 @@ from deployments.instance_loading import LoadedInstance, load_instance
 from deployments.instance_spec import InstanceDescription, InstanceSpec
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
+from deployments.log_lines import set_up_logging
 from deployments.routing import InstanceEndpoint
+from deployments.server_settings import InstanceSettings
+from deployments.shared_memory import RegionMaps
 
 NAMESPACE = "manta"
 
@@ -47,11 +50,12 @@ _GOAWAY_GRACE_S = 0.2
 class _LaneHandler:
     """What lanes ask of an instance."""
 
-    __slots__ = ("_executor", "_instance")
+    __slots__ = ("_executor", "_instance", "_maps")
 
-    def __init__(self, executor: Executor, instance: ModelInstance) -> None:
+    def __init__(self, executor: Executor, instance: ModelInstance, maps: RegionMaps) -> None:
         self._executor = executor
         self._instance = instance
+        self._maps = maps
 
     def received(self, requests: list[ServerRequest]) -> None:
         self._executor.received(requests)
@@ -61,16 +65,20 @@ class _LaneHandler:
         self._executor.look_again()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """Answer ``statistics`` (an encoded snapshot) or ``health`` (whether it is ready).
+        """Answer ``statistics`` (an encoded snapshot) or ``health``, or take on ``settings``.
 
         Raises:
             UnsupportedError: There is no such method.
         """
-        del payload
         if method == "statistics":
             return statistics.encode(self._executor.statistics())
         if method == "health":
             return msgspec.msgpack.encode(self._instance.is_ready())
+        if method == "settings":
+            settings = msgspec.msgpack.decode(payload, type=InstanceSettings)
+            set_up_logging(settings.log)
+            self._maps.forget_others(settings.region_keys)
+            return b""
         raise UnsupportedError(f"instances know no lane call '{method}'")
 
 
@@ -152,13 +160,15 @@ class ModelInstanceActor:
         spec = self._spec
         loop = asyncio.get_running_loop()
         executor = Executor(loaded.config, spec.version, loaded.instance, loop)
+        maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
         self._lanes = LaneServer(
-            _LaneHandler(executor, loaded.instance),
+            _LaneHandler(executor, loaded.instance, maps),
             secret=spec.secret,
             slabs=self._slabs,
             incarnation=self._incarnation,
+            maps=maps,
         )
         _, tcp = await self._lanes.start(uds, host)
         self._serving.set_result(executor)

@@ -150,9 +150,11 @@ class RequestChecker:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}input '{name}' already exists in request"
                 )
-        missing = [name for name in self._required if name not in names]
-        if not missing and len(names) <= self._input_count:
+        if len(self._required) <= len(names) <= self._input_count:
+            # Triton counts and does not look which: a backend may find one missing that is not
+            # optional.
             return
+        missing = [name for name in self._required if name not in names]
         has_optional = len(self._required) < self._input_count
         expects = (
             f"expected number of inputs between {len(self._required)} and {self._input_count} but "
@@ -162,7 +164,8 @@ class RequestChecker:
         )
         raise InvalidArgumentError(
             f"{id_prefix(request.id)}{expects} for model '{self._name}'. Got input(s) "
-            f"{_quoted(names)}, but missing required input(s) {_quoted(missing)}. "
+            f"{_quoted(names)}, but missing required input(s) "
+            f"{_quoted(missing) if missing else ']'}. "
             f"Please provide all required input(s)."
         )
 

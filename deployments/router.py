@@ -21,11 +21,11 @@ from typing import Final
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.lane.client import LaneClient, Orphan
+from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.slabs import SlabPool
 from deployments.request_check import RequestChecker
 from deployments.routing import InstanceEndpoint, ModelReadyState, ModelVersion, RoutingTable
-from deployments.seams import Inflight, ResponseSink
+from deployments.seams import ResponseSink
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 # keeps failing belongs to a process that is dying, which the next table will say.
 _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
+_GREETING_TIMEOUT_S: Final = 5.0
 
 
 class Link:
@@ -102,26 +103,18 @@ class ServedModel:
         self.pool = pool
 
 
-class RoutedRequest:
-    """One request on its way: the sink its lane answers, and the handle its caller cancels."""
+class RoutedRequest(LaneInflight):
+    """One request on its way: what its lane keeps of it, and the handle its caller cancels."""
 
-    __slots__ = ("cancelled", "inflight", "lane", "pool", "request", "retried", "router", "sink")
+    __slots__ = ("pool", "retried", "router")
 
     def __init__(
         self, router: "Router", pool: Pool, request: InferenceRequest, sink: ResponseSink
     ) -> None:
+        super().__init__(request, sink)
         self.router = router
         self.pool = pool
-        self.request = request
-        self.sink = sink
-        self.inflight: Inflight | None = None
-        self.lane: LaneClient | None = None
         self.retried = False
-        self.cancelled = False
-
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Pass a response on."""
-        self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError) -> None:
         """Pass an error on, unless it only says that the instance is about to end."""
@@ -135,14 +128,13 @@ class RoutedRequest:
 
     def cancel(self) -> None:
         """Cancel on the lane, or at once while no lane has the request."""
-        if self.cancelled:
-            return
-        self.cancelled = True
-        if self.inflight is not None:
-            self.inflight.cancel()
-        elif self in self.pool.waiting:
-            self.pool.waiting.remove(self)
+        waiting = self.pool.waiting
+        if waiting and self in waiting and not self.cancelled:
+            self.cancelled = True
+            waiting.remove(self)
             self.sink.fail(RequestCancelledError(""))
+        else:
+            super().cancel()
 
 
 class Router:
@@ -163,6 +155,9 @@ class Router:
         self._pools: dict[tuple[str, int], Pool] = {}
         self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
         self.ready_by_name: dict[str, ServedModel] = {}
+        # Told to each instance when a lane to it opens: method and payload of a control call.
+        self.greeting: tuple[str, bytes] | None = None
+        self._greetings: set[asyncio.Task[list[bytes]]] = set()
 
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
@@ -202,19 +197,56 @@ class Router:
         routed = RoutedRequest(self, model.pool, request, sink)
         lane = model.pool.choose()
         if lane is not None:
-            routed.lane = lane
-            routed.inflight = lane.submit(request, routed)
+            lane.start(routed)
         else:
             self._wait_for_lane(model.pool, routed)
         return routed
 
+    def submit_local(
+        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
+    ) -> RoutedRequest:
+        """Send a checked request to an instance on this node, once: its memory is nowhere else."""
+        routed = RoutedRequest(self, model.pool, request, sink)
+        routed.retried = True
+        lanes = [
+            link.lane
+            for link in model.pool.links
+            if link.is_local and link.lane is not None and not link.lane.draining
+        ]
+        if not lanes and all(link.is_local for link in model.pool.links):
+            self._wait_for_lane(model.pool, routed)
+            return routed
+        if not lanes:
+            raise UnavailableError(
+                f"model '{model.name}' has no instance on this node that answers at present; "
+                f"requests with tensors in shared memory need one"
+            )
+        min(lanes, key=lambda each: each.outstanding).start(routed)
+        return routed
+
     async def call_instances(
-        self, links: Iterable[Link], method: str, timeout_s: float
+        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
     ) -> list[bytes]:
         """Call a control method on instances; those that do not answer in time are left out."""
-        calls = [link.lane.call(method, b"", timeout_s) for link in links if link.lane is not None]
+        calls = [
+            link.lane.call(method, payload, timeout_s) for link in links if link.lane is not None
+        ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, bytes)]
+
+    def greet(self, method: str, payload: bytes) -> None:
+        """Call a control method on every instance, also on those that come later."""
+        self.greeting = (method, payload)
+        self._greet(list(self._links.values()))
+
+    def _greet(self, links: list[Link]) -> None:
+        if self.greeting is None:
+            return
+        method, payload = self.greeting
+        calls = self.call_instances(links, method, _GREETING_TIMEOUT_S, payload)
+        task = asyncio.get_running_loop().create_task(calls)
+        self._greetings.add(task)
+        task.add_done_callback(self._greetings.discard)
 
     def links_of(self, name: str, version: int) -> list[Link]:
         """Return the links to the instances of one version."""
@@ -266,6 +298,7 @@ class Router:
             return
         link.lane = lane
         link.pool.lanes.append(lane)
+        self._greet([link])
         self._send_waiting(link.pool)
 
     def _send_waiting(self, pool: Pool) -> None:
@@ -279,30 +312,27 @@ class Router:
         if lane is None:
             self._wait_for_lane(routed.pool, routed)
             return
-        routed.lane = lane
-        routed.inflight = lane.submit(routed.request, routed)
+        lane.start(routed)
 
     def _wait_for_lane(self, pool: Pool, routed: RoutedRequest) -> None:
         # A connection attempt is under way: its end decides. Otherwise nobody will ever come.
         if any(link.lane is None and not link.closed for link in pool.links):
-            routed.inflight = None
             pool.waiting.append(routed)
         else:
             routed.sink.fail(_no_instance(routed.request.model_name))
 
-    def _lost(self, link: Link, lane: LaneClient, orphans: list[Orphan]) -> None:
+    def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         link.lane = None
         if not link.closed:
             link.task = asyncio.get_running_loop().create_task(self._connect(link))
-        for orphan in orphans:
-            routed = orphan.sink
+        for routed in orphans:
             if not isinstance(routed, RoutedRequest):
                 continue
             if routed.cancelled:
                 routed.sink.fail(RequestCancelledError(""))
-            elif orphan.has_responded or routed.retried or _is_stateful(routed.request):
+            elif routed.has_responded or routed.retried or _is_stateful(routed.request):
                 routed.sink.fail(
                     UnavailableError(
                         f"instance '{link.endpoint.name}' of model "

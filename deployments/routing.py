@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from backends.api.model_config import ModelConfig
+from deployments.server_settings import ServerSettings
 
 
 class ModelReadyState(StrEnum):
@@ -71,9 +72,11 @@ class RoutingTable:
         models: By name.
         initialised: Whether start-up loading is done.
         exiting: Whether the server is shutting down.
+        settings: What clients may change of a running server.
     """
 
     version: int = 0
     models: dict[str, Model] = field(default_factory=dict)
     initialised: bool = False
     exiting: bool = False
+    settings: ServerSettings = ServerSettings()

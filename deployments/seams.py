@@ -11,6 +11,7 @@ from typing import Protocol
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceResponse, ParameterValue
+from deployments.server_settings import ServerSettings, SettingsChange
 
 
 class ResponseSink(Protocol):
@@ -49,3 +50,18 @@ class RepositoryControl(Protocol):
 
     async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
         """Unload all versions of a model and wait until that is done."""
+
+
+class SettingsControl(Protocol):
+    """What the ingress asks of the controller about `ServerSettings`."""
+
+    async def change_settings(self, change: SettingsChange) -> ServerSettings:
+        """Make a change and wait until the ingresses have heard of it.
+
+        Raises:
+            TritonError: The change is refused.
+        """
+
+
+class ClusterControl(RepositoryControl, SettingsControl, Protocol):
+    """All that the ingress asks of the controller."""

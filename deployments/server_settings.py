@@ -108,6 +108,11 @@ class ServerSettings:
     trace_overrides: dict[str, TraceOverride] = field(default_factory=dict)
     regions: dict[str, Region] = field(default_factory=dict)
 
+    def for_instances(self) -> "InstanceSettings":
+        """Return what instances have to know."""
+        keys = sorted({region.key for region in self.regions.values()})
+        return InstanceSettings(self.log, tuple(keys))
+
     def trace_of(self, model: str) -> TraceSettings:
         """Return a model's trace settings; an empty name means the server's."""
         override = self.trace_overrides.get(model)
@@ -146,6 +151,19 @@ class RegionRemoved:
     """A region shall be forgotten; an empty name means all, an unknown one is no error."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSettings:
+    """What instances are told.
+
+    Attributes:
+        log: Log settings.
+        region_keys: Objects that registered regions lie in.
+    """
+
+    log: LogSettings
+    region_keys: tuple[str, ...] = ()
 
 
 SettingsChange = LogChange | TraceChange | RegionAdded | RegionRemoved

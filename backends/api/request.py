@@ -75,6 +75,8 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         timeout_us: Queue timeout the client asked for; 0 means none.
         correlation_id: Sequence id; 0 or "" means none.
         flags: SEQUENCE_START | SEQUENCE_END.
+        regions: By output name, where in clients' shared memory it shall be written; None unless
+            an input or output lies there.
     """
 
     model_name: str
@@ -87,6 +89,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     timeout_us: int = 0
     correlation_id: int | str = 0
     flags: int = 0
+    regions: dict[str, Extent] | None = None
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

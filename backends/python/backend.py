@@ -236,10 +236,13 @@ class PythonModelInstance(ModelInstance):
         self._coroutines.start(coroutine, done)
 
     def _failure(self, error: BaseException) -> InternalError:
-        reason = str(error) if isinstance(error, _WrongReturnError) else describe(error)
+        if isinstance(error, _WrongReturnError):
+            subject, reason = "model", str(error)
+        else:
+            subject, reason = "model instance", describe(error)
         return InternalError(
-            "Failed to process the request(s) for model instance "
-            f"'{self._instance_name}', message: {reason}"
+            f"Failed to process the request(s) for {subject} '{self._instance_name}', message: "
+            f"{reason}"
         )
 
     def _unanswered(self) -> InternalError:

@@ -55,7 +55,7 @@ def load_model_class(context: LoadContext) -> Any:
     except AttributeError:
         raise InternalError(
             f"AttributeError: module '{context.version}.{Path(path).stem}' has no attribute "
-            f"'{MODEL_CLASS}', which every Python model must define: {path}"
+            f"'{MODEL_CLASS}'"
         ) from None
 
 

@@ -78,6 +78,7 @@ class Http2Connection(Generic[Head]):
     Attributes:
         streams: The streams that are not closed, by id.
         out: What is to be sent.
+        cut_stream: The stream whose DATA frame the last read has cut, or None.
         lifecycle: Its beginning and end; when it says ``terminated``, send ``out`` and close.
     """
 
@@ -91,8 +92,8 @@ class Http2Connection(Generic[Head]):
         self._control = control = ControlFrames(limits, self)
         self._blocks = BlockDecoder(limits, parse_head)
         self._reader = FrameReader(
+            self._on_data,
             (
-                self._on_data,
                 self._on_headers,
                 control.on_priority,
                 self._on_rst_stream,
@@ -112,7 +113,7 @@ class Http2Connection(Generic[Head]):
         self._now_ns = now_ns
         self._events: list[Event[Head]] = []
         self._window = limits.connection_window_bytes
-        self._cut_stream: Stream | None = None
+        self.cut_stream: Stream | None = None
         self._cut_ended = False
         # The header block that is being received.
         self._fragments: list[bytes] = []
@@ -125,8 +126,13 @@ class Http2Connection(Generic[Head]):
 
     # ---- for the owner -------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now_ns: int) -> list[Event[Head]]:
-        """Take a read and return what it means, in order. After termination it means nothing."""
+    def receive(self, data: bytes | memoryview, now_ns: int) -> list[Event[Head]]:
+        """Take a read and return what it means, in order. After termination it means nothing.
+
+        Args:
+            data: The read. If it is a view, so are the parts of bodies in the events.
+            now_ns: The clock.
+        """
         if self.lifecycle.terminated is not None:
             return []
         self._now_ns = now_ns
@@ -142,9 +148,11 @@ class Http2Connection(Generic[Head]):
     def take_output(self) -> list[bytes | bytearray | memoryview]:
         """Return what to write to the transport now, in order."""
         self._control.output_taken()
-        out = self.out.take()
-        self._credit.refund(_DATA_REFUND * self.out.data_frames)
-        self.out.data_frames = 0
+        outbound = self.out
+        out = outbound.take()
+        if outbound.data_frames:
+            self._credit.refund(_DATA_REFUND * outbound.data_frames)
+            outbound.data_frames = 0
         if self._window * 2 < self._limits.connection_window_bytes:
             self._open_window()
         return out
@@ -155,6 +163,20 @@ class Http2Connection(Generic[Head]):
             self.out.write(frames.rst_stream(stream.id, code))
             self._close(stream)
             self._reset_ids.append(stream.id)
+
+    @property
+    def cut_bytes(self) -> int:
+        """What the cut DATA frame still lacks, without its padding."""
+        return self._reader.data_left
+
+    @property
+    def needs_service(self) -> bool:
+        """Whether there is output to take, or the connection may have to be closed."""
+        return (
+            self.out.pending
+            or self._window * 2 < self._limits.connection_window_bytes
+            or not self.lifecycle.accepts_streams
+        )
 
     @property
     def drained(self) -> bool:
@@ -185,7 +207,10 @@ class Http2Connection(Generic[Head]):
 
     def nuisance(self, what: str, cost: int = 1) -> None:
         """Charge a frame that does no work."""
-        if not self._credit.spend(cost, self._now_ns):
+        credit = self._credit
+        if credit.left >= cost:
+            credit.left -= cost
+        elif not credit.spend(cost, self._now_ns):
             raise ConnectionViolation(ErrorCode.ENHANCE_YOUR_CALM, f"too many {what} frames")
 
     def _wasted_stream(self) -> None:
@@ -222,7 +247,9 @@ class Http2Connection(Generic[Head]):
 
     # ---- DATA ----------------------------------------------------------------------------------
 
-    def _on_data(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:
+    def _on_data(
+        self, data: bytes | memoryview, start: int, end: int, flags: int, stream_id: int
+    ) -> None:
         size = end - start
         self._window -= size
         if self._window * 2 < self._limits.connection_window_bytes:
@@ -240,7 +267,7 @@ class Http2Connection(Generic[Head]):
             self._reader.cut_data(data_left, frame_end - max(end, have))
             end = min(end, have)
             if data_left:
-                self._cut_stream, self._cut_ended = stream, ended
+                self.cut_stream, self._cut_ended = stream, ended
                 ended = False
         if stream is not None:
             view = data if end - start <= _COPY_BYTES else memoryview(data)
@@ -266,10 +293,10 @@ class Http2Connection(Generic[Head]):
         self._open_window()
 
     def _on_more_data(self, piece: bytes | memoryview, last: bool) -> None:
-        stream = self._cut_stream
+        stream = self.cut_stream
         if stream is not None:
             if last:
-                self._cut_stream = None
+                self.cut_stream = None
             self._deliver(stream, piece, last and self._cut_ended)
 
     def _deliver(self, stream: Stream, payload: bytes | memoryview, ended: bool) -> None:

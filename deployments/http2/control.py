@@ -15,6 +15,7 @@ from deployments.http2.streams import Stream
 _SETTINGS_COST: Final = 20
 _MAX_SETTINGS: Final = 64
 _PING_BYTES: Final = 8
+_MAX_WINDOW_BYTES: Final = frames.MAX_WINDOW_BYTES
 _PRIORITY_BYTES: Final = 5
 
 # identifier -> (lowest, highest, code if outside)
@@ -129,19 +130,21 @@ class ControlFrames:
     ) -> None:
         """Open a send window."""
         table = self._table
-        increment = frames.read_u32(data, start, end, "WINDOW_UPDATE") & frames.MAX_WINDOW_BYTES
+        increment = frames.read_u32(data, start, end, "WINDOW_UPDATE") & _MAX_WINDOW_BYTES
         table.nuisance("WINDOW_UPDATE")
         if not stream_id:
-            _check_increment(increment, table.out.window)
-            table.out.window += increment
+            out = table.out
+            window = out.window + increment
+            if not increment or window > _MAX_WINDOW_BYTES:
+                raise _wrong_increment(increment)
+            out.window = window
             return
-        table.require_not_idle(stream_id, "WINDOW_UPDATE")
         stream = table.streams.get(stream_id)
         if stream is None:
-            return
-        if not increment:
+            table.require_not_idle(stream_id, "WINDOW_UPDATE")
+        elif not increment:
             table.stream_error(stream, ErrorCode.PROTOCOL_ERROR)
-        elif stream.send_window + increment > frames.MAX_WINDOW_BYTES:
+        elif stream.send_window + increment > _MAX_WINDOW_BYTES:
             table.stream_error(stream, ErrorCode.FLOW_CONTROL_ERROR)
         else:
             table.out.widen(stream, increment)
@@ -188,10 +191,11 @@ def _require_connection_level(stream_id: int, name: str) -> None:
         )
 
 
-def _check_increment(increment: int, window: int) -> None:
+def _wrong_increment(increment: int) -> ConnectionViolation:
     if not increment:
-        raise ConnectionViolation(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0 for the connection")
-    if window + increment > frames.MAX_WINDOW_BYTES:
-        raise ConnectionViolation(
-            ErrorCode.FLOW_CONTROL_ERROR, "WINDOW_UPDATE overflows the connection's window"
+        return ConnectionViolation(
+            ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0 for the connection"
         )
+    return ConnectionViolation(
+        ErrorCode.FLOW_CONTROL_ERROR, "WINDOW_UPDATE overflows the connection's window"
+    )

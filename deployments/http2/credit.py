@@ -12,29 +12,33 @@ class Credit:
         capacity: The burst that is allowed, in frames.
         per_s: Frames allowed per second in the long run.
         now_ns: The clock.
+
+    Attributes:
+        left: What can be spent without a look at the clock.
     """
 
-    __slots__ = ("_capacity", "_left", "_per_s", "_refilled_ns")
+    __slots__ = ("_capacity", "_per_s", "_refilled_ns", "left")
 
     def __init__(self, capacity: int, per_s: int, now_ns: int) -> None:
         self._capacity = capacity
-        self._left = capacity
+        self.left = capacity
         self._per_s = per_s
         self._refilled_ns = now_ns
 
     def spend(self, cost: int, now_ns: int) -> bool:
         """Take credit; False when there is not enough, and then the peer is hostile."""
-        if self._left < cost:
+        if self.left < cost:
             self._refill(now_ns)
-            if self._left < cost:
+            if self.left < cost:
                 return False
-        self._left -= cost
+        self.left -= cost
         return True
 
     def refund(self, amount: int) -> None:
         """Give credit back for work done."""
-        left = self._left + amount
-        self._left = min(self._capacity, left)
+        left = self.left + amount
+        # Not min: this runs several times per call.
+        self.left = self._capacity if left > self._capacity else left  # noqa: FURB136
 
     def _refill(self, now_ns: int) -> None:
         earned = (now_ns - self._refilled_ns) * self._per_s // NS_PER_S

@@ -106,7 +106,7 @@ def read_settings(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
     return [_SETTING.unpack_from(data, at) for at in range(start, end, _SETTING.size)]
 
 
-def unpad(data: bytes, start: int, end: int) -> tuple[int, int]:
+def unpad(data: bytes | memoryview, start: int, end: int) -> tuple[int, int]:
     """Return the bounds of a padded payload without its padding.
 
     ``end`` may lie beyond the data: only the length octet at ``start`` is read.

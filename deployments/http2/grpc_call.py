@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
-from deployments.http2.messages import PREFIX_BYTES, MessageAssembler, MessageError
+from deployments.http2.messages import (
+    LARGE_MESSAGE_BYTES,
+    PREFIX_BYTES,
+    MessageAssembler,
+    MessageError,
+)
 from deployments.http2.outbound import LARGE_BYTES
 from deployments.http2.service import Buffer, RpcCall
 from deployments.http2.status import (
@@ -46,10 +51,20 @@ class GrpcCall:
         stream: The stream of the call.
     """
 
-    __slots__ = ("_assembler", "_connection", "_rpc", "_started", "_watched", "done", "stream")
+    __slots__ = (
+        "_assembler",
+        "_connection",
+        "_path",
+        "_rpc",
+        "_started",
+        "_watched",
+        "done",
+        "stream",
+    )
 
-    def __init__(self, connection: "GrpcConnection", stream: Stream) -> None:
+    def __init__(self, connection: "GrpcConnection", stream: Stream, path: bytes) -> None:
         self.stream = stream
+        self._path = path
         self.done = False
         self._connection = connection
         self._rpc: RpcCall | None = None
@@ -63,7 +78,7 @@ class GrpcCall:
         """Begin to drive the service's end; ``encoding`` is that of compressed messages."""
         self._rpc = rpc
         if encoding is not None:
-            self._assembler = MessageAssembler(self._connection.limits, encoding)
+            self._assembler = self._new_assembler(encoding)
 
     def watch(self) -> None:
         """Note that the call's deadline is being watched."""
@@ -90,19 +105,34 @@ class GrpcCall:
             _log.exception("gRPC service failed on a request message")
             self._abort(INTERNAL, "Internal error")
 
+    def room(self, size: int) -> memoryview | None:
+        """Return where to receive up to so many bytes of a large message, if it has a place."""
+        return None if self._assembler is None else self._assembler.room(size)
+
     def _is_whole(self, data: bytes | memoryview) -> bool:
         size = len(data) - PREFIX_BYTES
+        if not 0 <= size < LARGE_MESSAGE_BYTES:
+            return False
+        flags, announced = _PREFIX.unpack_from(data)
         return (
-            0 <= size <= self._connection.limits.max_receive_message_bytes
-            and not data[0] & 1
-            and int.from_bytes(data[1:PREFIX_BYTES], "big") == size
+            announced == size
+            and not flags & 1
+            and size <= self._connection.limits.max_receive_message_bytes
+        )
+
+    def _new_assembler(self, encoding: bytes | None) -> MessageAssembler:
+        service, path = self._connection.service, self._path
+        return MessageAssembler(
+            self._connection.limits,
+            encoding,
+            lambda size, first: service.allocate(path, size, first),
         )
 
     def _assemble(self, rpc: RpcCall, data: bytes | memoryview) -> None:
         assembler = self._assembler
         connection = self._connection
         if assembler is None:
-            assembler = self._assembler = MessageAssembler(connection.limits, None)
+            assembler = self._assembler = self._new_assembler(None)
         before = assembler.held_bytes
         try:
             messages = assembler.feed(data)
@@ -136,6 +166,8 @@ class GrpcCall:
     def _finished(self) -> None:
         self.done = True
         self._rpc = None
+        # Cut here, stream and call are freed without the collector.
+        self.stream.owner = None
         connection = self._connection
         if self._assembler is not None:
             connection.hold(-self._assembler.held_bytes)

@@ -14,7 +14,7 @@ from deployments.http2.deadlines import Deadlines
 from deployments.http2.events import DataReceived, RequestReceived
 from deployments.http2.grpc_call import GrpcCall
 from deployments.http2.limits import Http2Limits
-from deployments.http2.messages import MessageError
+from deployments.http2.messages import LARGE_MESSAGE_BYTES, MessageError
 from deployments.http2.request_head import HeadParser, RequestHead
 from deployments.http2.service import RpcService
 from deployments.http2.status import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, trailers_only
@@ -22,7 +22,7 @@ from deployments.http2.streams import CLOSED, Stream
 
 _log = logging.getLogger(__name__)
 
-_UNKNOWN_METHOD = trailers_only(UNIMPLEMENTED, "Method not found!")
+_UNKNOWN_METHOD = trailers_only(UNIMPLEMENTED, "")
 
 
 class GrpcConnection:
@@ -37,9 +37,10 @@ class GrpcConnection:
 
     Attributes:
         h2: The HTTP/2 layer.
+        service: Gets the calls.
     """
 
-    __slots__ = ("_held_bytes", "_on_output", "_receiving", "_service", "deadlines", "h2", "limits")
+    __slots__ = ("_held_bytes", "_on_output", "_receiving", "deadlines", "h2", "limits", "service")
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class GrpcConnection:
         )
         self.limits = limits
         self.deadlines = deadlines
-        self._service = service
+        self.service = service
         self._on_output = on_output
         self._receiving = False
         self._held_bytes = 0
@@ -64,7 +65,7 @@ class GrpcConnection:
         """Calls whose answer is not completely sent."""
         return len(self.h2.streams)
 
-    def receive(self, data: bytes, now_ns: int) -> None:
+    def receive(self, data: bytes | memoryview, now_ns: int) -> None:
         """Take a read. Calls of the service are made from here; output is to be taken after."""
         self._receiving = True
         try:
@@ -83,6 +84,14 @@ class GrpcConnection:
                         stream.owner.cancel()
         finally:
             self._receiving = False
+
+    def room(self) -> memoryview | None:
+        """Return where the next read should go: it is part of a message that has its place."""
+        stream = self.h2.cut_stream
+        size = self.h2.cut_bytes
+        if stream is None or size < LARGE_MESSAGE_BYTES or not isinstance(stream.owner, GrpcCall):
+            return None
+        return stream.owner.room(size)
 
     def lost(self) -> None:
         """Cancel all calls: the connection is gone."""
@@ -120,9 +129,9 @@ class GrpcConnection:
         if head.refusal is not None:
             self.h2.out.end(stream, head.refusal)
             return
-        call = GrpcCall(self, stream)
+        call = GrpcCall(self, stream, head.path)
         try:
-            rpc = self._service.start(head.path, head.metadata, call)
+            rpc = self.service.start(head.path, head.metadata, call)
         except Exception:
             _log.exception("gRPC service failed to start a call")
             call.finish(INTERNAL, "Internal error")

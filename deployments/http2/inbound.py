@@ -12,19 +12,24 @@ from typing import Final
 from deployments.http2 import frames
 from deployments.http2.errors import ConnectionViolation, ErrorCode
 
-# (data, start, end, flags, stream id): the payload is data[start:end]; of a DATA frame the end may
-# lie beyond the data.
+# (data, start, end, flags, stream id): the payload is data[start:end].
 FrameHandler = Callable[[bytes, int, int, int, int], None]
+# The same for DATA, whose end may lie beyond the data, which may be a view.
+DataHandler = Callable[[bytes | memoryview, int, int, int, int], None]
 
 _STREAM_ID_MASK: Final = 0x7FFF_FFFF
 _unpack_header = frames.HEADER.unpack_from
+_HEADER_BYTES: Final = frames.HEADER_BYTES
+_DATA: Final = frames.DATA
+_KINDS: Final = 256
 
 
 class FrameReader:
     """The frame layer of one connection's receiving half.
 
     Args:
-        handlers: By frame type; types beyond are given to the last one.
+        on_data: Takes DATA frames.
+        handlers: For the types from HEADERS on; types beyond are given to the last one.
         resume: Takes a further piece of the DATA payload that was cut: (piece, is last).
         max_frame_bytes: What we announced as SETTINGS_MAX_FRAME_SIZE.
         max_other_bytes: The bound for frames that are held until they are complete.
@@ -32,40 +37,46 @@ class FrameReader:
     Attributes:
         block_stream_id: The stream whose header block is incomplete, or 0. Only CONTINUATION may
             follow then.
+        data_left: Bytes that a cut DATA frame still lacks.
     """
 
     __slots__ = (
-        "_data_left",
         "_first",
         "_handlers",
         "_max_frame_bytes",
         "_max_other_bytes",
+        "_on_data",
         "_padding_left",
         "_preface",
         "_resume",
         "_tail",
         "block_stream_id",
+        "data_left",
     )
 
     def __init__(
         self,
+        on_data: DataHandler,
         handlers: Sequence[FrameHandler],
         resume: Callable[[bytes | memoryview, bool], None],
         max_frame_bytes: int,
         max_other_bytes: int,
     ) -> None:
-        self._handlers = tuple(handlers)
+        self._on_data = on_data
+        # One for each type there can be, so that none has to be checked; that of DATA is not used.
+        last = handlers[-1]
+        self._handlers = (last, *handlers, *(last,) * (_KINDS - len(handlers)))
         self._resume = resume
         self._max_frame_bytes = max_frame_bytes
         self._max_other_bytes = max_other_bytes
         self._preface = frames.PREFACE
         self._first = True
         self._tail = b""
-        self._data_left = 0
+        self.data_left = 0
         self._padding_left = 0
         self.block_stream_id = 0
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Take a read; the handlers are called for what it completes.
 
         Raises:
@@ -77,18 +88,18 @@ class FrameReader:
         position = 0
         if self._preface:
             position = self._read_preface(data)
-        if self._data_left or self._padding_left:
+        if self.data_left or self._padding_left:
             position = self._read_rest(data, position)
         position = self._read_frames(data, position)
         if position < len(data):
-            self._tail = data[position:]
+            self._tail = bytes(data[position:])
 
     def cut_data(self, data_left: int, padding_left: int) -> None:
         """Tell that a DATA frame goes on in the next read. Called by its handler."""
-        self._data_left = data_left
+        self.data_left = data_left
         self._padding_left = padding_left
 
-    def _read_preface(self, data: bytes) -> int:
+    def _read_preface(self, data: bytes | memoryview) -> int:
         preface = self._preface
         size = min(len(preface), len(data))
         if data[:size] != preface[:size]:
@@ -98,37 +109,46 @@ class FrameReader:
         self._preface = preface[size:]
         return size
 
-    def _read_rest(self, data: bytes, position: int) -> int:
+    def _read_rest(self, data: bytes | memoryview, position: int) -> int:
         """Pass on what belongs to a DATA frame of an earlier read."""
         size = len(data)
-        if self._data_left and position < size:
-            end = min(size, position + self._data_left)
-            self._data_left -= end - position
-            self._resume(memoryview(data)[position:end], not self._data_left)
+        if self.data_left and position < size:
+            end = min(size, position + self.data_left)
+            self.data_left -= end - position
+            self._resume(memoryview(data)[position:end], not self.data_left)
             position = end
-        if not self._data_left:
+        if not self.data_left:
             end = min(size, position + self._padding_left)
             self._padding_left -= end - position
             position = end
         return position
 
-    def _read_frames(self, data: bytes, position: int) -> int:
+    def _read_frames(self, data: bytes | memoryview, position: int) -> int:
         size = len(data)
-        handlers = self._handlers
-        while size - position >= frames.HEADER_BYTES:
+        last = size - _HEADER_BYTES
+        handlers, on_data = self._handlers, self._on_data
+        is_view = isinstance(data, memoryview)
+        max_other_bytes = self._max_other_bytes
+        while position <= last:
             word, flags, stream_id = _unpack_header(data, position)
             kind = word & 0xFF
-            start = position + frames.HEADER_BYTES
-            end = start + (word >> 8)
-            if self._first or self.block_stream_id or word >> 8 > self._max_other_bytes:
-                self._check(kind, flags, word >> 8, stream_id & _STREAM_ID_MASK)
-            if end > size and (kind != frames.DATA or (flags & frames.PADDED and start == size)):
-                break
-            handlers[kind if kind < len(handlers) else -1](
-                data, start, end, flags, stream_id & _STREAM_ID_MASK
-            )
+            stream_id &= _STREAM_ID_MASK
+            start = position + _HEADER_BYTES
+            position = start + (word >> 8)
+            if self._first or self.block_stream_id or position - start > max_other_bytes:
+                self._check(kind, flags, position - start, stream_id)
+            if kind == _DATA:
+                if position > size and flags & frames.PADDED and start == size:
+                    return start - _HEADER_BYTES
+                on_data(data, start, position, flags, stream_id)
+                position = min(position, size)
+            elif position > size:
+                return start - _HEADER_BYTES
+            elif is_view:
+                handlers[kind](bytes(data[start:position]), 0, position - start, flags, stream_id)
+            else:
+                handlers[kind](data, start, position, flags, stream_id)
             self._first = False
-            position = min(end, size)
         return position
 
     def _check(self, kind: int, flags: int, size: int, stream_id: int) -> None:

@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """gRPC's message framing over DATA frames: five bytes of flag and length, then the message.
 
-Parts of a message are kept as they arrive and joined once, when the last is there: memory follows
-what was received, never the length a client announced. A part is a view on the read it came in,
-unless it is so small a part of it that keeping the read would cost more than a copy.
+A large message is received into memory that the service provides, if it has some. Otherwise its
+parts are kept as they arrive and joined once, when the last is there: memory follows what was
+received, never the length a client announced. A part is a view on the read it came in, unless that
+is a buffer which the next read overwrites, or the part is so small a part of it that keeping the
+read would cost more than a copy.
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 from deployments.http2.limits import Http2Limits
 from deployments.http2.status import INTERNAL, RESOURCE_EXHAUSTED
 
 PREFIX_BYTES: Final = 5
+# Messages from this size on are received into the service's memory.
+LARGE_MESSAGE_BYTES: Final = 64 << 10
 _COMPRESSED: Final = 1
 # A view may keep a read of up to this many times its size alive.
 _PIN_FACTOR: Final = 4
@@ -43,13 +48,31 @@ class MessageAssembler:
     Args:
         limits: Bounds of message sizes.
         encoding: The request's grpc-encoding, a key of `DECOMPRESSORS`, or None.
+        allocate: Returns memory for a message, given its size and its first part, or None.
     """
 
-    __slots__ = ("_compressed", "_encoding", "_limits", "_need", "_parts", "_prefix", "held_bytes")
+    __slots__ = (
+        "_allocate",
+        "_compressed",
+        "_encoding",
+        "_limits",
+        "_need",
+        "_parts",
+        "_prefix",
+        "_target",
+        "held_bytes",
+    )
 
-    def __init__(self, limits: Http2Limits, encoding: bytes | None) -> None:
+    def __init__(
+        self,
+        limits: Http2Limits,
+        encoding: bytes | None,
+        allocate: Callable[[int, memoryview], memoryview | None] | None = None,
+    ) -> None:
         self._limits = limits
         self._encoding = encoding
+        self._allocate = allocate
+        self._target: memoryview | None = None
         self._prefix = b""
         self._compressed = False
         # Bytes the current message still lacks; None while its prefix is incomplete.
@@ -62,13 +85,16 @@ class MessageAssembler:
         """Whether the body ends within a message so far."""
         return self._need is not None or bool(self._prefix)
 
-    def feed(self, data: bytes | memoryview) -> list[bytes]:
+    def feed(self, data: bytes | memoryview) -> list[bytes | memoryview]:
         """Take a part of the body and return the messages it completes.
+
+        Args:
+            data: The part. A view of anything but bytes may change after the call.
 
         Raises:
             MessageError: A message is too large or cannot be decompressed.
         """
-        messages: list[bytes] = []
+        messages: list[bytes | memoryview] = []
         position = 0
         size = len(data)
         while position < size:
@@ -85,6 +111,17 @@ class MessageAssembler:
                 messages.append(self._message())
         return messages
 
+    def room(self, size: int) -> memoryview | None:
+        """Return where to receive the next bytes of the body, or None when that does not matter.
+
+        Args:
+            size: How many there can be.
+        """
+        target, need = self._target, self._need
+        if target is None or need is None:
+            return None
+        return target[self.held_bytes : self.held_bytes + min(size, need)]
+
     def _take_prefix(self, data: bytes | memoryview, position: int) -> int:
         end = position + PREFIX_BYTES - len(self._prefix)
         self._prefix += bytes(data[position:end])
@@ -100,20 +137,39 @@ class MessageAssembler:
     def _keep(self, data: bytes | memoryview, start: int, end: int) -> None:
         part = memoryview(data)[start:end]
         size = end - start
-        self.held_bytes += size
+        held = self.held_bytes
+        self.held_bytes = held + size
+        if not held:
+            self._target = self._memory(part)
         read = part.obj
-        if size >= _MIN_VIEW_BYTES and size * _PIN_FACTOR >= len(read):  # type: ignore[arg-type]
+        target = self._target
+        if target is not None:
+            # What was received into `room` is in its place.
+            if read is not target.obj:
+                target[held : held + size] = part
+            return
+        is_kept = isinstance(read, bytes) and size * _PIN_FACTOR >= len(read)
+        if size >= _MIN_VIEW_BYTES and is_kept:
             self._parts.append(part)
         elif self._parts and isinstance(self._parts[-1], bytearray):
             self._parts[-1] += part
         else:
             self._parts.append(bytearray(part))
 
-    def _message(self) -> bytes:
-        message = b"".join(self._parts)
-        self._parts.clear()
+    def _memory(self, first: memoryview) -> memoryview | None:
+        need = self._need or 0
+        if need < LARGE_MESSAGE_BYTES or self._compressed or self._allocate is None:
+            return None
+        return self._allocate(need, first)
+
+    def _message(self) -> bytes | memoryview:
+        target, self._target = self._target, None
         self._need = None
         self.held_bytes = 0
+        if target is not None:
+            return target
+        message = b"".join(self._parts)
+        self._parts.clear()
         if self._compressed and self._encoding is not None:
             return decompress(message, DECOMPRESSORS[self._encoding], self._limits)
         return message

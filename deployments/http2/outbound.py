@@ -136,7 +136,8 @@ class Outbound:
     def widen(self, stream: Stream, increment: int) -> None:
         """Add to (or, with the peer's settings, take from) a stream's window."""
         stream.send_window += increment
-        self._make_ready(stream)
+        if stream.queued_bytes:
+            self._make_ready(stream)
 
     def take(self) -> list[Buffer]:
         """Return what to write now: small frames joined, large buffers by themselves."""

@@ -43,3 +43,6 @@ class RpcService(Protocol):
 
     def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
         """Begin a call, or return None when there is no such method."""
+
+    def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
+        """Return memory for a large message that begins with ``first``, or None."""

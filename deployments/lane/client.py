@@ -8,7 +8,6 @@ import secrets as random
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import (
@@ -54,35 +53,25 @@ logger = logging.getLogger(__name__)
 _MAX_ID: Final = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """A request whose lane broke before it had a terminal outcome; the router owns it now.
+class LaneInflight:
+    """A request on a lane; implements `deployments.seams.Inflight`.
 
     Attributes:
         request: The request as it was submitted.
         sink: Its sink, which still expects one terminal call.
+        lane: The lane that has it, or the last one that had it; None before it was sent.
+        id: Its number on that lane.
         has_responded: Whether the sink has had a response, so that a retry would repeat it.
         cancelled: Whether it was cancelled.
     """
 
-    request: InferenceRequest
-    sink: ResponseSink
-    has_responded: bool
-    cancelled: bool
+    __slots__ = ("cancelled", "has_responded", "id", "lane", "request", "sink")
 
-
-class LaneInflight:
-    """A request on a lane; implements `deployments.seams.Inflight`."""
-
-    __slots__ = ("_lane", "cancelled", "has_responded", "id", "request", "sink")
-
-    def __init__(
-        self, lane: "LaneClient", request_id: int, request: InferenceRequest, sink: ResponseSink
-    ) -> None:
-        self._lane = lane
-        self.id = request_id
+    def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         self.request = request
         self.sink = sink
+        self.lane: LaneClient | None = None
+        self.id = 0
         self.has_responded = False
         self.cancelled = False
 
@@ -90,7 +79,12 @@ class LaneInflight:
         """Ask the instance to drop the request; its answer is still the terminal outcome."""
         if not self.cancelled:
             self.cancelled = True
-            self._lane.send_cancel(self)
+            if self.lane is not None:
+                self.lane.send_cancel(self)
+
+    def fail(self, error: TritonError) -> None:
+        """Take the error that ends the request."""
+        self.sink.fail(error)
 
 
 class LaneClient(LaneConnection):
@@ -104,6 +98,8 @@ class LaneClient(LaneConnection):
         is_writable: False while more bytes wait to be sent than is sensible.
     """
 
+    _loop: asyncio.AbstractEventLoop
+
     def __init__(
         self,
         endpoint: InstanceEndpoint,
@@ -111,12 +107,13 @@ class LaneClient(LaneConnection):
         same_node: bool,
         secret: bytes,
         slabs: SlabPool,
-        on_lost: Callable[["LaneClient", list[Orphan]], None],
+        on_lost: Callable[["LaneClient", list[LaneInflight]], None],
         on_draining: Callable[["LaneClient"], None] | None = None,
         limits: LaneLimits = DEFAULT_LIMITS,
     ) -> None:
         handshake = ClientHandshake(secret, random.token_bytes(NONCE_BYTES))
-        super().__init__(handshake, slabs, limits, offers_slabs=same_node)
+        loop = asyncio.get_running_loop()
+        super().__init__(loop, handshake, slabs, limits, offers_slabs=same_node)
         self.endpoint = endpoint
         self.outstanding = 0
         self.queue_depth = 0
@@ -127,7 +124,7 @@ class LaneClient(LaneConnection):
         self._pending: dict[int, LaneInflight] = {}
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         # Until the lane is handed out a loss is an error of `connect`.
-        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._ready: asyncio.Future[None] = loop.create_future()
         self._is_handed_out = False
         self._lost_reason = ""
         self._closes_when_idle = False
@@ -140,7 +137,7 @@ class LaneClient(LaneConnection):
         same_node: bool,
         secret: bytes,
         slabs: SlabPool,
-        on_lost: Callable[["LaneClient", list[Orphan]], None],
+        on_lost: Callable[["LaneClient", list[LaneInflight]], None],
         on_draining: Callable[["LaneClient"], None] | None = None,
         limits: LaneLimits = DEFAULT_LIMITS,
         tls: ssl.SSLContext | None = None,
@@ -211,33 +208,43 @@ class LaneClient(LaneConnection):
         return not self._is_lost
 
     def submit(self, request: InferenceRequest, sink: ResponseSink) -> LaneInflight:
-        """Send a request; never raises.
+        """Send a request; never raises. See `start`."""
+        inflight = LaneInflight(request, sink)
+        self.start(inflight)
+        return inflight
+
+    def start(self, inflight: LaneInflight) -> None:
+        """Send a request that is new, or that another lane has lost; never raises.
 
         The request and its tensors' buffers must stay as they are until the terminal outcome. On a
-        lane that is already lost, and for a request that cannot be encoded, the sink's ``fail``
+        lane that is already lost, and for a request that cannot be encoded, ``inflight.fail``
         comes in the next tick of the loop.
         """
-        request_id = self._next_id()
-        inflight = LaneInflight(self, request_id, request, sink)
+        inflight.lane = self
+        inflight.has_responded = False
         if self._is_lost:
             self._fail_soon(
-                sink, UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
+                inflight, UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
             )
-            return inflight
+            return
+        request = inflight.request
         try:
             prepared = self._prepare(request, request.inputs)
         except UnsendableError as error:
             self._fail_soon(
-                sink,
+                inflight,
                 InvalidArgumentError(
                     f"request for model '{request.model_name}' cannot be sent: {error}"
                 ),
             )
-            return inflight
+            return
+        inflight.id = request_id = self._next_id()
         self._pending[request_id] = inflight
         self.outstanding += 1
         self._send_prepared(INFER, request_id, prepared)
-        return inflight
+        if self.outstanding == 1 and self._was_single:
+            # One at a time: whoever waits for this has sent nothing that could share its write.
+            self._flush()
 
     def send_cancel(self, inflight: LaneInflight) -> None:
         """Tell the instance of a cancel, unless the request has ended; `LaneInflight` calls it."""
@@ -291,12 +298,12 @@ class LaneClient(LaneConnection):
                 self._last_id = request_id
                 return request_id
 
-    def _fail_soon(self, sink: ResponseSink, error: TritonError) -> None:
-        self._loop.call_soon(self._fail, sink, error)
+    def _fail_soon(self, inflight: LaneInflight, error: TritonError) -> None:
+        self._loop.call_soon(self._fail, inflight, error)
 
-    def _fail(self, sink: ResponseSink, error: TritonError) -> None:
+    def _fail(self, inflight: LaneInflight, error: TritonError) -> None:
         try:
-            sink.fail(error)
+            inflight.fail(error)
         except Exception:
             logger.exception("%s: a sink raised", self._describe())
 
@@ -338,10 +345,7 @@ class LaneClient(LaneConnection):
         self._set_ready()
         if not self._is_handed_out:
             return
-        orphans = [
-            Orphan(entry.request, entry.sink, entry.has_responded, entry.cancelled)
-            for entry in self._pending.values()
-        ]
+        orphans = list(self._pending.values())
         self._pending.clear()
         self.outstanding = 0
         try:
@@ -407,7 +411,7 @@ class LaneClient(LaneConnection):
             # What else it answers finds no request any more.
             self._send(CANCEL, inflight.id)
         name = self.endpoint.name
-        self._fail(inflight.sink, UnavailableError(f"answer of instance '{name}' lost: {error}"))
+        self._fail(inflight, UnavailableError(f"answer of instance '{name}' lost: {error}"))
 
     def _on_error(self, frame: Frame) -> None:
         described = decode_error(frame.message)
@@ -415,7 +419,7 @@ class LaneClient(LaneConnection):
         inflight = self._pending.pop(frame.request_id, None)
         if inflight is not None:
             self.outstanding -= 1
-            self._fail(inflight.sink, error_from_code(described.code, described.message))
+            self._fail(inflight, error_from_code(described.code, described.message))
 
     def _on_call_answer(self, frame: Frame) -> None:
         answer = self._calls.get(frame.request_id)

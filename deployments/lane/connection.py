@@ -29,6 +29,7 @@ from deployments.lane.extents import Detached, ExtentSender
 from deployments.lane.frames import (
     FLAG_EXTENTS,
     GOAWAY,
+    INFER,
     NO_SLABS,
     PREFIX,
     RELEASE,
@@ -40,6 +41,7 @@ from deployments.lane.frames import (
     FrameReader,
 )
 from deployments.lane.handshake import Handshake, HandshakeError
+from deployments.lane.hosts import Cancellable, LaneLoop
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
 from deployments.lane.slabs import SlabPool, SlabReader, can_read_probe
 
@@ -69,20 +71,28 @@ class LaneConnection(asyncio.Protocol):
     _transport: asyncio.Transport
 
     def __init__(
-        self, handshake: Handshake, slabs: SlabPool, limits: LaneLimits, *, offers_slabs: bool
+        self,
+        loop: LaneLoop,
+        handshake: Handshake,
+        slabs: SlabPool,
+        limits: LaneLimits,
+        *,
+        offers_slabs: bool,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._limits = limits
         # phases
         self._handshake: Handshake | None = handshake
         self._is_set_up = False
         self._is_lost = False
         self._is_connected = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
         # writing
         self._out: list[bytes] = []
         self._is_flush_due = False
         self._is_overrun = False
+        # Whether the last write was of one request: then nothing is likely to join the next.
+        self._was_single = False
         self._hint = 0
         self.is_writable = True
         # reading
@@ -330,8 +340,10 @@ class LaneConnection(asyncio.Protocol):
                 # Not now: whoever is sending does not expect to lose the lane in the middle of it.
                 self._loop.call_soon(self._break, reason)
                 return False
-        data = b"".join(self._out)
-        self._out.clear()
+        out = self._out
+        self._was_single = len(out) == 2 and out[0][0] == INFER  # noqa: PLR2004 - prefix, message
+        data = b"".join(out)
+        out.clear()
         self._transport.write(data)
         return True
 

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instance's end of its lanes: where routers connect."""
 
-import asyncio
 import socket
 import ssl
 from pathlib import Path
 from typing import Final
 
 from deployments.lane.handshake import MIN_SECRET_BYTES
+from deployments.lane.hosts import AsyncioHost, LaneHost, Listener
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerRequest, ServerState
 from deployments.lane.slabs import SlabPool
+from deployments.shared_memory import RegionMaps
 
 __all__ = ["LaneHandler", "LaneServer", "ServerRequest"]
 
@@ -27,6 +28,8 @@ class LaneServer:
         slabs: The slabs of this process, for large outputs.
         incarnation: The instance's incarnation; routers that expect another one turn away.
         limits: Bounds of each lane.
+        host: Where the lanes live; without one, on the asyncio loop that runs `start`.
+        maps: Mappings of clients' shared memory.
     """
 
     def __init__(
@@ -37,12 +40,17 @@ class LaneServer:
         slabs: SlabPool,
         incarnation: str = "",
         limits: LaneLimits = DEFAULT_LIMITS,
+        host: LaneHost | None = None,
+        maps: RegionMaps | None = None,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
-        self._state = ServerState(handler, slabs, incarnation, limits)
+        self._host = host or AsyncioHost()
+        self._state = ServerState(
+            handler, self._host, slabs, incarnation, limits, maps or RegionMaps()
+        )
         self._secret = secret
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
         self._socket_path: Path | None = None
 
     @property
@@ -66,39 +74,38 @@ class LaneServer:
         Raises:
             OSError: An address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
         sock = self._bind_unix(uds)
-        self._servers.append(await loop.create_unix_server(self._local_lane, sock=sock))
+        self._listeners.append(await self._host.listen(sock, self._local_lane, None))
         if tcp_host is None:
             return uds, ("", 0)
         try:
-            server = await loop.create_server(
-                self._remote_lane, tcp_host, 0, backlog=_BACKLOG, ssl=tls
-            )
+            sock = _bind_tcp(tcp_host)
+            port: int = sock.getsockname()[1]
+            self._listeners.append(await self._host.listen(sock, self._remote_lane, tls))
         except BaseException:
             await self.close()
             raise
-        self._servers.append(server)
-        port: int = server.sockets[0].getsockname()[1]
         return uds, (tcp_host, port)
 
     def start_draining(self) -> None:
         """Ask all routers, also those that connect from now on, for no more requests."""
-        self._state.is_draining = True
-        for lane in list(self._state.lanes):
-            lane.send_goaway()
+        with self._host.entered():
+            self._state.is_draining = True
+            for lane in list(self._state.lanes):
+                lane.send_goaway()
 
     async def close(self) -> None:
         """Stop listening and close all lanes after what was answered has been written."""
-        for server in self._servers:
-            server.close()
-        if self._socket_path is not None:
-            self._socket_path.unlink(missing_ok=True)
-        for lane in list(self._state.lanes):
-            lane.close()
-        for server in self._servers:
-            await server.wait_closed()
-        self._servers.clear()
+        with self._host.entered():
+            for listener in self._listeners:
+                listener.close()
+            if self._socket_path is not None:
+                self._socket_path.unlink(missing_ok=True)
+            for lane in list(self._state.lanes):
+                lane.close()
+        for listener in self._listeners:
+            await listener.wait_closed()
+        self._listeners.clear()
 
     def _bind_unix(self, uds: str) -> socket.socket:
         # Bound here because uvloop cannot bind abstract paths.
@@ -122,3 +129,10 @@ class LaneServer:
 
     def _remote_lane(self) -> "ServerLane":
         return ServerLane(self._state, self._secret, offers_slabs=False)
+
+
+def _bind_tcp(host: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
+    sock.setblocking(False)
+    return sock

@@ -3,12 +3,13 @@
 """One lane at the instance's end, and the requests it brings."""
 
 import asyncio
+import contextlib
 import logging
 import secrets as random
 from typing import Final, Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
-from backends.api.request import InferenceRequest, InferenceResponse
+from backends.api.request import Extent, InferenceRequest, InferenceResponse
 from deployments.lane.connection import LaneConnection
 from deployments.lane.extents import Detached, attach
 from deployments.lane.frames import (
@@ -28,6 +29,7 @@ from deployments.lane.frames import (
     FrameError,
 )
 from deployments.lane.handshake import NONCE_BYTES, ServerHandshake
+from deployments.lane.hosts import Answer, LaneHost
 from deployments.lane.messages import (
     ErrorMessage,
     LaneLimits,
@@ -38,6 +40,7 @@ from deployments.lane.messages import (
     encode,
 )
 from deployments.lane.slabs import SlabPool, SlabUnavailableError
+from deployments.shared_memory import RegionMaps, map_inputs, place_outputs
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ MAX_UNPROVED_COUNT: Final = 256
 class ServerRequest:
     """A request that a router has sent; exactly one terminal answer is owed for it.
 
-    All methods are for the loop's thread. When the router is gone, answers do nothing.
+    All methods are for holders of the lane's host. When the router is gone, answers do nothing.
 
     Attributes:
         request: The request.
@@ -82,6 +85,11 @@ class ServerRequest:
             return
         if self.is_finished:
             raise RuntimeError("a request was answered after its terminal answer")
+        if response is not None and self.request.regions:
+            error = lane.place_outputs(response, self.request.regions)
+            if error is not None:
+                self.fail(error)
+                return
         lane.respond(self, self._id, response, final=final)
 
     def fail(self, error: TritonError) -> None:
@@ -105,7 +113,7 @@ class ServerRequest:
 
 
 class LaneHandler(Protocol):
-    """What stands behind a server: the instance's executor. Called on the loop's thread."""
+    """What stands behind a server: the instance's executor. Called from the lane's host."""
 
     def received(self, requests: list[ServerRequest]) -> None:
         """Take all requests of one read."""
@@ -126,32 +134,44 @@ class ServerState:
 
     Attributes:
         handler: Where requests go.
+        host: Where the lanes live.
         inflight_count: Unanswered requests on all lanes; the depth that responses report.
         is_draining: Whether routers shall send no more requests.
+        maps: Clients' shared memory.
         lanes: The connections, also those that have proved nothing yet.
         unproved_count: How many have not.
     """
 
     __slots__ = (
         "handler",
+        "host",
         "incarnation",
         "inflight_count",
         "is_draining",
         "lanes",
         "limits",
+        "maps",
         "slabs",
         "unproved_count",
     )
 
     def __init__(
-        self, handler: LaneHandler, slabs: SlabPool, incarnation: str, limits: LaneLimits
+        self,
+        handler: LaneHandler,
+        host: LaneHost,
+        slabs: SlabPool,
+        incarnation: str,
+        limits: LaneLimits,
+        maps: RegionMaps,
     ) -> None:
         self.handler = handler
+        self.host = host
         self.slabs = slabs
         self.incarnation = incarnation
         self.limits = limits
         self.inflight_count = 0
         self.is_draining = False
+        self.maps = maps
         self.lanes: set[ServerLane] = set()
         self.unproved_count = 0
 
@@ -161,11 +181,13 @@ class ServerLane(LaneConnection):
 
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
         handshake = ServerHandshake(secret, random.token_bytes(NONCE_BYTES))
-        super().__init__(handshake, server.slabs, server.limits, offers_slabs=offers_slabs)
+        super().__init__(
+            server.host.loop, handshake, server.slabs, server.limits, offers_slabs=offers_slabs
+        )
         self._server = server
         self._handler = server.handler
         self._unanswered: dict[int, ServerRequest] = {}
-        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._calls: dict[int, Answer] = {}
         self._has_setup = False
         self._is_proved = False
 
@@ -212,8 +234,8 @@ class ServerLane(LaneConnection):
         server.lanes.discard(self)
         if not self._is_proved:
             server.unproved_count -= 1
-        for task in self._calls.values():
-            task.cancel()
+        for answer in self._calls.values():
+            answer.cancel()
         orphans = list(self._unanswered.values())
         self._unanswered.clear()
         server.inflight_count -= len(orphans)
@@ -266,6 +288,12 @@ class ServerLane(LaneConnection):
                 return
         elif frame.tail:
             raise FrameError("a tail that no extent speaks of")
+        if request.regions is not None:
+            try:
+                map_inputs(request, self._server.maps)
+            except TritonError as error:
+                accepted.fail(error)
+                return
         if len(self._unanswered) > self._limits.max_inflight_count:
             accepted.fail(
                 UnavailableError(
@@ -292,6 +320,16 @@ class ServerLane(LaneConnection):
             logger.exception("the handler raised on a cancel")
 
     # Answering
+
+    def place_outputs(
+        self, response: InferenceResponse, regions: dict[str, Extent]
+    ) -> TritonError | None:
+        """Write outputs to clients' shared memory, or return why that cannot be."""
+        try:
+            place_outputs(response, regions, self._server.maps)
+        except TritonError as error:
+            return error
+        return None
 
     def respond(
         self,
@@ -340,12 +378,22 @@ class ServerLane(LaneConnection):
         if len(self._calls) >= self._limits.max_call_count:
             self._fail_call(call_id, UnavailableError(f"too many calls when '{call.method}' came"))
             return
-        task = self._loop.create_task(self._call(call_id, call.method, bytes(call.payload)))
-        self._calls[call_id] = task
+        answer = self._server.host.spawn(self._handler.call(call.method, bytes(call.payload)))
+        self._calls[call_id] = answer
 
-    async def _call(self, call_id: int, method: str, payload: bytes) -> None:
+        def answered(_: object) -> None:
+            # On the thread that answered, which need not be one that may use this lane.
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the lane with it
+                self._loop.call_soon_threadsafe(self._answer_call, call_id, call.method, answer)
+
+        answer.add_done_callback(answered)
+
+    def _answer_call(self, call_id: int, method: str, answer: Answer) -> None:
+        del self._calls[call_id]
+        if answer.cancelled():
+            return
         try:
-            result = await self._handler.call(method, payload)
+            result = answer.result()
         except TritonError as error:
             self._fail_call(call_id, error)
         except Exception:
@@ -357,8 +405,6 @@ class ServerLane(LaneConnection):
                 self._fail_call(call_id, InternalError(too_long))
             elif not self._is_lost:
                 self._send(CALL_RESULT, call_id, result)
-        finally:
-            self._calls.pop(call_id, None)
 
     def _fail_call(self, call_id: int, error: TritonError) -> None:
         if not self._is_lost:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata that an operator lets through to models as request parameters.
+"""Headers and metadata that an operator lets through to models as request parameters.
 
-Triton: server/src/grpc/grpc_utils.cc, server/src/common.cc @e1db8a6
+Triton: server/src/http_server.cc, grpc/grpc_utils.cc, common.cc @e1db8a6
 """
 
 import re
@@ -25,8 +25,8 @@ _RESERVED: Final = frozenset(
 _RESERVED_PREFIX: Final = "triton_"
 
 
-def compile_forward_pattern(pattern: str) -> re.Pattern[bytes] | None:
-    """Compile the value of ``--grpc-header-forward-pattern``; empty forwards nothing.
+def compile_forward_pattern(pattern: str, option: str) -> re.Pattern[bytes] | None:
+    """Compile the value of ``option``; empty forwards nothing.
 
     Raises:
         InvalidArgumentError: It is no regular expression.
@@ -37,7 +37,7 @@ def compile_forward_pattern(pattern: str) -> re.Pattern[bytes] | None:
         return re.compile(pattern.encode(), re.IGNORECASE)
     except re.error as error:
         raise InvalidArgumentError(
-            f"--grpc-header-forward-pattern '{pattern}' is no regular expression: {error}"
+            f"{option} '{pattern}' is no regular expression: {error}"
         ) from None
 
 

@@ -20,16 +20,18 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
 from backends.api.datatypes import DATATYPES, numpy_dtype
-from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import (
+    EMPTY,
     SEQUENCE_END,
     SEQUENCE_START,
+    Extent,
     InferenceRequest,
     ParameterValue,
     Tensor,
     serialize_bytes,
 )
-from deployments.protocol.grpc_wire import MalformedMessageError, split_fields
+from deployments.protocol.grpc_wire import MalformedMessageError, content_offset, split_fields
 
 MALFORMED: Final = "Unable to parse request"
 EMPTY_FINAL_KEY: Final = "triton_enable_empty_final_response"
@@ -73,6 +75,7 @@ class _Head:
         inputs: Name, datatype and shape of each input.
         message: The message, when inputs need more than their place among the raw tensors.
         classes: Classification counts by output name.
+        regions: Where outputs shall be written, by output name.
         problem: The rule the request breaks, raised once the model is known to exist.
     """
 
@@ -82,6 +85,7 @@ class _Head:
     message: Any = None
     outputs: list[str] = field(default_factory=list)
     classes: dict[str, int] = field(default_factory=dict)
+    regions: dict[str, Extent] = field(default_factory=dict)
     parameters: dict[str, ParameterValue] = field(default_factory=dict)
     priority: int = 0
     timeout_us: int = 0
@@ -133,13 +137,15 @@ class DecodedRequest:
 
         Raises:
             InvalidArgumentError: A parameter or the data of an input is wrong.
-            NotFoundError: A shared-memory region is not registered.
         """
         head, raws = self._head, self._raws
         if head.problem is not None:
             raise head.problem
+        regions: dict[str, Extent] | None = None
         if head.message is not None:
             tensors = _tensors(head.message, raws)
+            if head.regions or any(each.extent is not None for each in tensors):
+                regions = head.regions
         elif len(raws) < len(head.inputs):
             raise _no_data(head.inputs[len(raws)][0], head.model_name)
         else:
@@ -158,6 +164,7 @@ class DecodedRequest:
             head.timeout_us,
             head.correlation_id,
             head.flags,
+            regions,
         )
 
 
@@ -203,6 +210,11 @@ class RequestDecoder:
         self._heads[key] = head
 
 
+def tensor_offset(first: memoryview) -> int:
+    """Return where the first tensor begins in a message whose first part this is; 0 if beyond."""
+    return content_offset(first, _RAW_TAG)
+
+
 def _head(message: Any) -> _Head:
     head = _Head(message.model_name, message.model_version)
     try:
@@ -210,9 +222,11 @@ def _head(message: Any) -> _Head:
             _take_parameter(head, key, value)
         for output in message.outputs:
             _take_output(head, output)
-    except (InvalidArgumentError, NotFoundError) as error:
+    except InvalidArgumentError as error:
         head.problem = error.with_traceback(None)
         return head
+    if head.regions:
+        head.message = message
     for each in message.inputs:
         head.inputs.append((each.name, _datatype(each), tuple(each.shape)))
         is_plain = not each.HasField("contents") and not (
@@ -293,7 +307,7 @@ def _take_output(head: _Head, output: Any) -> None:
             )
         head.classes[output.name] = value.int64_param
     if region is not None:
-        raise _unknown_region(region)
+        head.regions[output.name] = region
 
 
 def _tensors(message: Any, raws: Sequence[memoryview]) -> list[Tensor]:
@@ -309,7 +323,8 @@ def _tensors(message: Any, raws: Sequence[memoryview]) -> list[Tensor]:
                     f"unexpected 'content' provided when using shared memory for input tensor "
                     f"'{each.name}' for model '{model_name}'"
                 )
-            raise _unknown_region(region)
+            tensors.append(Tensor(each.name, _datatype(each), tuple(each.shape), EMPTY, region))
+            continue
         if not each.HasField("contents"):
             raw = next(unused, None)
             if raw is None:
@@ -352,8 +367,8 @@ def _typed_contents(tensor: Any, model_name: str) -> bytes:
     return np.array(values, dtype=wide.get(filled, dtype)).astype(dtype, copy=False).tobytes()
 
 
-def _shared_memory_region(tensor: Any) -> str | None:
-    """Return the shared-memory region an input or output names, after checking its parameters."""
+def _shared_memory_region(tensor: Any) -> Extent | None:
+    """Return where in shared memory an input or output lies, after checking its parameters."""
     given = _SHARED_MEMORY_FIELDS.keys() & tensor.parameters.keys()
     if not given:
         return None
@@ -374,8 +389,14 @@ def _shared_memory_region(tensor: Any) -> str | None:
             f"'shared_memory_byte_size' must be specified along with 'shared_memory_region' "
             f"parameter for tensor '{tensor.name}'"
         )
-    region: str = tensor.parameters["shared_memory_region"].string_param
-    return region
+    offset = 0
+    if "shared_memory_offset" in given:
+        offset = tensor.parameters["shared_memory_offset"].int64_param
+    return Extent(
+        tensor.parameters["shared_memory_region"].string_param,
+        offset,
+        tensor.parameters["shared_memory_byte_size"].int64_param,
+    )
 
 
 def _datatype(tensor: Any) -> str:
@@ -390,7 +411,3 @@ def _no_data(input_name: str, model_name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"unable to find data for input tensor '{input_name}' for model '{model_name}' in request."
     )
-
-
-def _unknown_region(region: str) -> NotFoundError:
-    return NotFoundError(f"Unable to find shared memory region: '{region}'")

@@ -82,6 +82,25 @@ def split_fields(
     return raws, single, b"".join(others)
 
 
+def content_offset(data: bytes | memoryview, tag: int) -> int:
+    """Return where the content of the first length-delimited field of a tag begins; 0 if unknown.
+
+    Args:
+        data: The first part of a message.
+        tag: The tag byte.
+    """
+    position = 0
+    try:
+        while data[position] & _WIRE_TYPE_MASK == _LENGTH_DELIMITED:
+            length, start = _long_varint(data, position + 1)
+            if data[position] == tag:
+                return start
+            position = start + length
+    except (IndexError, MalformedMessageError):
+        pass
+    return 0
+
+
 def _long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:

@@ -154,7 +154,7 @@ class InferDecoder:
     ) -> None:
         request = decoded.request
         # A header without a leading id may hold one elsewhere; then it cannot be shared.
-        if request.id != request_id or any(each.extent is not None for each in request.inputs):
+        if request.id != request_id or request.regions is not None:
             return
         if len(self._templates) >= _TEMPLATE_COUNT_LIMIT:
             del self._templates[next(iter(self._templates))]
@@ -265,6 +265,11 @@ class _Assembly:
             names.append(output.name)
             by_name[output.name] = _requested(output.parameters)
         request.outputs = names
+        regions = {
+            name: wanted.extent for name, wanted in by_name.items() if wanted.extent is not None
+        }
+        if regions or any(each.extent is not None for each in request.inputs):
+            request.regions = regions
         return DecodedInfer(request, OutputsSpec(self._is_binary, by_name))
 
     def _parameter(self, key: str, value: object, custom: dict[str, ParameterValue]) -> None:
@@ -353,9 +358,8 @@ def _rendered(shape: tuple[int, ...]) -> str:
 def _requested(parameters: OutputParameters) -> RequestedOutput:
     region = parameters.shared_memory_region
     if region is not msgspec.UNSET:
-        check_region_alone(
-            parameters.classification > 0, parameters.binary_data is not msgspec.UNSET
-        )
+        # Triton's own client sends "binary_data": false along with a region.
+        check_region_alone(parameters.classification > 0, parameters.binary_data is True)
         extent = Extent(region, parameters.shared_memory_offset, parameters.shared_memory_byte_size)
         return RequestedOutput(extent=extent)
     is_binary = parameters.binary_data is True

@@ -84,6 +84,9 @@ class InferEncoder:
             wanted = by_name.get(tensor.name) if by_name else None
             if wanted is not None:
                 is_binary = wanted.is_binary
+                if wanted.extent is not None:
+                    parts.append(_described(tensor) + b"}")
+                    continue
                 if wanted.class_count:
                     tensor = _classified(tensor, wanted, labels, is_batching)  # noqa: PLW2901
             if not is_binary:

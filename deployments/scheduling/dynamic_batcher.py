@@ -158,7 +158,7 @@ class DynamicBatcher(Generic[Item]):
                 self._dropped.append((queue.popleft(), RequestCancelledError()))
                 continue
             if expires_ns <= now_ns:
-                error = UnavailableError(id_prefix(item.request_id) + "Request timeout expired")
+                error = UnavailableError("Request timeout expired")
                 self._dropped.append((queue.popleft(), error))
                 continue
             size = self._size + item.batch_size

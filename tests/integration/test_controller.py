@@ -24,6 +24,7 @@ from cluster.controller import (
     get_or_create_controller,
 )
 from cluster.options import ServerOptions, parse_options
+from cluster.ownership import Owner
 from deployments.routing import ModelReadyState, RoutingTable
 
 TENSORS = """
@@ -258,7 +259,7 @@ async def test_a_shutdown_ends_instances_and_controller(tables: Tables) -> None:
 
 async def test_a_controller_without_heartbeats_ends_the_server(repository: Path) -> None:
     explicit = options(repository, "--model-control-mode=explicit", "--load-model=one")
-    handle = get_or_create_controller(explicit, lease_s=3)
+    handle = get_or_create_controller(explicit, Owner(lease_s=3))
     await handle.start.remote()
     assert instance_names()
     with pytest.raises(ray.exceptions.RayActorError):

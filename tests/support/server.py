@@ -52,8 +52,10 @@ class RunningServer:
             addresses = ready.get(timeout=START_TIMEOUT_S)
         except queue.Empty:
             self.process.kill()
+            self.wait(30)
             raise AssertionError("server did not start:\n" + "".join(self.lines)) from None
         if not addresses:
+            self.wait(30)
             raise AssertionError("server ended at start:\n" + "".join(self.lines))
         self.http = addresses["http"]
         self.grpc = addresses["grpc"]

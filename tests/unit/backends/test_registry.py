@@ -20,14 +20,13 @@ def test_built_in_backends_are_created_by_name(name):
     assert registry.create_backend(name) is not None
 
 
-def test_unknown_backend_starts_with_the_text_of_triton_and_names_the_known_ones():
+def test_unknown_backend_has_the_text_of_triton():
     with pytest.raises(InvalidArgumentError) as raised:
         registry.create_backend("unknown")
-    assert raised.value.message.startswith(
+    assert raised.value.message == (
         "unable to find backend library for backend 'unknown', try specifying runtime on the "
         "model configuration."
     )
-    assert "identity, onnxruntime, python" in raised.value.message
 
 
 def test_backend_whose_package_is_missing_says_which(monkeypatch):

@@ -77,3 +77,34 @@ def test_models_without_versions_are_not_routed() -> None:
     known = ModelRecord("known").with_version(VersionRecord(1).after(LifecycleEvent.LOAD))
     subject = RoutingPublisher({"known": known, "failed": ModelRecord("failed")}, lambda: 1)
     assert list(subject.table().models) == ["known"]
+
+
+def test_a_change_is_known_once_every_router_has_asked_for_a_newer_table() -> None:
+    async def main() -> None:
+        subject = publisher()
+        polls = [asyncio.create_task(subject.wait_newer(0, 30, name)) for name in ("a", "b")]
+        await asyncio.gather(*polls)
+        subject.changed()
+        waiting = asyncio.create_task(subject.wait_known(60))
+        version = subject.table().version
+        again = [asyncio.create_task(subject.wait_newer(version, 30, "a"))]
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        again.append(asyncio.create_task(subject.wait_newer(version, 30, "b")))
+        await waiting
+        assert asyncio.get_running_loop().time() == 1
+        await asyncio.gather(*again)
+
+    virtual_time.run(main())
+
+
+def test_a_router_that_is_gone_holds_up_one_change_only() -> None:
+    async def main() -> None:
+        subject = publisher()
+        await subject.wait_newer(0, 30, "gone")
+        for _ in range(3):
+            subject.changed()
+            await subject.wait_known(1)
+        assert asyncio.get_running_loop().time() == 1
+
+    virtual_time.run(main())

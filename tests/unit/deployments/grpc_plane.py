@@ -16,7 +16,10 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
+from deployments.lane.slabs import SlabPool
 from deployments.request_check import RequestChecker
+from deployments.shared_memory import RegionMaps, place_outputs, resolve_regions
+from tests.unit.deployments.settings_control import MemoryControl, settings_plane
 
 Execute = Callable[[InferenceRequest, "Job"], None]
 
@@ -24,7 +27,8 @@ Execute = Callable[[InferenceRequest, "Job"], None]
 class Job:
     """One accepted request: its sink, and what became of it."""
 
-    def __init__(self, model, request, sink):
+    def __init__(self, plane, model, request, sink):
+        self.plane = plane
         self.model, self.request, self.sink = model, request, sink
         self.cancelled = asyncio.Event()
 
@@ -42,6 +46,7 @@ class Job:
         response = InferenceResponse(
             self.model.name, str(self.model.version), self.request.id, outputs
         )
+        place_outputs(response, self.request.regions or {}, self.plane.maps)
         self.sink.respond(response, final=final)
 
 
@@ -81,7 +86,12 @@ class FakePlane:
     def __init__(self, *models):
         self.models = {model.name: model for model in models}
         self.repository = FakeRepository()
+        self.slabs = SlabPool(64 << 20)
+        self.draining = False
         self.exiting = False
+        self.control = MemoryControl()
+        self.settings = settings_plane(self.control, self.resolve)
+        self.maps = RegionMaps()
         self.jobs = []
         self.arrived = asyncio.Event()
 
@@ -139,8 +149,10 @@ class FakePlane:
         }
 
     def infer(self, model, request, sink):
+        if request.regions is not None:
+            resolve_regions(request, self.control.settings.regions, self.maps)
         RequestChecker(model.config).check(request)
-        job = Job(model, request, sink)
+        job = Job(self, model, request, sink)
         self.jobs.append(job)
         self.arrived.set()
         model.execute(request, job)

@@ -25,6 +25,8 @@ from deployments.http_ingress import HttpIngress
 from deployments.http_server import HttpServer
 from deployments.request_check import RequestChecker
 from deployments.seams import ResponseSink
+from deployments.shared_memory import RegionMaps, place_outputs, resolve_regions
+from tests.unit.deployments.settings_control import MemoryControl, settings_plane
 
 Model = Callable[[InferenceRequest], list[Tensor]]
 
@@ -125,9 +127,13 @@ class Pending:
             return
         if self.request.outputs:
             outputs = [each for each in outputs if each.name in self.request.outputs]
-        self.sink.respond(
-            InferenceResponse(self.served.name, "1", self.request.id, outputs), final=True
-        )
+        response = InferenceResponse(self.served.name, "1", self.request.id, outputs)
+        try:
+            place_outputs(response, self.request.regions or {}, self.plane.maps)
+        except TritonError as error:
+            self.sink.fail(error)
+        else:
+            self.sink.respond(response, final=True)
 
 
 class FakePlane:
@@ -144,6 +150,9 @@ class FakePlane:
         self.requests: list[InferenceRequest] = []
         self.changed = asyncio.Event()
         self.models: dict[str, Served] = {}
+        self.control = MemoryControl()
+        self.settings = settings_plane(self.control, self.resolve)
+        self.maps = RegionMaps()
         self.add(simple_config(), add_sub)
         for datatype in ("FP32", "FP64", "FP16", "BYTES", "INT8", "UINT8", "BOOL", "INT64"):
             self.add(identity_config(datatype), identity)
@@ -186,6 +195,8 @@ class FakePlane:
         return b"# TYPE nv_inference_count counter\n"
 
     def infer(self, model: Served, request: InferenceRequest, sink: Any) -> Pending:
+        if request.regions is not None:
+            resolve_regions(request, self.control.settings.regions, self.maps)
         model.checker.check(request)
         pending = Pending(self, model, request, sink)
         self.requests.append(request)

@@ -95,7 +95,7 @@ UNKNOWN = "Request for unknown model: 'no_such' is not found"
         ("GET", "/v2/systemsharedmemory/region/r/register", 405, JSON, NOT_ALLOWED),
         ("GET", "/v2/models/no_such", 404, JSON, UNKNOWN),
         ("GET", "/v2/models/no_such/config", 404, JSON, UNKNOWN),
-        ("GET", "/v2/models/no_such/ready", 404, TEXT, UNKNOWN),
+        ("GET", "/v2/models/no_such/ready", 400, TEXT, "Model version not ready"),
         ("POST", "/v2/models/no_such/infer", 404, TEXT, UNKNOWN),
         (
             "GET",

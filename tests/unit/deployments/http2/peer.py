@@ -157,6 +157,12 @@ class RecordingCall:
 class RecordingService:
     def __init__(self) -> None:
         self.calls: list[RecordingCall] = []
+        self.allocated: list[tuple[bytes, int, int]] = []
+        self.has_memory = True
+
+    def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
+        self.allocated.append((path, size_bytes, len(first)))
+        return memoryview(bytearray(size_bytes)) if self.has_memory else None
 
     def start(self, path: bytes, metadata, reply: RpcReply) -> RecordingCall | None:
         if path.endswith(b"/Unknown"):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
-from deployments.lane.client import LaneClient, Orphan
+from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.frames import PREFIX, SETUP, Frame, FrameReader
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.hosts import AsyncioHost, LaneHost
@@ -129,7 +129,7 @@ class Rig:
             incarnation=incarnation,
             host=make_host(),
         )
-        self.losses: list[tuple[LaneClient, list[Orphan]]] = []
+        self.losses: list[tuple[LaneClient, list[LaneInflight]]] = []
         self.drained: list[LaneClient] = []
 
     async def __aenter__(self) -> "Rig":

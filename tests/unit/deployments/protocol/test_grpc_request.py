@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 
 from backends.api.datatypes import DATATYPES
-from backends.api.errors import InternalError, NotFoundError, TritonError
-from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from backends.api.errors import InternalError, TritonError
+from backends.api.request import SEQUENCE_END, SEQUENCE_START, Extent
 from deployments.protocol.grpc_request import RequestDecoder
 
 RAW = b"\x01\x00\x00\x00"
@@ -269,7 +269,6 @@ REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 64}
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        (REGION, "Unable to find shared memory region: 'r'"),
         (
             {"shared_memory_region": "r"},
             "'shared_memory_byte_size' must be specified along with 'shared_memory_region' "
@@ -306,9 +305,15 @@ def test_shared_memory_parameters_are_checked(place, parameters, text):
     assert refusal(request) == text.format(place)
 
 
-def test_unregistered_region_is_not_found():
-    with pytest.raises(NotFoundError):
-        build(message(outputs=(REGION,)))
+def test_regions_become_extents():
+    request = build(message(inputs=({"parameters": REGION},), outputs=(REGION,), raw=()))
+    size = REGION["shared_memory_byte_size"]
+    assert request.inputs[0].extent == Extent("r", 0, size)
+    assert request.regions == {"OUTPUT0": Extent("r", 0, size)}
+
+
+def test_request_without_regions_has_none():
+    assert build(message(raw=(RAW,))).regions is None
 
 
 def test_contents_with_shared_memory_are_refused():

@@ -290,7 +290,7 @@ DATA = list(range(16))
             {
                 "inputs": [],
                 "outputs": [
-                    {"name": "A", "parameters": {"binary_data": False, "shared_memory_region": "r"}}
+                    {"name": "A", "parameters": {"binary_data": True, "shared_memory_region": "r"}}
                 ],
             },
             "Invalid argument: Output can't set both 'shared_memory_region' and 'binary_data'",

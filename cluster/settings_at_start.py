@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The settings a server starts with, out of its options."""
+
+from cluster.option_table import ServerOptions
+from deployments.server_settings import (
+    TRITON_MODE,
+    LogSettings,
+    ServerSettings,
+    TraceSettings,
+)
+
+_LEVELS = ("TIMESTAMPS", "TENSORS")
+
+
+def log_settings(options: ServerOptions) -> LogSettings:
+    """Return the log settings that the options ask for."""
+    return LogSettings(
+        file=options.log_file,
+        info=options.log_info,
+        warning=options.log_warning,
+        error=options.log_error,
+        verbose_level=options.log_verbose,
+        format=options.log_format,
+    )
+
+
+def settings_at_start(options: ServerOptions) -> ServerSettings:
+    """Return all settings that the options ask for."""
+    trace = _trace_settings(options)
+    return ServerSettings(log=log_settings(options), trace=trace, trace_at_start=trace)
+
+
+def _trace_settings(options: ServerOptions) -> TraceSettings:
+    given = {(mode, key): value for mode, key, value in options.trace_config}
+    mode = given.get(("", "mode"), TRITON_MODE)
+    levels = {
+        value for prefix, key, value in options.trace_config if (prefix, key) == ("", "level")
+    }
+    return TraceSettings(
+        level=tuple(level for level in _LEVELS if level in levels),
+        rate=int(given.get(("", "rate"), "1000")),
+        count=int(given.get(("", "count"), "-1")),
+        log_frequency=int(given.get((TRITON_MODE, "log-frequency"), "0")),
+        file=given.get((TRITON_MODE, "file"), ""),
+        mode=mode,
+        extra=tuple((key, value) for (prefix, key), value in given.items() if prefix == mode)
+        if mode != TRITON_MODE
+        else (),
+    )

@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Request heads, and the cache of those that clients repeat byte for byte.
+
+A client that sends the same kind of request over and over sends the same request line and headers
+each time. Finding them by their bytes takes a tenth of parsing them. A head is remembered when it
+comes a second time, and only if a parser of its own, given nothing but these bytes, finds the end
+of the headers exactly at their end: then they mean the same wherever a request may begin.
+"""
+
+from typing import Any, Final
+
+import httptools
+
+# Larger heads carry what changes from request to request, such as tokens.
+KNOWN_HEAD_LIMIT_BYTES: Final = 1024
+_HEAD_COUNT_LIMIT: Final = 512
+_HEAD_END: Final = b"\r\n\r\n"
+
+# The headers of interest and their attributes; grows by the spellings that peers use.
+_HEADERS: Final[dict[bytes, str]] = {
+    b"content-length": "content_length",
+    b"transfer-encoding": "transfer_encoding",
+    b"content-encoding": "content_encoding",
+    b"accept-encoding": "accept_encoding",
+    b"inference-header-content-length": "infer_header_length",
+    b"expect": "expect",
+}
+_HEADER_SPELLINGS_LIMIT: Final = 1024
+_PLAIN_LENGTH_DIGITS: Final = 9
+
+
+class HttpHead:
+    """Request line and headers; once `finish`ed it does not change and may be shared.
+
+    Attributes:
+        url: Request target as sent, path and query.
+        method: For example ``b"GET"``.
+        is_http10: Whether the version is 1.0.
+        keep_alive: Whether the connection may go on behind the request.
+        headers: All headers as sent, in their order.
+        body_bytes: Content-Length; 0 when there is none.
+        json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
+        route: What the application has found out about the request line, for the next request.
+    """
+
+    __slots__ = (
+        "accept_encoding",
+        "body_bytes",
+        "content_encoding",
+        "content_length",
+        "expect",
+        "headers",
+        "infer_header_length",
+        "is_http10",
+        "json_bytes",
+        "keep_alive",
+        "method",
+        "route",
+        "transfer_encoding",
+        "url",
+    )
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.method = b""
+        self.is_http10 = False
+        self.keep_alive = True
+        self.body_bytes = 0
+        self.json_bytes = -1
+        self.route: Any = None
+        self.content_length = b""
+        self.transfer_encoding = b""
+        self.content_encoding = b""
+        self.accept_encoding = b""
+        self.infer_header_length: bytes | None = None
+        self.expect = b""
+
+    def take(self, name: bytes, value: bytes) -> None:
+        """Take one header."""
+        self.headers.append((name, value))
+        field = _HEADERS.get(name)
+        if field is None:
+            field = _HEADERS.get(name.lower(), "")
+            if len(_HEADERS) < _HEADER_SPELLINGS_LIMIT:
+                _HEADERS[name] = field
+        # Of a header given twice Triton takes the first.
+        if field and not getattr(self, field):
+            setattr(self, field, value)
+
+    def finish(self, parser: httptools.HttpRequestParser) -> None:
+        """Take what the parser knows at the end of the headers."""
+        self.method = parser.get_method()
+        self.keep_alive = parser.should_keep_alive()
+        self.is_http10 = parser.get_http_version() == "1.0"
+        if self.content_length:
+            # The parser has checked that it is a number and comes alone.
+            self.body_bytes = int(self.content_length)
+        given = self.infer_header_length
+        if given and given.isdigit() and len(given) <= _PLAIN_LENGTH_DIGITS:
+            self.json_bytes = int(given)
+
+
+class KnownHeads:
+    """The heads that the clients of a server repeat."""
+
+    __slots__ = ("_heads", "_seen")
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, HttpHead] = {}
+        self._seen: set[bytes] = set()
+
+    def find(self, data: bytes) -> tuple[HttpHead | None, int]:
+        """Return the known head that ``data`` begins with, and where it ends.
+
+        Returns:
+            None with 0 when ``data`` does not begin with a whole head of some kind, and None with
+            its end when that head is not known.
+        """
+        end = data.find(_HEAD_END) + 4
+        if end < 4:  # noqa: PLR2004 - not found
+            return None, 0
+        return self._heads.get(data[:end]), end
+
+    def note(self, raw: bytes) -> None:
+        """Note a head that was not known; the second time it is remembered."""
+        if raw not in self._seen:
+            if len(self._seen) >= _HEAD_COUNT_LIMIT:
+                self._seen.clear()
+            self._seen.add(raw)
+            return
+        self._seen.discard(raw)
+        head = _parsed(raw)
+        if head is not None:
+            if len(self._heads) >= _HEAD_COUNT_LIMIT:
+                self._heads.clear()
+            self._heads[raw] = head
+
+
+class _HeadParser:
+    """Gathers one head."""
+
+    def __init__(self) -> None:
+        self.head = HttpHead()
+        self.parser = httptools.HttpRequestParser(self)
+        self.is_complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.head.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.head.take(name, value)
+
+    def on_headers_complete(self) -> None:
+        self.head.finish(self.parser)
+        self.is_complete = True
+
+
+def _parsed(raw: bytes) -> HttpHead | None:
+    """Return a head that is worth remembering: complete with its last byte, and ordinary."""
+    parsing = _HeadParser()
+    try:
+        for part, is_last in ((raw[:-1], False), (raw[-1:], True)):
+            parsing.parser.feed_data(part)
+            if parsing.is_complete is not is_last:
+                return None
+        is_upgrade = parsing.parser.should_upgrade()
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+        return None
+    finally:
+        del parsing.parser  # which refers to the parsing in turn
+    head = parsing.head
+    is_special = is_upgrade or head.is_http10 or head.transfer_encoding or head.expect
+    return None if is_special or not head.keep_alive else head

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory, generate, settings and restrictions as stock clients use them.
+
+The server has two ingresses, and each client has its own connection, so what one ingress is told
+has to be known to the other.
+"""
+
+import http.client
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+import tritonclient.utils.shared_memory as shm
+from tritonclient.utils import InferenceServerException
+
+from tests.integration.conftest import write_add_sub
+from tests.support.server import RunningServer
+
+WORDS = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            text = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy()[0].decode()
+            for word in text.split():
+                out = pb_utils.Tensor("text_output", np.array([word.encode()], dtype=np.object_))
+                sender.send(pb_utils.InferenceResponse([out]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+WORDS_CONFIG = """
+backend: "python"
+input [ { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] } ]
+output [ { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] } ]
+model_transaction_policy { decoupled: true }
+instance_group [ { kind: KIND_CPU } ]
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("extended")
+    write_add_sub(repository, "add_sub")
+    version = repository / "words" / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(WORDS)
+    (repository / "words" / "config.pbtxt").write_text(WORDS_CONFIG)
+    running = RunningServer(
+        repository,
+        "--allow-client-shm=true",
+        "--ingress-per-node=2",
+        "--http-restricted-api=model-repository:x-key=s3cret",
+        "--grpc-restricted-protocol=model-repository:key=s3cret",
+    )
+    yield running
+    assert running.terminate() == 0
+
+
+def clients(server: RunningServer, module: Any) -> list[Any]:
+    url = server.http if module is triton_http else server.grpc
+    return [module.InferenceServerClient(url) for _ in range(6)]
+
+
+@pytest.mark.parametrize("module", [triton_http, triton_grpc])
+def test_tensors_make_a_round_trip_through_shared_memory(
+    extended: RunningServer, module: Any
+) -> None:
+    key = f"/manta-test-{uuid.uuid4().hex}"
+    name = module.__name__
+    region = shm.create_shared_memory_region(name, key, 256)
+    first, second = np.arange(16, dtype=np.int32), np.full(16, 2, np.int32)
+    try:
+        shm.set_shared_memory_region(region, [first, second])
+        registering, *others = clients(extended, module)
+        registering.register_system_shared_memory(name, key, 256)
+        inputs = []
+        for index in range(2):
+            tensor = module.InferInput(f"INPUT{index}", [1, 16], "INT32")
+            tensor.set_shared_memory(name, 64, 64 * index)
+            inputs.append(tensor)
+        outputs = [
+            module.InferRequestedOutput("OUTPUT0"),
+            module.InferRequestedOutput("OUTPUT1"),
+        ]
+        outputs[0].set_shared_memory(name, 64, 128)
+        for count, client in enumerate(others):
+            shm.set_shared_memory_region(region, [first + count, second])
+            result = client.infer("add_sub", inputs, outputs=outputs)
+            written = shm.get_contents_as_numpy(region, np.int32, [64])[32:48]
+            assert written.tolist() == (first + count + 2).tolist()
+            assert result.as_numpy("OUTPUT1").tolist() == [(first + count - 2).tolist()]
+        others[0].unregister_system_shared_memory(name)
+        for client in others:
+            with pytest.raises(InferenceServerException, match="Unable to find shared memory"):
+                client.infer("add_sub", inputs)
+            client.close()
+        registering.close()
+    finally:
+        shm.destroy_shared_memory_region(region)
+
+
+def test_generate_stream_sends_one_event_per_response(extended: RunningServer) -> None:
+    connection = http.client.HTTPConnection(extended.http, timeout=20)
+    connection.request(
+        "POST", "/v2/models/words/generate_stream", json.dumps({"text_input": "one two three"})
+    )
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    events = [json.loads(event[6:]) for event in answer.read().decode().split("\n\n") if event]
+    assert [event["text_output"] for event in events] == ["one", "two", "three"]
+    connection.request("POST", "/v2/models/words/generate", json.dumps({"text_input": "one"}))
+    assert json.loads(connection.getresponse().read())["text_output"] == "one"
+    connection.close()
+
+
+def test_settings_are_the_same_on_every_ingress(extended: RunningServer) -> None:
+    with triton_grpc.InferenceServerClient(extended.grpc) as client:
+        client.update_log_settings({"log_verbose_level": 1})
+        client.update_trace_settings("add_sub", {"trace_rate": "7"})
+    for client in clients(extended, triton_http):
+        assert client.get_log_settings()["log_verbose_level"] == 1
+        assert client.get_trace_settings("add_sub")["trace_rate"] == "7"
+        assert client.get_trace_settings()["trace_rate"] == "1000"
+        client.close()
+    with triton_http.InferenceServerClient(extended.http) as client:
+        client.update_log_settings({"log_verbose_level": 0})
+        client.update_trace_settings("add_sub", {"trace_rate": None})
+
+
+def test_restricted_apis_need_their_header(extended: RunningServer) -> None:
+    with triton_http.InferenceServerClient(extended.http) as client:
+        with pytest.raises(InferenceServerException, match="expecting header 'x-key'"):
+            client.get_model_repository_index()
+        assert client.get_model_repository_index(headers={"x-key": "s3cret"})
+    with triton_grpc.InferenceServerClient(extended.grpc) as client:
+        with pytest.raises(InferenceServerException, match="triton-grpc-protocol-key"):
+            client.get_model_repository_index()
+        assert client.get_model_repository_index(headers={"triton-grpc-protocol-key": "s3cret"})
+
+
+def test_register_of_an_absent_object_is_an_error(extended: RunningServer) -> None:
+    with (
+        triton_http.InferenceServerClient(extended.http) as client,
+        pytest.raises(InferenceServerException, match="Unable to open shared memory region"),
+    ):
+        client.register_system_shared_memory("absent", "/manta-absent", 8)
+    assert not Path("/dev/shm/manta-absent").exists()

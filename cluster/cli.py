@@ -39,7 +39,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if command in ("", "--help", "help") else 1
 
 
+class _StopSignals:
+    """SIGINT and SIGTERM, noted instead of obeyed."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self.first = 0
+
+    def catch(self) -> None:
+        """Install the handlers; once more after anybody has put others in their place."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.first = self.first or number
+        self.came.set()
+
+
 def _serve(arguments: list[str]) -> int:
+    signals = _StopSignals()
+    signals.catch()
     from cluster.options import OptionError, parse_options, render_options  # noqa: PLC0415
 
     try:
@@ -55,27 +75,14 @@ def _serve(arguments: list[str]) -> int:
     from cluster.ports import PortInUseError  # noqa: PLC0415
     from cluster.server import Server, StartInterruptedError  # noqa: PLC0415
 
-    stop = threading.Event()
-    caught: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        del frame
-        caught.append(number)
-        stop.set()
-
-    def catch_signals() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, note)
-
-    catch_signals()
     try:
-        with Server(options, os.environ, catch_signals, stop.is_set) as server:
+        with Server(options, os.environ, signals.catch, signals.came.is_set) as server:
             _announce(server.status(), server.addresses)
-            stop.wait()
+            signals.came.wait()
             print("Waiting for in-flight requests to complete.", flush=True)
     except StartInterruptedError:
         print("Stopped before the server was ready.", file=sys.stderr)
-        return _SIGNAL_EXIT_CODE + caught[0]
+        return _SIGNAL_EXIT_CODE + signals.first
     except (TritonError, PortInUseError) as error:
         print(f"error: creating server: {_describe(error)}", file=sys.stderr)
         return 1

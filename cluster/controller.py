@@ -118,6 +118,7 @@ class ModelController:
         set_up_logging(self._publisher.settings.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self._recovered = asyncio.Event()
+        self._boot_error: TritonError | None = None
         self._boot_task = self._spawn(self._boot())
         if self._lifeline.period_s:
             self._spawn(self._watch_owner())
@@ -127,8 +128,14 @@ class ModelController:
     # The driver's calls
 
     async def start(self) -> list[dict[str, str]]:
-        """Wait until start-up loading is done and return `status`."""
+        """Wait until start-up loading is done and return `status`.
+
+        Raises:
+            TritonError: There is no model repository that can be read.
+        """
         await asyncio.shield(self._boot_task)
+        if self._boot_error is not None:
+            raise self._boot_error
         return self.status_rows()
 
     async def server_options(self) -> ServerOptions | None:
@@ -303,6 +310,10 @@ class ModelController:
             self._publisher.release()
             self._recovered.set()
             await asyncio.wait({loads})
+            loads.result()
+        except TritonError as error:
+            _log.error("start of the models: %s", error.message)
+            self._boot_error = error
         except Exception:
             # A controller that cannot start models must still answer, if only with reasons.
             _log.exception("start of the models")
@@ -340,9 +351,10 @@ class ModelController:
         """Return the models that shall be loaded."""
         if self._state.saved.is_initialised and self._is_explicit:
             return list(self._state.saved.wanted)
+        # Also where nothing is to be loaded: a repository that is not there stops the start.
+        names, duplicates = await self._source.list_names()
         if self._is_explicit and "*" not in self._options.load_model:
             return list(dict.fromkeys(self._options.load_model))
-        names, duplicates = await self._source.list_names()
         return sorted(set(names) - set(duplicates))
 
     async def _adopt(self) -> int:

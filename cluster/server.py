@@ -116,6 +116,7 @@ class Server:
             TritonError: There is no Ray to join, a server runs on it already, the ingress cannot
                 start, or a model failed to load and ``--exit-on-error`` is on.
         """
+        self._check()
         if ray.is_initialized() or self.options.ray_address:
             self._join_ray()
             self._on_ray_started()
@@ -136,7 +137,10 @@ class Server:
         self._deploy_ingress()
         while not ray.wait([loading], timeout=_POLL_S)[0]:
             self._check()
-        failed = [row for row in ray.get(loading) if row["state"] != "READY"]
+        try:
+            failed = [row for row in ray.get(loading) if row["state"] != "READY"]
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
         if failed and self.options.exit_on_error:
             raise InternalError(
                 "failed to load all models: "

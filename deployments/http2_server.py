@@ -4,7 +4,7 @@
 
 One protocol object per connection and no task anywhere. A read leads to one write with everything
 it caused; output that comes into being later in a tick of the loop is collected and leaves in one
-write at its end.
+write at its end, unless no call is left that could add to it.
 """
 
 import asyncio
@@ -267,9 +267,14 @@ class _Connection(asyncio.BufferedProtocol):
     # ---- output --------------------------------------------------------------------------------
 
     def _on_output(self) -> None:
-        if not self._flush_soon:
+        if self._flush_soon:
+            return
+        if self.grpc.h2.streams:
             self._flush_soon = True
             self._loop.call_soon(self._flush)
+        else:
+            # No other call is open whose output could share the write.
+            self._flush()
 
     def _flush(self) -> None:
         self._flush_soon = False

@@ -29,7 +29,7 @@ import httptools
 import numpy as np
 
 from deployments.http_exchange import HttpExchange
-from deployments.http_head import KNOWN_HEAD_LIMIT_BYTES, HttpHead
+from deployments.http_head import HttpHead
 
 if TYPE_CHECKING:
     from deployments.http_server import HttpServer
@@ -292,14 +292,14 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _take_known(self, nbytes: int) -> int:
         """Take requests of the shared buffer whose heads are known; returns the bytes taken."""
         server = self._server
-        buffer = server.read_buffer
+        buffer, heads = server.read_buffer, server.heads
         start = 0
         while start < nbytes:
-            data = bytes(buffer[start : min(nbytes, start + KNOWN_HEAD_LIMIT_BYTES)])
-            head, size = server.heads.find(data)
+            data = bytes(buffer[start : min(nbytes, start + heads.limit_bytes)])
+            head, size = heads.find(data)
             if head is None:
                 if size:
-                    server.heads.note(data[:size])
+                    heads.note(data[:size])
                 return start
             exchange = self._exchange = HttpExchange(self, head)
             self._exchanges.append(exchange)

@@ -8,12 +8,12 @@ comes a second time, and only if a parser of its own, given nothing but these by
 of the headers exactly at their end: then they mean the same wherever a request may begin.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import httptools
 
 # Larger heads carry what changes from request to request, such as tokens.
-KNOWN_HEAD_LIMIT_BYTES: Final = 1024
+_SIZE_LIMIT_BYTES: Final = 1024
 _HEAD_COUNT_LIMIT: Final = 512
 _HEAD_END: Final = b"\r\n\r\n"
 
@@ -41,7 +41,6 @@ class HttpHead:
         headers: All headers as sent, in their order.
         body_bytes: Content-Length; 0 when there is none.
         json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
-        route: What the application has found out about the request line, for the next request.
     """
 
     __slots__ = (
@@ -56,7 +55,6 @@ class HttpHead:
         "json_bytes",
         "keep_alive",
         "method",
-        "route",
         "transfer_encoding",
         "url",
     )
@@ -69,7 +67,6 @@ class HttpHead:
         self.keep_alive = True
         self.body_bytes = 0
         self.json_bytes = -1
-        self.route: Any = None
         self.content_length = b""
         self.transfer_encoding = b""
         self.content_encoding = b""
@@ -103,11 +100,19 @@ class HttpHead:
 
 
 class KnownHeads:
-    """The heads that the clients of a server repeat."""
+    """The heads that the clients of a server repeat.
 
-    __slots__ = ("_heads", "_seen")
+    Args:
+        max_bytes: The largest head the server takes.
 
-    def __init__(self) -> None:
+    Attributes:
+        limit_bytes: The largest head that is remembered.
+    """
+
+    __slots__ = ("_heads", "_seen", "limit_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.limit_bytes = min(max_bytes, _SIZE_LIMIT_BYTES)
         self._heads: dict[bytes, HttpHead] = {}
         self._seen: set[bytes] = set()
 

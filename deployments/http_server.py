@@ -35,7 +35,7 @@ class HttpServer:
         self.limits = limits or HttpLimits()
         self.tick = 0
         self.is_draining = False
-        self.heads = KnownHeads()
+        self.heads = KnownHeads(self.limits.head_bytes)
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None

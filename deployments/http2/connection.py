@@ -221,7 +221,8 @@ class Http2Connection(Generic[Head]):
 
     def _close(self, stream: Stream) -> None:
         stream.state = CLOSED
-        self.out.discard(stream)
+        if stream.queue is not None:
+            self.out.discard(stream)
         self.streams.pop(stream.id, None)
 
     def _on_end_sent(self, stream: Stream) -> None:

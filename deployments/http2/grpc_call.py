@@ -188,11 +188,19 @@ class GrpcCall:
         """Send the only response message and status OK."""
         if self.done:
             return
+        stream = self.stream
+        out = self._connection.h2.out
+        if not self._started and isinstance(message, bytes):
+            size = len(message)
+            if size < LARGE_BYTES and out.reserve(stream, size + PREFIX_BYTES):
+                self._finished()
+                out.write(_whole_answer(stream.id, message, size))
+                out.ended(stream)
+                self._connection.wake()
+                return
         if not self._send(message):
             return
         self._finished()
-        stream = self.stream
-        out = self._connection.h2.out
         if stream.queued_bytes:
             out.end(stream, TRAILERS_OK)
         else:
@@ -262,6 +270,20 @@ class GrpcCall:
         prefix = _PREFIX.pack(0, size)
         out.enqueue(stream, [prefix, *message] if isinstance(message, list) else (prefix, message))
         return True
+
+
+def _whole_answer(stream_id: int, message: bytes, size: int) -> bytes:
+    """Return the frames of a whole answer: headers, one message, trailers."""
+    return b"".join(
+        (
+            _HEAD.pack(
+                _HEAD_WORD, frames.END_HEADERS, stream_id, RESPONSE_HEADERS,
+                (size + PREFIX_BYTES) << 8, 0, stream_id, 0, size,
+            ),
+            message,
+            _TAIL.pack(_TAIL_WORD, _END_FLAGS, stream_id, TRAILERS_OK),
+        )
+    )  # fmt: skip
 
 
 def _size(buffer: Buffer) -> int:

@@ -171,10 +171,13 @@ class DecodedRequest:
 class RequestDecoder:
     """Decodes ModelInferRequest messages and remembers their heads."""
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_heads", "_last_head", "_last_key")
 
     def __init__(self) -> None:
         self._heads: dict[bytes, _Head] = {}
+        # A head that lay whole at the beginning of its message; mostly the next one does too.
+        self._last_key = b""
+        self._last_head: _Head | None = None
 
     def decode(self, data: bytes | memoryview) -> DecodedRequest:
         """Parse a message.
@@ -186,6 +189,11 @@ class RequestDecoder:
             InternalError: The bytes are no ModelInferRequest.
         """
         try:
+            last = self._last_head
+            if last is not None and bytes(data[: len(self._last_key)]) == self._last_key:
+                parts = split_fields(data, _RAW_TAG, _ID_TAG, len(self._last_key))
+                if parts is not None and not parts[1] and not parts[2]:
+                    return DecodedRequest(last, "", parts[0])
             parts = split_fields(data, _RAW_TAG, _ID_TAG)
             if parts is None:
                 message = service_pb2.ModelInferRequest.FromString(bytes(data))
@@ -198,6 +206,8 @@ class RequestDecoder:
                 head = _head(service_pb2.ModelInferRequest.FromString(key))
                 if head.message is None and head.problem is None:
                     self._remember(key, head)
+            elif not request_id and bytes(data[: len(key)]) == key:
+                self._last_key, self._last_head = key, head
         except (DecodeError, MalformedMessageError, UnicodeDecodeError):
             raise InternalError(MALFORMED) from None
         return DecodedRequest(head, request_id, views)

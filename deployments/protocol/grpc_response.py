@@ -55,10 +55,12 @@ _FINAL: Final = {flag: _parameters({FINAL_KEY: flag}) for flag in (False, True)}
 class ResponseEncoder:
     """Encodes responses and remembers the parts of them that repeat."""
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_heads", "_tags")
 
     def __init__(self) -> None:
         self._heads: dict[tuple[object, ...], bytes] = {}
+        # Tag and length of a tensor, by its size.
+        self._tags: dict[int, bytes] = {}
 
     def encode(self, response: InferenceResponse) -> bytes | list[Buffer]:
         """Return a ModelInferResponse, whole or as buffers to be sent one behind the other.
@@ -98,7 +100,7 @@ class ResponseEncoder:
         for output in response.outputs:
             data = output.data
             length = data.nbytes
-            prefix = _RAW_TAG + varint(length)
+            prefix = self._tags.get(length) or self._tag(length)
             parts.append(prefix)
             parts.append(data)
             size += len(prefix) + length
@@ -108,6 +110,12 @@ class ResponseEncoder:
                 f"{_SIZE_LIMIT_BYTES}."
             )
         return size
+
+    def _tag(self, length: int) -> bytes:
+        if len(self._tags) >= _HEAD_COUNT_LIMIT:
+            self._tags.clear()
+        tag = self._tags[length] = _RAW_TAG + varint(length)
+        return tag
 
     def _head(self, response: InferenceResponse) -> bytes:
         key: list[object] = [response.model_name, response.model_version]

@@ -35,7 +35,7 @@ def varint(value: int) -> bytes:
 
 
 def split_fields(
-    data: bytes | memoryview, raw_tag: int, id_tag: int
+    data: bytes | memoryview, raw_tag: int, id_tag: int, start: int = 0
 ) -> tuple[list[memoryview], bytes | memoryview, bytes] | None:
     """Take one repeated and one single length-delimited field out of a message.
 
@@ -43,6 +43,7 @@ def split_fields(
         data: The whole message.
         raw_tag: Tag byte of the repeated field.
         id_tag: Tag byte of the single field; the last occurrence counts.
+        start: Where the first field begins.
 
     Returns:
         The contents of the repeated field as views of ``data``, the content of the single field,
@@ -56,7 +57,7 @@ def split_fields(
     raws: list[memoryview] = []
     others: list[bytes | memoryview] = []
     single: bytes | memoryview = b""
-    position, end = 0, len(data)
+    position, end = start, len(data)
     try:
         while position < end:
             start = position

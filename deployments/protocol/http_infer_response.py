@@ -3,7 +3,8 @@
 """`InferenceResponse` to the body of an HTTP infer response.
 
 The JSON of a binary output depends on nothing but its name, datatype, shape and size, and clients
-ask for the same few over and over, so those fragments are kept. Tensors are never joined here.
+ask for the same few over and over, so those fragments are kept; and of the last response to each
+kind of request the whole JSON, if all its outputs were binary. Tensors are never joined here.
 
 Triton: server/src/http_server.cc InferRequestClass::FinalizeResponse @e1db8a6
 """
@@ -45,6 +46,51 @@ class EncodedInfer:
         self.blob_bytes = blob_bytes
 
 
+class _Layout:
+    """A response whose outputs were all binary, without its id and its bytes."""
+
+    __slots__ = ("_blob_bytes", "_json", "_model_name", "_model_version", "_rows", "_whole_json")
+
+    def __init__(self, response: InferenceResponse, json_rest: bytes, blob_bytes: int) -> None:
+        self._model_name = response.model_name
+        self._model_version = response.model_version
+        self._rows = [
+            (each.name, each.datatype, each.shape, each.data.nbytes) for each in response.outputs
+        ]
+        self._json = json_rest
+        self._whole_json = b"{" + json_rest
+        self._blob_bytes = blob_bytes
+
+    def fits(self, response: InferenceResponse) -> bool:
+        """Whether a response differs in nothing but its id and its bytes."""
+        outputs, rows = response.outputs, self._rows
+        if (
+            len(outputs) != len(rows)
+            or response.parameters
+            or response.model_version != self._model_version
+            or response.model_name != self._model_name
+        ):
+            return False
+        for tensor, (name, datatype, shape, size) in zip(outputs, rows, strict=True):
+            if (
+                tensor.name != name
+                or tensor.shape != shape
+                or tensor.data.nbytes != size
+                or tensor.datatype != datatype
+            ):
+                return False
+        return True
+
+    def encode(self, response: InferenceResponse) -> EncodedInfer:
+        """Encode a response that fits."""
+        header = _begun(response, self._json) if response.id else self._whole_json
+        return EncodedInfer(header, [each.data for each in response.outputs], self._blob_bytes)
+
+
+def _begun(response: InferenceResponse, rest: bytes) -> bytes:
+    return b'{"id":%s,%s' % (orjson.dumps(response.id), rest) if response.id else b"{" + rest
+
+
 class InferEncoder:
     """Encodes infer responses."""
 
@@ -74,6 +120,9 @@ class InferEncoder:
             InvalidArgumentError: An output cannot be sent the way it is wanted.
             InternalError: An output's bytes do not fit its shape.
         """
+        layout: _Layout | None = outputs.layout
+        if layout is not None and layout.fits(response):
+            return layout.encode(response)
         parts: list[bytes] = []
         blobs: list[memoryview] = []
         blob_bytes = 0
@@ -100,8 +149,12 @@ class InferEncoder:
             if size:
                 blobs.append(data)
                 blob_bytes += size
-        header = b'%s,"outputs":[%s]}' % (self._prefix(response), b",".join(parts))
-        return EncodedInfer(header, blobs, blob_bytes)
+        listed = b',"outputs":[%s]}' % b",".join(parts)
+        # A classified output's bytes are not those of the response.
+        is_plain = list(map(id, blobs)) == [id(each.data) for each in response.outputs]
+        if is_plain and not response.parameters:
+            outputs.layout = _Layout(response, self._model(response) + listed, blob_bytes)
+        return EncodedInfer(self._prefix(response) + listed, blobs, blob_bytes)
 
     def _add_fragment(self, tensor: Tensor, key: tuple[str, str, tuple[int, ...], int]) -> bytes:
         if len(self._fragments) >= _FRAGMENT_LIMIT:
@@ -110,7 +163,7 @@ class InferEncoder:
         self._fragments[key] = fragment
         return fragment
 
-    def _prefix(self, response: InferenceResponse) -> bytes:
+    def _model(self, response: InferenceResponse) -> bytes:
         key = (response.model_name, response.model_version)
         model = self._models.get(key)
         if model is None:
@@ -120,9 +173,10 @@ class InferEncoder:
                 orjson.dumps(response.model_name),
                 orjson.dumps(response.model_version),
             )
-        prefix = (
-            b'{"id":%s,%s' % (orjson.dumps(response.id), model) if response.id else b"{" + model
-        )
+        return model
+
+    def _prefix(self, response: InferenceResponse) -> bytes:
+        prefix = _begun(response, self._model(response))
         if response.parameters:
             return b'%s,"parameters":%s' % (prefix, dump(response.parameters))
         return prefix

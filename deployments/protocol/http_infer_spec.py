@@ -3,7 +3,7 @@
 """What the HTTP infer codecs know of a model, and what a request says of its answer."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -45,16 +45,18 @@ class RequestedOutput(msgspec.Struct, frozen=True):
     extent: Extent | None = None
 
 
-class OutputsSpec(msgspec.Struct, frozen=True):
+class OutputsSpec(msgspec.Struct):
     """How the outputs are wanted.
 
     Attributes:
         is_binary: For outputs not listed.
         by_name: For those listed.
+        layout: What the encoder has kept of the last response; requests of a kind share a spec.
     """
 
     is_binary: bool = False
     by_name: dict[str, RequestedOutput] = {}
+    layout: Any = None
 
 
 class DecodedInfer(msgspec.Struct, frozen=True):

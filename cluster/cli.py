@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``manta``."""
 
+import itertools
 import json
 import os
 import signal
@@ -106,12 +107,19 @@ def _announce(status: list[dict[str, Any]], addresses: dict[str, str]) -> None:
 
 def _table(status: list[dict[str, Any]]) -> str:
     columns = ("name", "version", "backend", "instances", "state", "reason")
-    rows = [[str(row[column]) for column in columns] for row in status]
-    header = [column.capitalize() for column in columns]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(columns))]
-    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    rows = [[str(row[column]).strip() for column in columns] for row in status]
+    # A reason may be a traceback of many lines.
     lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
-        for row in [header, *rows]
+        list(line)
+        for row in [[column.capitalize() for column in columns], *rows]
+        for line in itertools.zip_longest(*(cell.split("\n") for cell in row), fillvalue="")
     ]
-    return "\n".join([rule, lines[0], rule, *lines[1:], rule])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    shown = [
+        "| "
+        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        + " |"
+        for line in lines
+    ]
+    return "\n".join([rule, shown[0], rule, *shown[1:], rule])

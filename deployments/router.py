@@ -20,7 +20,7 @@ from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
-from backends.api.request import InferenceRequest, InferenceResponse
+from backends.api.request import InferenceRequest
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.slabs import SlabPool
 from deployments.request_check import RequestChecker

@@ -46,9 +46,10 @@ def join(cluster: Cluster, repository: Path, *flags: str) -> RunningServer:
 
 
 def workers(title: str = "ray::") -> list[psutil.Process]:
-    """Return the live worker processes of the clusters of this test run."""
+    """Return the live worker processes on the nodes that this process has started."""
     found = []
-    for process in psutil.Process().children(recursive=True):
+    nodes = [each for each in psutil.Process().children() if each.name() == "raylet"]
+    for process in [worker for node in nodes for worker in node.children(recursive=True)]:
         try:
             command = " ".join(process.cmdline())
             is_dead = process.status() == psutil.STATUS_ZOMBIE

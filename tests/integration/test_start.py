@@ -35,6 +35,18 @@ def test_missing_repository_stops_the_start() -> None:
     assert "--model-repository must be specified" in done.stderr
 
 
+def test_repository_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    done = _serve(
+        f"--model-repository={tmp_path / 'none'}",
+        "--model-control-mode=explicit",
+        "--http-port=0",
+        "--grpc-port=0",
+        "--metrics-port=0",
+    )
+    assert done.returncode == 1
+    assert f"{tmp_path / 'none'}: No such file or directory" in done.stderr
+
+
 def test_port_in_use_is_named_with_its_flag(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

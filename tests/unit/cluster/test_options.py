@@ -66,6 +66,20 @@ def test_flag_beats_environment_beats_file_beats_default():
     assert sources["id"] == "default"
 
 
+def test_ray_address_of_a_ray_job_is_the_weakest_source():
+    job = {"RAY_ADDRESS": "10.0.0.1:6379"}
+    assert parse_options([REPOSITORY], job, no_file).ray_address == "10.0.0.1:6379"
+    named = parse_options([REPOSITORY, "--config=x"], job, file_with("ray-address: auto"))
+    assert named.ray_address == "auto"
+    both = {**job, "MANTA_RAY_ADDRESS": ""}
+    assert parse_options([REPOSITORY], both, no_file).ray_address == ""
+
+
+def test_ray_address_of_a_dashboard_is_not_joined():
+    environ = {"RAY_ADDRESS": "http://127.0.0.1:8265"}
+    assert parse_options([REPOSITORY], environ, no_file).ray_address == ""
+
+
 def test_the_environment_separates_repeated_values():
     options = parse_options([], {"MANTA_MODEL_REPOSITORY": "/a;/b"}, no_file)
     assert options.model_repository == ("/a", "/b")

@@ -56,6 +56,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_active_tick",
         "_begun_count",
         "_body_bytes",
+        "_body_due_bytes",
         "_chunk_count",
         "_chunk_open",
         "_exchange",
@@ -66,7 +67,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_is_discarding",
         "_is_parser_behind",
         "_is_paused",
-        "_is_reading",
         "_is_stopped",
         "_overhead_bytes",
         "_parser",
@@ -86,7 +86,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._is_stopped = False
         self._is_discarding = False
         self._is_paused = False
-        self._is_reading = True
         self._is_parser_behind = False
         self._active_tick = server.tick
         self._stall_tick = 0
@@ -100,6 +99,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._target: memoryview | None = None
         self._parts: list[bytes] | None = None
         self._body_bytes = 0
+        self._body_due_bytes = 0
         self._chunk_count = 0
         self._chunk_open = False
 
@@ -139,7 +139,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._body_bytes == self._target.nbytes:
                 self._end_direct_body()
             return
-        start = self._take_known(nbytes) if self._exchange is None else 0
+        start = self._take_due_body(nbytes) if self._body_due_bytes else 0
+        if self._exchange is None and start < nbytes and not self._is_stopped:
+            start = self._take_known(start, nbytes)
         if start < nbytes and not self._is_stopped:
             self._parse(start, nbytes)
 
@@ -289,11 +291,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     # Requests with a known head
 
-    def _take_known(self, nbytes: int) -> int:
-        """Take requests of the shared buffer whose heads are known; returns the bytes taken."""
+    def _take_known(self, start: int, nbytes: int) -> int:
+        """Take requests of the shared buffer whose heads are known; returns where they end."""
         server = self._server
         buffer, heads = server.read_buffer, server.heads
-        start = 0
         while start < nbytes:
             data = bytes(buffer[start : min(nbytes, start + heads.limit_bytes)])
             head, size = heads.find(data)
@@ -309,6 +310,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._expect_body(exchange)
                 if self._is_stopped:
                     return nbytes
+            if start == nbytes and 0 < size <= LARGE_BODY_BYTES:
+                self._body_due_bytes = size
+                return nbytes
             if start + size > nbytes:
                 self._begin_direct_body(size, buffer[start:nbytes])
                 return nbytes
@@ -323,6 +327,18 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._is_stopped:
                 return nbytes
         return start
+
+    def _take_due_body(self, nbytes: int) -> int:
+        """Take the body whose head came alone; mostly it comes whole."""
+        size, self._body_due_bytes = self._body_due_bytes, 0
+        buffer = self._server.read_buffer
+        if size > nbytes:
+            self._begin_direct_body(size, buffer[:nbytes])
+            return nbytes
+        if self._exchange is not None:
+            self._exchange.body = bytes(buffer[:size])
+            self.on_message_complete()
+        return size
 
     def _begin_direct_body(self, size: int, first: memoryview) -> None:
         """Have the rest of a body received to where it stays."""

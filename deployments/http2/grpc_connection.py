@@ -82,6 +82,8 @@ class GrpcConnection:
                         stream.owner.receive(event.data, event.ended)
                     else:
                         stream.owner.cancel()
+            # Nothing of the read is kept until the next one.
+            events.clear()
         finally:
             self._receiving = False
 

@@ -98,8 +98,6 @@ class LaneClient(LaneConnection):
         is_writable: False while more bytes wait to be sent than is sensible.
     """
 
-    _loop: asyncio.AbstractEventLoop
-
     def __init__(
         self,
         endpoint: InstanceEndpoint,

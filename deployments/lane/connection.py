@@ -41,7 +41,6 @@ from deployments.lane.frames import (
     FrameReader,
 )
 from deployments.lane.handshake import Handshake, HandshakeError
-from deployments.lane.hosts import Cancellable, LaneLoop
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
 from deployments.lane.slabs import SlabPool, SlabReader, can_read_probe
 
@@ -72,7 +71,7 @@ class LaneConnection(asyncio.Protocol):
 
     def __init__(
         self,
-        loop: LaneLoop,
+        loop: asyncio.AbstractEventLoop,
         handshake: Handshake,
         slabs: SlabPool,
         limits: LaneLimits,
@@ -86,7 +85,7 @@ class LaneConnection(asyncio.Protocol):
         self._is_set_up = False
         self._is_lost = False
         self._is_connected = False
-        self._timer: Cancellable | None = None
+        self._timer: asyncio.TimerHandle | None = None
         # writing
         self._out: list[bytes] = []
         self._is_flush_due = False

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instance's end of its lanes: where routers connect."""
 
+import asyncio
 import socket
 import ssl
 from pathlib import Path
 from typing import Final
 
 from deployments.lane.handshake import MIN_SECRET_BYTES
-from deployments.lane.hosts import AsyncioHost, LaneHost, Listener
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerRequest, ServerState
 from deployments.lane.slabs import SlabPool
@@ -28,7 +28,6 @@ class LaneServer:
         slabs: The slabs of this process, for large outputs.
         incarnation: The instance's incarnation; routers that expect another one turn away.
         limits: Bounds of each lane.
-        host: Where the lanes live; without one, on the asyncio loop that runs `start`.
         maps: Mappings of clients' shared memory.
     """
 
@@ -40,17 +39,13 @@ class LaneServer:
         slabs: SlabPool,
         incarnation: str = "",
         limits: LaneLimits = DEFAULT_LIMITS,
-        host: LaneHost | None = None,
         maps: RegionMaps | None = None,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
-        self._host = host or AsyncioHost()
-        self._state = ServerState(
-            handler, self._host, slabs, incarnation, limits, maps or RegionMaps()
-        )
+        self._state = ServerState(handler, slabs, incarnation, limits, maps or RegionMaps())
         self._secret = secret
-        self._listeners: list[Listener] = []
+        self._listeners: list[asyncio.Server] = []
         self._socket_path: Path | None = None
 
     @property
@@ -74,14 +69,16 @@ class LaneServer:
         Raises:
             OSError: An address cannot be bound.
         """
+        loop = asyncio.get_running_loop()
         sock = self._bind_unix(uds)
-        self._listeners.append(await self._host.listen(sock, self._local_lane, None))
+        self._listeners.append(await loop.create_unix_server(self._local_lane, sock=sock))
         if tcp_host is None:
             return uds, ("", 0)
         try:
             sock = _bind_tcp(tcp_host)
             port: int = sock.getsockname()[1]
-            self._listeners.append(await self._host.listen(sock, self._remote_lane, tls))
+            server = await loop.create_server(self._remote_lane, sock=sock, ssl=tls)
+            self._listeners.append(server)
         except BaseException:
             await self.close()
             raise
@@ -89,20 +86,18 @@ class LaneServer:
 
     def start_draining(self) -> None:
         """Ask all routers, also those that connect from now on, for no more requests."""
-        with self._host.entered():
-            self._state.is_draining = True
-            for lane in list(self._state.lanes):
-                lane.send_goaway()
+        self._state.is_draining = True
+        for lane in list(self._state.lanes):
+            lane.send_goaway()
 
     async def close(self) -> None:
         """Stop listening and close all lanes after what was answered has been written."""
-        with self._host.entered():
-            for listener in self._listeners:
-                listener.close()
-            if self._socket_path is not None:
-                self._socket_path.unlink(missing_ok=True)
-            for lane in list(self._state.lanes):
-                lane.close()
+        for listener in self._listeners:
+            listener.close()
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
+        for lane in list(self._state.lanes):
+            lane.close()
         for listener in self._listeners:
             await listener.wait_closed()
         self._listeners.clear()

@@ -3,7 +3,6 @@
 """One lane at the instance's end, and the requests it brings."""
 
 import asyncio
-import contextlib
 import logging
 import secrets as random
 from typing import Final, Protocol
@@ -29,7 +28,6 @@ from deployments.lane.frames import (
     FrameError,
 )
 from deployments.lane.handshake import NONCE_BYTES, ServerHandshake
-from deployments.lane.hosts import Answer, LaneHost
 from deployments.lane.messages import (
     ErrorMessage,
     LaneLimits,
@@ -52,7 +50,7 @@ MAX_UNPROVED_COUNT: Final = 256
 class ServerRequest:
     """A request that a router has sent; exactly one terminal answer is owed for it.
 
-    All methods are for holders of the lane's host. When the router is gone, answers do nothing.
+    All methods are for the loop's thread. When the router is gone, answers do nothing.
 
     Attributes:
         request: The request.
@@ -113,7 +111,7 @@ class ServerRequest:
 
 
 class LaneHandler(Protocol):
-    """What stands behind a server: the instance's executor. Called from the lane's host."""
+    """What stands behind a server: the instance's executor. Called on the loop's thread."""
 
     def received(self, requests: list[ServerRequest]) -> None:
         """Take all requests of one read."""
@@ -134,7 +132,6 @@ class ServerState:
 
     Attributes:
         handler: Where requests go.
-        host: Where the lanes live.
         inflight_count: Unanswered requests on all lanes; the depth that responses report.
         is_draining: Whether routers shall send no more requests.
         maps: Clients' shared memory.
@@ -144,7 +141,6 @@ class ServerState:
 
     __slots__ = (
         "handler",
-        "host",
         "incarnation",
         "inflight_count",
         "is_draining",
@@ -158,14 +154,12 @@ class ServerState:
     def __init__(
         self,
         handler: LaneHandler,
-        host: LaneHost,
         slabs: SlabPool,
         incarnation: str,
         limits: LaneLimits,
         maps: RegionMaps,
     ) -> None:
         self.handler = handler
-        self.host = host
         self.slabs = slabs
         self.incarnation = incarnation
         self.limits = limits
@@ -182,12 +176,16 @@ class ServerLane(LaneConnection):
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
         handshake = ServerHandshake(secret, random.token_bytes(NONCE_BYTES))
         super().__init__(
-            server.host.loop, handshake, server.slabs, server.limits, offers_slabs=offers_slabs
+            asyncio.get_running_loop(),
+            handshake,
+            server.slabs,
+            server.limits,
+            offers_slabs=offers_slabs,
         )
         self._server = server
         self._handler = server.handler
         self._unanswered: dict[int, ServerRequest] = {}
-        self._calls: dict[int, Answer] = {}
+        self._calls: dict[int, asyncio.Task[bytes]] = {}
         self._has_setup = False
         self._is_proved = False
 
@@ -378,17 +376,12 @@ class ServerLane(LaneConnection):
         if len(self._calls) >= self._limits.max_call_count:
             self._fail_call(call_id, UnavailableError(f"too many calls when '{call.method}' came"))
             return
-        answer = self._server.host.spawn(self._handler.call(call.method, bytes(call.payload)))
+        answer = self._loop.create_task(self._handler.call(call.method, bytes(call.payload)))
         self._calls[call_id] = answer
 
-        def answered(_: object) -> None:
-            # On the thread that answered, which need not be one that may use this lane.
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and the lane with it
-                self._loop.call_soon_threadsafe(self._answer_call, call_id, call.method, answer)
+        answer.add_done_callback(lambda done: self._answer_call(call_id, call.method, done))
 
-        answer.add_done_callback(answered)
-
-    def _answer_call(self, call_id: int, method: str, answer: Answer) -> None:
+    def _answer_call(self, call_id: int, method: str, answer: asyncio.Task[bytes]) -> None:
         del self._calls[call_id]
         if answer.cancelled():
             return

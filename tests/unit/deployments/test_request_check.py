@@ -167,3 +167,61 @@ def test_any_tensor_passes_or_is_an_invalid_argument(
         except InvalidArgumentError:
             continue
         assert name in {each.name for each in config.input}
+
+
+_TENSORS = st.builds(
+    lambda name, batch, width, dtype: tensor_from_numpy(name, np.zeros((batch, width), dtype)),
+    st.sampled_from(("INPUT0", "INPUT1")),
+    st.integers(1, 3),
+    st.sampled_from((15, 16)),
+    st.sampled_from((np.int32, np.float32)),
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(_TENSORS, max_size=3),
+            st.lists(st.sampled_from(("OUTPUT0", "OUTPUT1", "X")), max_size=2),
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_what_passed_before_makes_no_difference(
+    given_requests: list[tuple[list[Tensor], list[str]]],
+) -> None:
+    config = ModelConfig(
+        "m",
+        max_batch_size=2,
+        input=(ModelInput("INPUT0", "INT32", (16,)), ModelInput("INPUT1", "INT32", (-1,))),
+        output=(ModelOutput("OUTPUT0", "INT32", (16,)), ModelOutput("OUTPUT1", "INT32", (16,))),
+    )
+    used = RequestChecker(config)
+    used.check(InferenceRequest("m", 1, "", [_named("INPUT0"), _named("INPUT1")]))
+    for inputs, outputs in given_requests:
+        request_ = InferenceRequest("m", 1, "", inputs, outputs)
+        assert _refusal_of(used, request_) == _refusal_of(RequestChecker(config), request_)
+
+
+def _named(name: str) -> Tensor:
+    return tensor_from_numpy(name, np.zeros((1, 16), np.int32))
+
+
+def _refusal_of(checker: RequestChecker, request_: InferenceRequest) -> str:
+    try:
+        checker.check(request_)
+    except InvalidArgumentError as error:
+        return error.message
+    return ""
+
+
+def test_strings_are_checked_although_a_request_of_their_size_passed() -> None:
+    checker = RequestChecker(ModelConfig("m", input=(ModelInput("S", "BYTES", (1,)),)))
+    checker.check(
+        InferenceRequest("m", 1, "", [Tensor("S", "BYTES", (1,), memoryview(b"\1\0\0\0a"))])
+    )
+    with pytest.raises(InvalidArgumentError, match="incomplete string"):
+        checker.check(
+            InferenceRequest("m", 1, "", [Tensor("S", "BYTES", (1,), memoryview(b"\2\0\0\0a"))])
+        )

@@ -1,17 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import gc
 import gzip
+from itertools import pairwise
 from urllib.parse import unquote
 
 import hpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
+from deployments.http2.grpc_call import GrpcCall
 from deployments.http2.limits import Http2Limits
 from deployments.http2.status import percent_encoded, trailers
+from deployments.http2.streams import Stream
 from tests.unit.deployments.http2.peer import (
     START,
     Client,
@@ -266,3 +270,95 @@ def test_the_status_follows_queued_messages() -> None:
     assert client.headers(rest[-1])[b"grpc-status"] == b"13"
     data = b"".join(f.payload for f in first + rest if f.kind == frames.DATA)
     assert data == 2 * grpc_message(bytes(60_000))
+
+
+def _send_through_a_buffer(client: Client, data: bytes, cuts: list[int]) -> None:
+    """Send as the server reads: into a buffer that the next read overwrites, or into ``room``."""
+    shared = bytearray(len(data))
+    bounds = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    for start, end in pairwise(bounds):
+        rest = memoryview(data)[start:end]
+        while rest:
+            room = client.grpc.room()
+            place = memoryview(shared) if room is None else room
+            size = min(len(rest), len(place))
+            place[:size] = rest[:size]
+            client.grpc.receive(place[:size], client.now_ns)
+            shared[:] = b"\xee" * len(shared)
+            rest = rest[size:]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("Echo", "Bidi")),
+            st.sampled_from((0, 1, 5000, 65_535, 65_536, 70_000, 400_000)),
+            st.sampled_from((900, 16_384, 100_000, 1 << 20)),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.lists(st.integers(0, 600_000), max_size=12),
+    st.booleans(),
+)
+def test_reads_into_a_buffer_mean_the_same_as_whole_ones(
+    calls: list[tuple[str, int, int]], cuts: list[int], has_memory: bool
+) -> None:
+    data = START
+    for number, (path, size, frame_bytes) in enumerate(calls):
+        stream_id = 2 * number + 1
+        body = grpc_message(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+        data += headers_frame(stream_id, _path(path))
+        for at in range(0, len(body), frame_bytes):
+            part = body[at : at + frame_bytes]
+            is_last = at + frame_bytes >= len(body)
+            data += data_frame(stream_id, part, end=is_last, padding=at % 3 or None)
+    whole, cut = Client(start=False), Client(start=False)
+    cut.service.has_memory = has_memory
+    whole.send(data)
+    _send_through_a_buffer(cut, data, cuts)
+    for mine, theirs in zip(cut.service.calls, whole.service.calls, strict=True):
+        assert mine.messages == theirs.messages
+        assert mine.half_closed_count == theirs.half_closed_count == 1
+    assert [frame for frame in cut.received() if frame.kind != frames.WINDOW_UPDATE] == [
+        frame for frame in whole.received() if frame.kind != frames.WINDOW_UPDATE
+    ]
+
+
+def test_a_large_message_is_received_into_the_services_memory() -> None:
+    client = Client()
+    body = grpc_message(b"x" * 400_000)
+    client.send(headers_frame(1, _path("Echo")) + data_frame(1, body, end=True)[:100_000])
+    room = client.grpc.room()
+    assert room is not None
+    assert client.service.allocated[0][:2] == (b"/test.Service/Echo", 400_000)
+    assert len(room) == 400_000 - (100_000 - 9 - 5)
+    room[:] = b"x" * len(room)
+    client.grpc.receive(room, client.now_ns)
+    assert client.service.calls[0].messages == [b"x" * 400_000]
+    assert client.grpc.room() is None
+
+
+def test_a_cancelled_call_has_no_room_for_the_rest_of_its_message() -> None:
+    client = Client()
+    body = data_frame(1, grpc_message(b"x" * 400_000), end=True)
+    client.send(headers_frame(1, _path("Wait")) + body[:200_000])
+    assert client.grpc.room() is not None
+    client.service.calls[0].reply.finish(13, "enough")
+    assert client.grpc.room() is None
+    client.send(body[200_000:] + call(3, b"next"))
+    assert client.answer(3)[1] == grpc_message(b"next")
+
+
+def test_an_answered_call_leaves_nothing_to_the_collector() -> None:
+    client = Client()
+    gc.collect()
+    gc.disable()
+    try:
+        client.send(call(1, b"x") + call(3, b"y" * 100_000) + headers_frame(5, end=True))
+        client.received()
+        client.service.calls.clear()
+        assert not [each for each in gc.get_objects() if isinstance(each, GrpcCall | Stream)]
+    finally:
+        gc.enable()

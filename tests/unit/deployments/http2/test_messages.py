@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import gzip
+import random
 import tracemalloc
 import zlib
 from itertools import pairwise
@@ -102,3 +103,40 @@ def test_a_message_over_the_limit_is_refused_by_its_prefix() -> None:
         assembler.feed(b"\0\0\0\0\x0b")
     assert caught.value.status == RESOURCE_EXHAUSTED
     assert caught.value.details == "SERVER: Received message larger than max (11 vs. 10)"
+
+
+def test_a_large_message_comes_into_memory_that_is_provided() -> None:
+    asked: list[tuple[int, bytes]] = []
+
+    def allocate(size: int, first: memoryview) -> memoryview | None:
+        asked.append((size, bytes(first[:3])))
+        return memoryview(bytearray(size)) if size < 200_000 else None
+
+    messages = [b"abc" * 30_000, b"small", b"def" * 100_000]
+    body = b"".join(map(grpc_message, messages))
+    assembler = MessageAssembler(Http2Limits(), None, allocate)
+    parts = [memoryview(body)[at : at + 10_000] for at in range(0, len(body), 10_000)]
+    assert [m for part in parts for m in assembler.feed(part)] == messages
+    assert asked == [(90_000, b"abc"), (300_000, b"def")]
+    assert assembler.held_bytes == 0
+
+
+def _no_memory(size: int, first: memoryview) -> memoryview | None:
+    pytest.fail("asked for memory of the compressed size")
+
+
+def test_a_compressed_message_is_not_received_into_provided_memory() -> None:
+    message = zlib.compress(random.Random(1).randbytes(200_000))
+    assembler = MessageAssembler(Http2Limits(), b"deflate", _no_memory)
+    assert len(assembler.feed(grpc_message(message, compressed=True))[0]) == 200_000
+
+
+def test_parts_of_a_buffer_that_is_overwritten_are_copied() -> None:
+    body = grpc_message(b"x" * 100_000)
+    buffer = bytearray(len(body))
+    assembler = MessageAssembler(Http2Limits(), None)
+    for start, end in pairwise((0, 50_000, len(body))):
+        buffer[: end - start] = body[start:end]
+        found = assembler.feed(memoryview(buffer)[: end - start])
+        buffer[:] = bytes(len(buffer))
+    assert found == [b"x" * 100_000]

@@ -12,7 +12,6 @@ from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.frames import PREFIX, SETUP, Frame, FrameReader
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
-from deployments.lane.hosts import AsyncioHost, LaneHost
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits, Setup, decode_setup, encode
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
@@ -21,8 +20,6 @@ from deployments.routing import InstanceEndpoint
 SECRET = b"a secret of the cluster"
 NO_SLABS_OFFERED = Setup()
 _names = itertools.count()
-# Where servers live; the run fixture decides.
-make_host: Callable[[], LaneHost] = AsyncioHost
 
 
 def request_of(*sizes: int, fill: bytes = b"x", **fields) -> InferenceRequest:
@@ -127,7 +124,6 @@ class Rig:
             slabs=self.server_slabs,
             limits=limits,
             incarnation=incarnation,
-            host=make_host(),
         )
         self.losses: list[tuple[LaneClient, list[LaneInflight]]] = []
         self.drained: list[LaneClient] = []

@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InternalError, TritonError
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, Extent
-from deployments.protocol.grpc_request import RequestDecoder
+from deployments.protocol.grpc_request import RequestDecoder, tensor_offset
 
 RAW = b"\x01\x00\x00\x00"
 
@@ -442,3 +442,48 @@ def test_mutated_bytes_raise_only_triton_errors(parts, mutations):
     except TritonError:
         return
     assert [each.name for each in request.inputs] == [each.name for each in expected.inputs]
+
+
+def _raw_last(head: bytes, *raw: bytes) -> bytes:
+    return head + b"".join(b"\x3a" + bytes((len(each),)) + each for each in raw)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("m", "model")),
+            st.sampled_from(("", "id")),
+            st.lists(st.binary(max_size=9), max_size=3),
+            st.binary(max_size=3),
+        ),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_messages_before_make_no_difference(given_messages):
+    used = RequestDecoder()
+    for name, request_id, raws, rest in given_messages:
+        head = service_pb2.ModelInferRequest(model_name=name, id=request_id)
+        for number in range(2):
+            head.inputs.add(name=f"I{number}", datatype="INT8", shape=[len(raws)])
+        data = _raw_last(head.SerializeToString(), *raws) + rest
+        for _ in range(2):
+            assert _decoded(used, data) == _decoded(RequestDecoder(), data)
+
+
+def _decoded(decoder, data):
+    try:
+        decoded = decoder.decode(data)
+        return decoded.id, decoded.build(1)
+    except TritonError as error:
+        return error.message
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 10_000])
+def test_the_first_tensor_is_found_in_the_first_part_of_a_message(cut):
+    request = message(raw=(b"x" * 300, b"y" * 300))
+    data = request.SerializeToString()
+    expected = data.index(b"xxx")
+    assert tensor_offset(memoryview(data)[: cut or len(data)]) in {expected, 0}
+    assert tensor_offset(memoryview(data)) == expected

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse, Tensor, serialize_bytes, tensor_from_numpy
 from deployments.protocol.http_infer_response import EncodedInfer, InferEncoder
 from deployments.protocol.http_infer_spec import OutputsSpec, RequestedOutput
@@ -155,3 +155,51 @@ def test_json_answer_reads_back(
     document = json.loads(encode(tensors, JSON, request_id).header)
     assert document.get("id", "") == request_id
     assert [each["data"] for each in document["outputs"]] == [values, floats, texts]
+
+
+_RESPONSES = st.builds(
+    InferenceResponse,
+    st.sampled_from(("m", "n")),
+    st.sampled_from(("1", "2")),
+    st.sampled_from(("", "id")),
+    st.lists(
+        st.builds(
+            output,
+            st.sampled_from(([[1, 2]], [[3, 4]], [[1], [2]], [[]])),
+            st.sampled_from(("i4", "f4", "i8")),
+            st.sampled_from(("O", "P")),
+        ),
+        max_size=3,
+    ),
+    st.sampled_from(({}, {"k": 1})),
+)
+
+
+@given(
+    st.lists(_RESPONSES, min_size=2, max_size=5),
+    st.sampled_from(
+        (
+            OutputsSpec(),
+            OutputsSpec(is_binary=True),
+            OutputsSpec(by_name={"O": RequestedOutput(is_binary=True)}),
+            OutputsSpec(is_binary=True, by_name={"O": RequestedOutput(is_binary=False)}),
+            OutputsSpec(by_name={"O": RequestedOutput(is_binary=True, class_count=1)}),
+        )
+    ),
+)
+def test_responses_before_make_no_difference(
+    responses: list[InferenceResponse], wanted: OutputsSpec
+) -> None:
+    encoder = InferEncoder()
+    spec = OutputsSpec(wanted.is_binary, wanted.by_name)
+    for response in [each for each in responses for _ in range(2)]:
+        fresh = OutputsSpec(wanted.is_binary, wanted.by_name)
+        assert _encoded(encoder, response, spec) == _encoded(InferEncoder(), response, fresh)
+
+
+def _encoded(encoder: InferEncoder, response: InferenceResponse, spec: OutputsSpec) -> object:
+    try:
+        encoded = encoder.encode(response, spec, {}, is_batching=True)
+    except TritonError as error:
+        return error.message
+    return encoded.header, [bytes(each) for each in encoded.blobs], encoded.blob_bytes

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import Final
 
+from deployments.http_answering import AnsweringConnection
 from deployments.http_connection import HttpConnection
 from deployments.http_exchange import HttpApplication, HttpLimits
 from deployments.http_head import KnownHeads
@@ -37,7 +38,7 @@ class HttpServer:
         self.is_draining = False
         self.heads = KnownHeads(self.limits.head_bytes)
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
-        self._connections: set[HttpConnection] = set()
+        self._connections: set[AnsweringConnection] = set()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained = asyncio.Event()
@@ -104,11 +105,11 @@ class HttpServer:
         for connection in list(self._connections):
             connection.sweep(self.tick)
 
-    def opened(self, connection: HttpConnection) -> None:
+    def opened(self, connection: AnsweringConnection) -> None:
         """Note a connection."""
         self._connections.add(connection)
 
-    def closed(self, connection: HttpConnection) -> None:
+    def closed(self, connection: AnsweringConnection) -> None:
         """Forget a connection."""
         self._connections.discard(connection)
         self._check_drained()

@@ -3,6 +3,8 @@
 """One server for the tests that leave it as they found it; others start their own."""
 
 import importlib.util
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +12,23 @@ from types import ModuleType
 import pytest
 
 from tests.support.server import ROOT, RunningServer
+
+
+_exit_status = 0
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    global _exit_status  # noqa: PLW0603 - the next hook is not told
+    _exit_status = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    # Native threads of Ray and grpc in this process, which also holds gevent's clients, sometimes
+    # crash while the interpreter is torn down, after every result has been reported.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_exit_status)
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,16 @@ def _wait_for_instances(server: RunningServer, count: int, killed: int) -> None:
     raise AssertionError("the instance did not come back")
 
 
+def _wait_until_served(server: RunningServer, model: str) -> None:
+    """The replica that did not ask for the load may find the new controller a moment later."""
+    for _ in range(10_000):
+        with triton_http.InferenceServerClient(server.http) as client:
+            if client.is_model_ready(model):
+                check_add_sub(client.infer(model, add_sub_inputs(triton_http)))
+                return
+    raise AssertionError(f"model '{model}' was loaded and never served")
+
+
 def test_killed_instance_costs_no_request(redundant: RunningServer) -> None:
     load = Load(redundant.http, "add_sub")
     load.wait_for(500)
@@ -59,7 +69,7 @@ def test_killed_controller_costs_no_request_and_control_comes_back(
     load.wait_for(500)
     with triton_http.InferenceServerClient(redundant.http, network_timeout=60) as client:
         client.load_model("other")
-        check_add_sub(client.infer("other", add_sub_inputs(triton_http)))
+        _wait_until_served(redundant, "other")
         client.unload_model("other")
     assert set(load.stop()) == {"ok"}
 

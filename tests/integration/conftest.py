@@ -13,7 +13,6 @@ import pytest
 
 from tests.support.server import ROOT, RunningServer
 
-
 _exit_status = 0
 
 

@@ -137,5 +137,7 @@ def test_a_lost_node_costs_only_the_connections_to_it(cluster: Cluster, tmp_path
         server,
         lambda: len(pids := {p.pid for p in workers("ray::add_sub/1")}) == 2 and pids != before,
     )
+    ours = workers()
     assert server.terminate() == 0
+    assert not psutil.wait_procs(ours, timeout=20)[1]
     assert not workers()

@@ -306,7 +306,9 @@ class ModelController:
             for name, versions in self._state.saved.unloaded.items():
                 self._lifecycle.restore_unloaded(name, versions)
             loads = self._spawn(self._load_wanted())
-            await asyncio.wait({loads}, timeout=_HOLD_S if adopted else 0)
+            # Routers go on with their last table until this one is as complete.
+            is_restart = bool(adopted) or self._state.saved.is_initialised
+            await asyncio.wait({loads}, timeout=_HOLD_S if is_restart else 0)
             self._publisher.release()
             self._recovered.set()
             await asyncio.wait({loads})

@@ -41,7 +41,7 @@ _PLACEMENT_POLL_S = 5.0
 _FIRST_BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 15.0
 # What an adopted actor gets to describe itself before it counts as hung or still loading.
-_ADOPTION_TIMEOUT_S = 5.0
+_ADOPTION_TIMEOUT_S = 20.0
 
 
 @dataclass(slots=True, eq=False)

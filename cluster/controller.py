@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 # One long poll per router, and every load of a client.
 _MAX_CONCURRENCY = 10_000
 # How long a restarted controller keeps its table to itself while it puts models back in service.
-_HOLD_S = 5.0
+_HOLD_S = 10.0
 _KILL_TIMEOUT_S = 5.0
 _KILL_POLL_S = 0.02
 # What routers get to take a new table; they do within milliseconds or are gone.

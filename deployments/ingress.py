@@ -23,6 +23,7 @@ from deployments.grpc_service import make_grpc_service
 from deployments.grpcio_server import GrpcioServer
 from deployments.http2_server import Http2Server
 from deployments.http_ingress import make_http_server, make_metrics_server
+from deployments.lane.messages import LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.log_lines import set_up_logging
 from deployments.router import Router
@@ -119,7 +120,8 @@ class Ingress:
         controller = connect()
         slabs = SlabPool()
         node_id = ray.get_runtime_context().get_node_id()
-        self._router = Router(node_id, await controller.lane_secret(), slabs)
+        limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
+        self._router = Router(node_id, await controller.lane_secret(), slabs, limits)
         self._router.greet("settings", msgspec.msgpack.encode(self._told))
         self._plane = DataPlane(
             settings.server_id,

@@ -22,6 +22,7 @@ from backends.api.errors import RequestCancelledError, TritonError, UnavailableE
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.lane.client import LaneClient, LaneInflight
+from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.request_check import RequestChecker
 from deployments.routing import InstanceEndpoint, ModelReadyState, ModelVersion, RoutingTable
@@ -144,13 +145,17 @@ class Router:
         node_id: Ray node of this process; instances there are reached over Unix sockets.
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
+        limits: Bounds of the lanes.
     """
 
-    def __init__(self, node_id: str, secret: bytes, slabs: SlabPool) -> None:
+    def __init__(
+        self, node_id: str, secret: bytes, slabs: SlabPool, limits: LaneLimits = DEFAULT_LIMITS
+    ) -> None:
         self.table = RoutingTable()
         self._node_id = node_id
         self._secret = secret
         self._slabs = slabs
+        self._limits = limits
         self._links: dict[tuple[str, str], Link] = {}
         self._pools: dict[tuple[str, int], Pool] = {}
         self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
@@ -281,6 +286,7 @@ class Router:
                     same_node=link.is_local,
                     secret=self._secret,
                     slabs=self._slabs,
+                    limits=self._limits,
                     on_lost=lambda lane, orphans: self._lost(link, lane, orphans),
                 )
             except (OSError, TimeoutError, TritonError) as error:
@@ -365,9 +371,7 @@ class Router:
             return
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
-        # A busy lane ends with its instance, which answers what it has before it goes.
-        if lane.outstanding == 0:
-            lane.close()
+        lane.close_when_idle()
 
     def _drop(self, link: Link) -> None:
         link.closed = True

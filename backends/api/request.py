@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from backends.api.datatypes import SIZE_BYTES, datatype_of, numpy_dtype
+from backends.api.datatypes import datatype_of, numpy_dtype
 
 EMPTY = memoryview(b"")
 
@@ -194,9 +194,3 @@ def deserialize_bytes(data: memoryview) -> list[bytes]:
             raise ValueError(f"BYTES element at byte {start - 4} is cut short")
         elements.append(bytes(data[start:offset]))
     return elements
-
-
-def expected_size_bytes(datatype: str, shape: Sequence[int]) -> int | None:
-    """Return the byte size shape and datatype ask for, or None for BYTES."""
-    size = SIZE_BYTES[datatype]
-    return size * prod(shape) if size else None

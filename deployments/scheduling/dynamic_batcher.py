@@ -8,46 +8,46 @@ never looks behind that one, never splits a request and never reorders. Whether 
 runs is then a question of preferred sizes and of the age of its oldest request.
 
 The walk resumes where it stopped, so a request is looked at once however often the executor asks;
-it starts over only when a request in the forming batch was cancelled or has expired.
+it starts over only when a request in the forming batch was cancelled or has expired, or when one
+came that is served before the last of them.
 
 Triton: core/src/dynamic_batch_scheduler.cc GetDynamicBatch @73aad7c
 """
 
-from collections import deque
 from typing import Generic
 
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
-from backends.api.model_config import QueuePolicy
-from backends.api.request import id_prefix
+from backends.api.errors import TritonError, UnavailableError
+from deployments.scheduling.priority_queue import NEVER, PriorityQueue, QueueRules, Rank
 from deployments.scheduling.scheduler import STOPPED, Decision, Item
 
 _NS_PER_US = 1000
-_NEVER = 1 << 63
+_DEFAULT_RULES = QueueRules()
 
 
 class DynamicBatcher(Generic[Item]):
-    """Batches requests of several clients, in the order they came.
+    """Batches requests of several clients, in the order of their levels and of their arrival.
 
     Args:
-        max_batch_size: No batch is larger; at least 1.
+        max_batch_size: No batch is larger; at least 1. A larger request runs by itself.
         preferred_batch_size: Sizes that run without waiting for more; none means the largest size.
         max_queue_delay_us: How long a request may wait for its batch to grow; 0 runs whatever is
             queued.
-        queue_policy: Limit of the queue and queue timeout. A timeout rejects; DELAY is not served.
+        rules: Priority levels, and each level's limit and timeout.
     """
 
     __slots__ = (
         "_batch",
         "_best_count",
         "_delay_ns",
-        "_dropped",
         "_expires_ns",
         "_is_closed",
+        "_last_index",
         "_max_batch_size",
         "_max_preferred",
-        "_policy",
+        "_oldest_ns",
         "_preferred",
         "_queue",
+        "_ranks",
         "_size",
         "_stopped",
     )
@@ -57,28 +57,36 @@ class DynamicBatcher(Generic[Item]):
         max_batch_size: int,
         preferred_batch_size: tuple[int, ...] = (),
         max_queue_delay_us: int = 0,
-        queue_policy: QueuePolicy | None = None,
+        rules: QueueRules = _DEFAULT_RULES,
     ) -> None:
         self._max_batch_size = max_batch_size
         self._preferred = frozenset(preferred_batch_size or (max_batch_size,))
         self._max_preferred = max(self._preferred)
         self._delay_ns = max_queue_delay_us * _NS_PER_US
-        self._policy = queue_policy or QueuePolicy()
-        self._queue: deque[Item] = deque()
-        self._dropped: list[tuple[Item, TritonError]] = []
+        self._queue: PriorityQueue[Item] = PriorityQueue(rules)
         self._stopped = False
-        # The forming batch: its requests, their size, how many of them make the best preferred
-        # size, the first expiry among them, and whether the head of the queue cannot join.
+        # The forming batch: its requests and the ranks they came from, their size, how many of
+        # them make the best preferred size, the oldest arrival and the first expiry among them,
+        # the last rank looked at, and whether the head of the queue cannot join.
         self._batch: list[Item] = []
+        self._ranks: list[Rank[Item]] = []
         self._size = 0
         self._best_count = 0
-        self._expires_ns = _NEVER
+        self._oldest_ns = NEVER
+        self._expires_ns = NEVER
+        self._last_index = 0
         self._is_closed = False
 
     @property
     def pending_count(self) -> int:
         """Requests enqueued and not handed out."""
         return len(self._queue) + len(self._batch)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` may first have a request to reject."""
+        deadline_ns = self._queue.deadline_ns
+        return None if deadline_ns == NEVER else deadline_ns
 
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Queue an item; on raise the caller still owns it.
@@ -92,75 +100,73 @@ class DynamicBatcher(Generic[Item]):
         """
         if self._stopped:
             raise UnavailableError(STOPPED)
-        limit = self._policy.max_queue_size
-        if limit and self.pending_count >= limit:
-            raise UnavailableError(id_prefix(item.request_id) + "Exceeds maximum queue size")
-        if not self._delay_ns:
-            self._queue.append(item)
-            return True
         was_empty = not self._batch
-        self._queue.append(item)
+        rank = self._queue.admit(item)
+        if rank.index < self._last_index:
+            self._rewind(0)
+        if not self._delay_ns:
+            return True
         self._walk(now_ns)
         return (
             was_empty
             or self._is_closed
             or self._best_count > 0
             or self._size >= self._max_preferred
-            or self._expires_ns < _NEVER
+            or self._expires_ns < NEVER
         )
 
     def next_batch(self, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""
-        batch = self._batch
-        if batch and (self._expires_ns <= now_ns or any(item.is_cancelled for item in batch)):
+        batch, queue = self._batch, self._queue
+        if batch and (
+            self._expires_ns <= now_ns
+            or queue.is_ageing
+            or any(item.is_cancelled for item in batch)
+        ):
             self._rewind(0)
         self._walk(now_ns)
-        dropped, self._dropped = self._dropped, []
-        batch = self._batch
-        if not batch:
+        dropped: list[tuple[Item, TritonError]] | tuple[()] = ()
+        if queue.dropped:
+            dropped, queue.dropped = queue.dropped, []
+        if not self._batch:
             return Decision([], None, dropped)
-        deadline_ns = batch[0].enqueue_ns + self._delay_ns
+        deadline_ns = self._oldest_ns + self._delay_ns
         is_late = self._delay_ns > 0 and now_ns >= deadline_ns
         if self._best_count and not is_late:
             return Decision(self._take(self._best_count), None, dropped)
         if self._is_closed or self._size >= self._max_preferred or is_late or not self._delay_ns:
-            return Decision(self._take(len(batch)), None, dropped)
+            return Decision(self._take(len(self._batch)), None, dropped)
         return Decision([], min(deadline_ns, self._expires_ns), dropped)
+
+    def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Give up what is cancelled or has waited its timeout, though no instance is free."""
+        self._rewind(0)
+        self._queue.expire(now_ns)
+        dropped, self._queue.dropped = self._queue.dropped, []
+        return dropped
 
     def remove(self, item: Item) -> bool:
         """Take an item back out of the queue; False when it is not in it."""
         self._rewind(0)
-        try:
-            self._queue.remove(item)
-        except ValueError:
-            return False
-        return True
+        return self._queue.remove(item)
 
     def stop(self) -> None:
         """Accept nothing more."""
         self._stopped = True
 
     def clear(self) -> list[Item]:
-        """Give up everything queued, oldest first."""
+        """Give up everything queued, in the order it would be served."""
         self._rewind(0)
-        items = [item for item, _ in self._dropped]
-        items.extend(self._queue)
-        self._dropped = []
-        self._queue.clear()
-        return items
+        return self._queue.clear()
 
     def _walk(self, now_ns: int) -> None:
         queue, batch = self._queue, self._batch
-        while queue and not self._is_closed:
-            item = queue[0]
-            expires_ns = self._expiry_ns(item)
-            if item.is_cancelled:
-                self._dropped.append((queue.popleft(), RequestCancelledError()))
-                continue
-            if expires_ns <= now_ns:
-                error = UnavailableError("Request timeout expired")
-                self._dropped.append((queue.popleft(), error))
-                continue
+        while not self._is_closed:
+            rank = queue.head(now_ns)
+            if rank is None:
+                return
+            item = rank.items[0]
+            self._last_index = max(self._last_index, rank.index)
             size = self._size + item.batch_size
             if batch:
                 if size > self._max_preferred and not self._best_count:
@@ -168,28 +174,28 @@ class DynamicBatcher(Generic[Item]):
                 if size > self._max_batch_size or item.signature != batch[0].signature:
                     self._is_closed = True
                     return
-            batch.append(queue.popleft())
+            batch.append(rank.items.popleft())
+            self._ranks.append(rank)
             self._size = size
             if size in self._preferred:
                 self._best_count = len(batch)
-            self._expires_ns = min(self._expires_ns, expires_ns)
-
-    def _expiry_ns(self, item: Item) -> int:
-        timeout_us = self._policy.default_timeout_us
-        # An override counts only when it is shorter than the default, so none without a default.
-        if self._policy.allow_timeout_override and 0 < item.timeout_us < timeout_us:
-            timeout_us = item.timeout_us
-        return item.enqueue_ns + timeout_us * _NS_PER_US if timeout_us else _NEVER
+            self._oldest_ns = min(self._oldest_ns, item.enqueue_ns)
+            self._expires_ns = min(self._expires_ns, rank.expires_ns(item))
 
     def _take(self, count: int) -> list[Item]:
-        batch = self._batch
+        batch, ranks = self._batch, self._ranks
         self._rewind(count)
         del batch[count:]
+        for rank in ranks[:count]:
+            rank.level.count -= 1
         return batch
 
     def _rewind(self, start: int) -> None:
-        self._queue.extendleft(reversed(self._batch[start:]))
+        """Put back all but the first ``start`` requests of the forming batch and begin another."""
+        for index in range(len(self._batch) - 1, start - 1, -1):
+            self._ranks[index].items.appendleft(self._batch[index])
         self._batch = []
-        self._size = self._best_count = 0
-        self._expires_ns = _NEVER
+        self._ranks = []
+        self._size = self._best_count = self._last_index = 0
+        self._oldest_ns = self._expires_ns = NEVER
         self._is_closed = False

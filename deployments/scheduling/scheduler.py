@@ -69,6 +69,10 @@ class Scheduler(Protocol[Item]):
     def pending_count(self) -> int:
         """Requests enqueued and not handed out."""
 
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` may first have something to give up; None means never."""
+
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Take an item; on raise the caller still owns it.
 
@@ -77,10 +81,14 @@ class Scheduler(Protocol[Item]):
 
         Raises:
             UnavailableError: The scheduler was stopped or its queue is full.
+            InvalidArgumentError: The scheduler cannot place the request.
         """
 
     def next_batch(self, now_ns: int) -> Decision[Item]:
-        """Decide for an instance that is free."""
+        """Decide for an instance that is free: what it executed before is done."""
+
+    def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Give up requests whose time is over, while the instance is busy or asleep."""
 
     def remove(self, item: Item) -> bool:
         """Take an item back out of the queue; False when it is not in it."""
@@ -106,6 +114,10 @@ class DefaultScheduler(Generic[Item]):
         """Requests enqueued and not handed out."""
         return len(self._queue)
 
+    @property
+    def deadline_ns(self) -> None:
+        """Nothing has to be given up."""
+
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Queue an item; always asks for a decision.
 
@@ -127,6 +139,11 @@ class DefaultScheduler(Generic[Item]):
                 return Decision([item], None, dropped)
             dropped.append((item, RequestCancelledError()))
         return Decision([], None, dropped)
+
+    def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Give up nothing."""
+        del now_ns
+        return []
 
     def remove(self, item: Item) -> bool:
         """Take an item back out of the queue; False when it is not in it."""

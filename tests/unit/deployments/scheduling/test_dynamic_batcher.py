@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from backends.api.errors import UnavailableError
 from backends.api.model_config import QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
+from deployments.scheduling.priority_queue import QueueRules
 from tests.unit.deployments.scheduling.items import FakeItem, play
 
 
@@ -18,6 +19,10 @@ def items(*sizes: int) -> list[FakeItem]:
 
 def at(instants: list[float], requests: list[FakeItem]) -> list[tuple[float, FakeItem]]:
     return list(zip(instants, requests, strict=True))
+
+
+def policy(**fields) -> QueueRules:
+    return QueueRules((QueuePolicy(**fields),))
 
 
 def test_without_delay_a_lone_request_leaves_at_once():
@@ -115,7 +120,7 @@ def test_a_growing_batch_does_not_wake_the_instance():
 
 
 def test_request_over_max_queue_size_is_unavailable():
-    batcher = DynamicBatcher(8, (), 0, QueuePolicy(max_queue_size=2))
+    batcher = DynamicBatcher(8, (), 0, policy(max_queue_size=2))
     for item in items(1, 1):
         batcher.enqueue(item, 0)
     late = FakeItem("late", request_id="7")
@@ -126,14 +131,14 @@ def test_request_over_max_queue_size_is_unavailable():
 
 
 def test_a_request_that_waited_its_timeout_is_rejected():
-    batcher = DynamicBatcher(8, (), 0, QueuePolicy(default_timeout_us=100))
+    batcher = DynamicBatcher(8, (), 0, policy(default_timeout_us=100))
     run = play(batcher, at([0, 10, 150], items(8, 1, 1)), execution_us=200)
     assert run.left == [(0, ["r0"]), (200, ["r2"])]
     assert run.dropped == [(200, "r1", "Request timeout expired")]
 
 
 def test_a_timeout_shorter_than_the_delay_ends_the_wait():
-    batcher = DynamicBatcher(8, (), 500, QueuePolicy(default_timeout_us=100))
+    batcher = DynamicBatcher(8, (), 500, policy(default_timeout_us=100))
     run = play(batcher, at([0], items(1)))
     assert run.left == []
     assert run.dropped == [(100, "r0", "Request timeout expired")]
@@ -145,8 +150,8 @@ def test_a_timeout_shorter_than_the_delay_ends_the_wait():
     ids=["shorter", "longer", "not allowed"],
 )
 def test_only_an_allowed_shorter_timeout_overrides_the_default(allowed, timeout_us, expires_us):
-    policy = QueuePolicy(default_timeout_us=100, allow_timeout_override=allowed)
-    batcher = DynamicBatcher(8, (), 1000, policy)
+    rules = policy(default_timeout_us=100, allow_timeout_override=allowed)
+    batcher = DynamicBatcher(8, (), 1000, rules)
     run = play(batcher, [(0, FakeItem("a", timeout_us=timeout_us))])
     assert [at_us for at_us, _, _ in run.dropped] == [expires_us]
 

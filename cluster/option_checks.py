@@ -13,6 +13,7 @@ from cluster.option_table import DEFAULTS, ServerOptions
 from cluster.option_values import ValueRefusedError, port
 
 _ALL_MODELS = "*"
+_PROTOCOLS = ("http", "grpc")
 _NO_METRICS = ("allow_gpu_metrics", "allow_cpu_metrics")
 # Deprecated flags and the --trace-config setting each stands for.
 _DEPRECATED_TRACE = {
@@ -89,7 +90,9 @@ def _fold_deprecated(values: dict[str, Any], chosen: Mapping[str, Any]) -> Itera
 
 def _derive(values: dict[str, Any]) -> None:
     values["metrics_address"] = values["metrics_address"] or values["http_address"]
-    values["grpc_use_ssl"] = values["grpc_use_ssl"] or values["grpc_use_ssl_mutual"]
+    for protocol in _PROTOCOLS:
+        is_mutual = values[f"{protocol}_use_ssl_mutual"]
+        values[f"{protocol}_use_ssl"] = values[f"{protocol}_use_ssl"] or is_mutual
     values["model_repository"] = tuple(dict.fromkeys(values["model_repository"]))
     values["load_model"] = tuple(dict.fromkeys(values["load_model"]))
     for name in _NO_METRICS:
@@ -100,6 +103,7 @@ def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterato
     yield from _loading(values)
     yield from _caches(values, chosen)
     yield from _ports(values)
+    yield from _tls(values)
     for name, kind in (("http_restricted_api", "api"), ("grpc_restricted_protocol", "protocol")):
         counts = Counter(feature for features, _, _ in values[name] for feature in features)
         for feature, count in counts.items():
@@ -131,6 +135,17 @@ def _caches(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[st
         yield (
             "found multiple cache configurations, but only a single cache is currently supported"
         )
+
+
+def _tls(values: Mapping[str, Any]) -> Iterator[str]:
+    for protocol in _PROTOCOLS:
+        is_mutual = values[f"{protocol}_use_ssl_mutual"]
+        needed = ["server_cert", "server_key", *(["root_cert"] if is_mutual else [])]
+        lacking = [name for name in needed if not values[f"{protocol}_{name}"]]
+        if values[f"{protocol}_use_ssl"] and lacking:
+            flags = ", ".join(f"--{protocol}-{name.replace('_', '-')}" for name in lacking)
+            on = f"--{protocol}-use-ssl" + ("-mutual" if is_mutual else "")
+            yield f'Bad option: "{on}".\nTLS needs PEM files: give {flags} as well'
 
 
 def _ports(values: Mapping[str, Any]) -> Iterator[str]:

@@ -167,6 +167,15 @@ class ServerOptions:
         values.restricted("http-restricted-api", "api"),
         is_secret=True,
     )
+    http_use_ssl: bool = _flag(False, _HTTP, "Use TLS; not a flag of tritonserver.")
+    http_use_ssl_mutual: bool = _flag(
+        False, _HTTP, "Use TLS and require certificates of clients; not a flag of tritonserver."
+    )
+    http_server_cert: str = _flag("", _HTTP, "PEM file of the server's certificate chain.")
+    http_server_key: str = _flag("", _HTTP, "PEM file of the server's key.")
+    http_root_cert: str = _flag(
+        "", _HTTP, "PEM file of the certificates that clients' ones are checked against."
+    )
 
     allow_grpc: bool = _flag(True, _GRPC, "Serve gRPC.")
     grpc_address: str = _flag("0.0.0.0", _GRPC, "Address to bind.")  # noqa: S104 - Triton's default
@@ -191,10 +200,12 @@ class ServerOptions:
         is_unused=True,
     )
     grpc_use_ssl: bool = _flag(False, _GRPC, "Use TLS.")
-    grpc_use_ssl_mutual: bool = _flag(False, _GRPC, "Use TLS and ask clients for certificates.")
-    grpc_server_cert: str = _flag("", _GRPC, "PEM file of the server's certificate.")
+    grpc_use_ssl_mutual: bool = _flag(False, _GRPC, "Use TLS and require certificates of clients.")
+    grpc_server_cert: str = _flag("", _GRPC, "PEM file of the server's certificate chain.")
     grpc_server_key: str = _flag("", _GRPC, "PEM file of the server's key.")
-    grpc_root_cert: str = _flag("", _GRPC, "PEM file of the root certificate.")
+    grpc_root_cert: str = _flag(
+        "", _GRPC, "PEM file of the certificates that clients' ones are checked against."
+    )
     grpc_infer_response_compression_level: str = _flag(
         "none",
         _GRPC,

@@ -25,7 +25,7 @@ from ray.serve.exceptions import RayServeException
 
 from backends.api.errors import InternalError, UnavailableError
 from cluster import serve_application
-from cluster.app import application
+from cluster.app import application, check_tls
 from cluster.claim import claim, require_unclaimed
 from cluster.controller import NAMESPACE, get_or_create_controller, wait_gone
 from cluster.options import ServerOptions
@@ -113,10 +113,12 @@ class Server:
         Raises:
             PortInUseError: A port cannot be had.
             StartInterruptedError: It was asked to stop meanwhile.
-            TritonError: There is no Ray to join, a server runs on it already, the ingress cannot
-                start, or a model failed to load and ``--exit-on-error`` is on.
+            TritonError: A TLS file cannot be used, there is no Ray to join, a server runs on it
+                already, the ingress cannot start, or a model failed to load and
+                ``--exit-on-error`` is on.
         """
         self._check()
+        check_tls(self.options)
         if ray.is_initialized() or self.options.ray_address:
             self._join_ray()
             self._on_ray_started()

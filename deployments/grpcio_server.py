@@ -7,13 +7,12 @@ Messages pass as bytes; grpcio serialises nothing.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
 
 from deployments.grpc_service import PATHS, STREAM_PATHS, Buffer, GrpcService, Metadata
+from deployments.tls import TlsFiles
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 # How long calls may go on between `begin_drain` and `wait_drained`, which sets the real limit.
@@ -32,33 +31,6 @@ OPTIONS: Final = {
     "max-connection-age": "grpc.max_connection_age_ms",
     "max-connection-age-grace": "grpc.max_connection_age_grace_ms",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """Paths of PEM files.
-
-    Attributes:
-        certificate: The server's certificate chain.
-        key: Its private key.
-        root: Certificates that clients' ones are checked against; needed for mutual TLS.
-        is_mutual: Whether clients must show a certificate.
-    """
-
-    certificate: str
-    key: str
-    root: str = ""
-    is_mutual: bool = False
-
-    def credentials(self) -> Any:
-        """Read the files.
-
-        Raises:
-            OSError: A file cannot be read.
-        """
-        pair = (Path(self.key).read_bytes(), Path(self.certificate).read_bytes())
-        root = Path(self.root).read_bytes() if self.root else None
-        return grpc.ssl_server_credentials([pair], root, self.is_mutual)
 
 
 class GrpcioServer:
@@ -92,7 +64,8 @@ class GrpcioServer:
             The port.
 
         Raises:
-            OSError: The address cannot be bound, or a TLS file cannot be read.
+            OSError: The address cannot be bound.
+            InvalidArgumentError: A TLS file cannot be used.
         """
         options = [
             ("grpc.max_send_message_length", _MESSAGE_LIMIT_BYTES),
@@ -105,7 +78,7 @@ class GrpcioServer:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             bound: int = (
-                server.add_secure_port(address, self._tls.credentials())
+                server.add_secure_port(address, _credentials(self._tls))
                 if self._tls
                 else server.add_insecure_port(address)
             )
@@ -135,6 +108,11 @@ class GrpcioServer:
         """Cancel what is left and stop; `wait_drained` waits until that is done."""
         if self._server is not None and not self._stopped:
             self._closing = asyncio.get_running_loop().create_task(self._server.stop(None))
+
+
+def _credentials(tls: TlsFiles) -> Any:
+    certificate, key, root = tls.pems()
+    return grpc.ssl_server_credentials([(key, certificate)], root, tls.is_mutual)
 
 
 class _ServiceHandler:

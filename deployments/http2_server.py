@@ -9,7 +9,6 @@ write at its end, unless no call is left that could add to it.
 
 import asyncio
 import logging
-import ssl as tls
 import time
 from collections.abc import Callable
 from typing import Final, cast
@@ -18,6 +17,7 @@ from deployments.http2.deadlines import Deadlines
 from deployments.http2.grpc_connection import GrpcConnection
 from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.http2.service import RpcService
+from deployments.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
 
@@ -37,10 +37,18 @@ class Http2Server:
     Args:
         service: Gets the calls, on the loop that `start` runs on.
         limits: All bounds.
+        tls: Set to serve TLS.
     """
 
-    def __init__(self, service: RpcService, *, limits: Http2Limits | None = None) -> None:
+    def __init__(
+        self,
+        service: RpcService,
+        *,
+        limits: Http2Limits | None = None,
+        tls: TlsFiles | None = None,
+    ) -> None:
         self.service = service
+        self._tls = tls
         self.limits = limits or Http2Limits()
         self.deadlines = Deadlines(self._arm)
         self.draining = False
@@ -64,31 +72,29 @@ class Http2Server:
         """Calls whose answer is not completely sent."""
         return sum(connection.grpc.inflight_count for connection in self._connections)
 
-    async def start(
-        self, host: str, port: int, *, reuse_port: bool = False, ssl: tls.SSLContext | None = None
-    ) -> int:
+    async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
         """Listen and return the port.
 
         Args:
             host: The address to bind.
             port: The port, or 0 for any.
             reuse_port: Share the port with other processes (SO_REUSEPORT).
-            ssl: Makes it TLS; its ALPN protocols are set to HTTP/2.
 
         Raises:
             OSError: The address cannot be bound.
+            InvalidArgumentError: A TLS file cannot be used.
         """
-        if ssl is not None:
-            ssl.set_alpn_protocols([_ALPN])
+        handshake_timeout_s = self.limits.handshake_timeout_ns / NS_PER_S
+        encryption = self._tls.listen_options(_ALPN, handshake_timeout_s) if self._tls else {}
         self._loop = loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
             lambda: _Connection(self, loop),
             host,
             port,
-            ssl=ssl,
             # None, not False: asyncio refuses even False where the option is missing.
             reuse_port=reuse_port or None,
             backlog=_BACKLOG,
+            **encryption,
         )
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound

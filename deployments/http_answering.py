@@ -168,10 +168,11 @@ class AnsweringConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        if self._is_discarding and transport.can_write_eof():
+        if self._is_discarding:
             # Closing with unread data resets the connection, and the peer might lose the answer.
             self._active_tick = self._server.tick
-            transport.write_eof()
+            if transport.can_write_eof():  # not over TLS, whose peer has Connection: close to go by
+                transport.write_eof()
             self._resume_reading()
         else:
             transport.close()

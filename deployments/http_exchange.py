@@ -34,6 +34,7 @@ class HttpLimits:
         head_bytes: Request line and headers; Triton's HTTP library closes at about as much.
         chunk_count: Non-empty chunks of a chunked body; Triton's bound.
         pipeline_depth: Exchanges of a connection after which it is no longer read.
+        handshake_timeout_s: For a TLS handshake.
         head_timeout_s: From a request's first byte to the end of its headers.
         body_idle_timeout_s: Without a byte of an unfinished body.
         write_idle_timeout_s: With a full write buffer the peer does not drain.
@@ -45,6 +46,7 @@ class HttpLimits:
     head_bytes: int = 8192
     chunk_count: int = 65536
     pipeline_depth: int = 32
+    handshake_timeout_s: float = 10.0
     head_timeout_s: int = 30
     body_idle_timeout_s: int = 60
     write_idle_timeout_s: int = 60

@@ -46,6 +46,7 @@ from deployments.protocol.http_repository import load_parameters
 from deployments.restrictions import RestrictedRoutes, Restrictions
 from deployments.seams import Inflight, RepositoryControl, ResponseSink
 from deployments.settings_plane import SettingsPlane
+from deployments.tls import TlsFiles
 
 __all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
 
@@ -396,6 +397,7 @@ def make_http_server(
     max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
     restrictions: Restrictions = (),
     header_forward_pattern: str = "",
+    tls: TlsFiles | None = None,
 ) -> HttpServer:
     """Return the server of the HTTP port, not yet listening.
 
@@ -407,4 +409,4 @@ def make_http_server(
         if restrictions
         else HttpIngress(plane, max_input_bytes, header_forward_pattern)
     )
-    return HttpServer(ingress)
+    return HttpServer(ingress, tls=tls)

@@ -10,11 +10,13 @@ from deployments.http_answering import AnsweringConnection
 from deployments.http_connection import HttpConnection
 from deployments.http_exchange import HttpApplication, HttpLimits
 from deployments.http_head import KnownHeads
+from deployments.tls import TlsFiles
 
 # Connections the kernel completes for us while the loop is busy; Triton listens with as many.
 _BACKLOG: Final = 1024
 _SWEEP_S: Final = 1.0
 _READ_BUFFER_BYTES: Final = 1 << 18
+_ALPN: Final = "http/1.1"
 
 
 class HttpServer:
@@ -23,6 +25,7 @@ class HttpServer:
     Args:
         application: What answers.
         limits: What peers may ask.
+        tls: Set to serve TLS.
 
     Attributes:
         tick: Sweeps so far; what connections measure time in.
@@ -31,8 +34,15 @@ class HttpServer:
         read_buffer: Where connections receive; each has parsed what it got before the next reads.
     """
 
-    def __init__(self, application: HttpApplication, limits: HttpLimits | None = None) -> None:
+    def __init__(
+        self,
+        application: HttpApplication,
+        limits: HttpLimits | None = None,
+        *,
+        tls: TlsFiles | None = None,
+    ) -> None:
         self.application = application
+        self._tls = tls
         self.limits = limits or HttpLimits()
         self.tick = 0
         self.is_draining = False
@@ -51,10 +61,18 @@ class HttpServer:
 
         Raises:
             OSError: The address cannot be bound.
+            InvalidArgumentError: A TLS file cannot be used.
         """
         loop = asyncio.get_running_loop()
+        timeout_s = self.limits.handshake_timeout_s
+        encryption = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
         self._server = await loop.create_server(
-            lambda: HttpConnection(self), host, port, reuse_port=reuse_port, backlog=_BACKLOG
+            lambda: HttpConnection(self),
+            host,
+            port,
+            reuse_port=reuse_port,
+            backlog=_BACKLOG,
+            **encryption,
         )
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
         bound: int = self._server.sockets[0].getsockname()[1]

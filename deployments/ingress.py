@@ -30,6 +30,7 @@ from deployments.router import Router
 from deployments.routing import RoutingTable
 from deployments.seams import ClusterControl
 from deployments.server_settings import LogSettings, ServerSettings
+from deployments.tls import TlsFiles
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class IngressSettings:
         http_header_forward_pattern: Headers that become request parameters.
         grpc_header_forward_pattern: Metadata that become request parameters.
         allow_client_memory: ``--allow-client-shm``.
+        http_tls: Set to serve HTTP over TLS.
+        grpc_tls: Set to serve gRPC over TLS.
     """
 
     server_id: str = "triton"
@@ -98,6 +101,8 @@ class IngressSettings:
     http_header_forward_pattern: str = ""
     grpc_header_forward_pattern: str = ""
     allow_client_memory: bool = False
+    http_tls: TlsFiles | None = None
+    grpc_tls: TlsFiles | None = None
 
 
 class Ingress:
@@ -157,6 +162,7 @@ class Ingress:
                     max_input_bytes=settings.http_max_input_bytes,
                     restrictions=settings.http_restrictions,
                     header_forward_pattern=settings.http_header_forward_pattern,
+                    tls=settings.http_tls,
                 ),
                 settings.http,
             )
@@ -167,9 +173,9 @@ class Ingress:
                 header_forward_pattern=settings.grpc_header_forward_pattern,
             )
             grpc: ProtocolServer = (
-                Http2Server(service)
+                Http2Server(service, tls=settings.grpc_tls)
                 if settings.grpc_server == "own"
-                else GrpcioServer(service, settings.grpc_options)
+                else GrpcioServer(service, settings.grpc_options, tls=settings.grpc_tls)
             )
             await self._start(grpc, settings.grpc)
         if settings.metrics is not None:

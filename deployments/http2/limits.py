@@ -58,6 +58,8 @@ class Http2Limits:
 
     # Half-open peers. None switches a timer off.
     max_connections: int = 10_000
+    # The whole TLS handshake; of the preface and the first SETTINGS behind it.
+    handshake_timeout_ns: int = 10 * NS_PER_S
     preface_timeout_ns: int = 10 * NS_PER_S
     idle_timeout_ns: int | None = None
     keepalive_time_ns: int | None = 7200 * NS_PER_S

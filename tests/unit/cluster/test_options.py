@@ -274,8 +274,34 @@ def test_metrics_of_devices_need_metrics():
     assert not options.allow_cpu_metrics
 
 
-def test_mutual_tls_is_tls():
-    assert parse_options([REPOSITORY, "--grpc-use-ssl-mutual=1"], {}, no_file).grpc_use_ssl
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_mutual_tls_is_tls(protocol):
+    files = [f"--{protocol}-{name}=f" for name in ("server-cert", "server-key", "root-cert")]
+    options = parse_options([REPOSITORY, f"--{protocol}-use-ssl-mutual=1", *files], {}, no_file)
+    assert getattr(options, f"{protocol}_use_ssl")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize(
+    ("on", "given", "lacking"),
+    [
+        ("use-ssl", [], ["server-cert", "server-key"]),
+        ("use-ssl", ["server-cert"], ["server-key"]),
+        ("use-ssl-mutual", ["server-cert", "server-key"], ["root-cert"]),
+    ],
+)
+def test_tls_without_its_files_is_refused(protocol, on, given, lacking):
+    flags = [f"--{protocol}-{on}=true", *(f"--{protocol}-{name}=f" for name in given)]
+    with pytest.raises(OptionError) as caught:
+        parse_options([REPOSITORY, *flags], {}, no_file)
+    needs = ", ".join(f"--{protocol}-{name}" for name in lacking)
+    assert f"--{protocol}-{on}" in str(caught.value)
+    assert f"TLS needs PEM files: give {needs} as well" in str(caught.value)
+
+
+def test_tls_files_without_tls_are_ignored():
+    options = parse_options([REPOSITORY, "--grpc-server-cert=/no/such"], {}, no_file)
+    assert not options.grpc_use_ssl
 
 
 def test_vertex_ai_sets_defaults():
@@ -374,7 +400,8 @@ def test_options_and_errors_survive_pickling():
 PLAIN = [
     name
     for name, default in DEFAULTS.items()
-    if isinstance(default, bool) and FLAGS[name].takes_value
+    # TLS needs files as well.
+    if isinstance(default, bool) and FLAGS[name].takes_value and "use_ssl" not in name
 ]
 
 

@@ -3,9 +3,6 @@
 """The server on loopback with stock clients."""
 
 import asyncio
-import datetime
-import ipaddress
-import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +19,8 @@ from tritonclient.grpc import service_pb2
 from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.http2.service import RpcReply
 from deployments.http2_server import Http2Server
+from deployments.tls import TlsFiles
+from tests.support.certificates import make_certificates
 from tests.unit.deployments.http2.peer import (
     START,
     RecordingCall,
@@ -82,14 +81,12 @@ class _Service(RecordingService):
 class _Running:
     """A server on a uvloop in a thread of its own, for clients that block."""
 
-    def __init__(
-        self, limits: Http2Limits | None = None, context: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, limits: Http2Limits | None = None, tls: TlsFiles | None = None) -> None:
         self.service = _Service()
         self.server: Http2Server
         self.port = 0
         self._limits = limits
-        self._context = context
+        self._tls = tls
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: uvloop.run(self._main()))
 
@@ -109,8 +106,8 @@ class _Running:
     async def _main(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self.server = Http2Server(self.service, limits=self._limits)
-        self.port = await self.server.start("127.0.0.1", 0, ssl=self._context)
+        self.server = Http2Server(self.service, limits=self._limits, tls=self._tls)
+        self.port = await self.server.start("127.0.0.1", 0)
         self._ready.set()
         await self._stop.wait()
         self.server.close()
@@ -265,40 +262,13 @@ def test_the_triton_client_streams(running: _Running) -> None:
     assert results == [str(number) for number in range(20)]
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    x509 = pytest.importorskip("cryptography.x509")
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "key.pem").write_bytes(private)
-    (folder / "cert.pem").write_bytes(signed.public_bytes(pem))
-    return folder / "cert.pem", folder / "key.pem"
-
-
 @pytest.mark.parametrize("size", [1, 1_000_003, 32 << 20])
-def test_tls_with_alpn(certificate: tuple[Path, Path], size: int) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    credentials = grpc.ssl_channel_credentials(certificate[0].read_bytes())
+def test_tls_with_alpn(tmp_path: Path, size: int) -> None:
+    pems = make_certificates(tmp_path)
+    certificate, key = map(str, pems.server)
+    credentials = grpc.ssl_channel_credentials(pems.root.read_bytes())
     with (
-        _Running(context=context) as server,
+        _Running(tls=TlsFiles("grpc", certificate, key)) as server,
         grpc.secure_channel(server.address, credentials, UNLIMITED) as channel,
     ):
         payload = _payload(size)

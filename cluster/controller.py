@@ -114,6 +114,7 @@ class ModelController:
             self._lifecycle.records,
             time.time_ns,
             self._state.saved.settings or settings_at_start(options),
+            self._state.saved.router_ids,
         )
         set_up_logging(self._publisher.settings.log)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -197,6 +198,9 @@ class ModelController:
         self, known_version: int, timeout_s: float, router_id: str = ""
     ) -> RoutingTable | None:
         """Return the table once it is newer than ``known_version``; None after ``timeout_s``."""
+        if router_id and router_id not in self._state.saved.router_ids:
+            self._state.saved.router_ids = [*self._publisher.router_ids, router_id]
+            self._spawn(self._state.save())
         return await self._publisher.wait_newer(known_version, timeout_s, router_id)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
@@ -362,8 +366,6 @@ class ModelController:
     async def _adopt(self) -> int:
         """Put live instances of an earlier controller in service; returns how many there were."""
         live = await find_live_instances()
-        if live:
-            self._publisher.hold()
         pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
         for found in live:
             generations = pools[found.name.model_name, found.name.version]

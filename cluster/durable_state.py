@@ -44,6 +44,7 @@ class SavedState(msgspec.Struct):
         unloaded: Versions of unloaded models, for the index.
         is_initialised: Whether start-up loading was done once.
         settings: What clients have changed of the server; None while nothing.
+        router_ids: The routers that follow the routing table.
     """
 
     generation: int = 0
@@ -51,6 +52,7 @@ class SavedState(msgspec.Struct):
     unloaded: dict[str, list[int]] = {}
     is_initialised: bool = False
     settings: ServerSettings | None = None
+    router_ids: list[str] = []
 
 
 class _SavedOverride(msgspec.Struct):

@@ -3,7 +3,7 @@
 """The routing table's versions, and those who wait for the next."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from cluster.lifecycle import ModelRecord
 from deployments.routing import RoutingTable
@@ -17,10 +17,14 @@ class RoutingPublisher:
     higher than any its predecessor gave out. A table is built when someone takes it: of a hundred
     changes between two polls of a router one table is made.
 
+    Nothing is handed out before `release`: what a controller knows before it has looked for live
+    instances is no table, and routers that took it would refuse models that are being served.
+
     Args:
         records: The records to render; read when a table is built.
         clock_ns: Wall clock.
         settings: What clients may change of a running server.
+        router_ids: Routers an earlier controller had; `wait_known` waits for them.
 
     Attributes:
         settings: The same; call `changed` after setting it.
@@ -31,6 +35,7 @@ class RoutingPublisher:
         records: Mapping[str, ModelRecord],
         clock_ns: Callable[[], int],
         settings: ServerSettings | None = None,
+        router_ids: Iterable[str] = (),
     ) -> None:
         self.settings = settings or ServerSettings()
         self._records = records
@@ -39,10 +44,10 @@ class RoutingPublisher:
         self._table: RoutingTable | None = None
         self._initialised = False
         self._exiting = False
-        self._held = False
+        self._held = True
         self._changed = asyncio.Event()
         # The table each router has said that it has.
-        self._known: dict[str, int] = {}
+        self._known: dict[str, int] = dict.fromkeys(router_ids, 0)
         self._told = asyncio.Event()
 
     @property
@@ -68,12 +73,13 @@ class RoutingPublisher:
         self._exiting = True
         self.release()
 
-    def hold(self) -> None:
-        """Hand out nothing for now: routers shall keep what they have."""
-        self._held = True
+    @property
+    def router_ids(self) -> list[str]:
+        """Routers that have asked for a table and are not taken for gone."""
+        return list(self._known)
 
     def release(self) -> None:
-        """End `hold`."""
+        """Hand out tables from now on."""
         self._held = False
         self.changed()
 

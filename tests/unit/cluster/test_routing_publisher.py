@@ -8,7 +8,9 @@ from tests.support import virtual_time
 
 
 def publisher(clock: int = 1000) -> RoutingPublisher:
-    return RoutingPublisher({}, lambda: clock)
+    subject = RoutingPublisher({}, lambda: clock)
+    subject.release()
+    return subject
 
 
 def test_a_waiter_gets_the_table_as_soon_as_it_changes() -> None:
@@ -51,10 +53,9 @@ def test_the_first_version_of_a_later_controller_is_higher() -> None:
     assert publisher(2_000).table().version > earlier.table().version
 
 
-def test_a_held_table_is_given_to_nobody_until_released() -> None:
+def test_nobody_gets_a_table_before_the_first_release() -> None:
     async def main() -> None:
-        subject = publisher()
-        subject.hold()
+        subject = RoutingPublisher({}, lambda: 1000)
         waiting = asyncio.create_task(subject.wait_newer(0, 30))
         subject.changed()
         await asyncio.sleep(1)
@@ -106,5 +107,31 @@ def test_a_router_that_is_gone_holds_up_one_change_only() -> None:
             subject.changed()
             await subject.wait_known(1)
         assert asyncio.get_running_loop().time() == 1
+
+    virtual_time.run(main())
+
+
+def test_routers_of_an_earlier_controller_are_waited_for() -> None:
+    async def main() -> None:
+        subject = RoutingPublisher({}, lambda: 1000, router_ids=["early"])
+        subject.release()
+        waiting = asyncio.create_task(subject.wait_known(5))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        asking = asyncio.create_task(subject.wait_newer(subject.table().version, 30, "early"))
+        await waiting
+        assert asyncio.get_running_loop().time() == 1
+        asking.cancel()
+
+    virtual_time.run(main())
+
+
+def test_a_router_of_an_earlier_controller_that_does_not_come_is_taken_for_gone() -> None:
+    async def main() -> None:
+        subject = RoutingPublisher({}, lambda: 1000, router_ids=["gone"])
+        subject.release()
+        await subject.wait_known(5)
+        assert asyncio.get_running_loop().time() == 5
+        assert subject.router_ids == []
 
     virtual_time.run(main())

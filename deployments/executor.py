@@ -39,7 +39,13 @@ from deployments.execution import (
 from deployments.scheduling.completion import CompletionQueue
 from deployments.scheduling.factory import make_scheduler, make_signature
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
-from deployments.statistics import ExecutionTimes, FailureReason, InstanceStatistics, Snapshot
+from deployments.statistics import (
+    ExecutionTimes,
+    FailureReason,
+    InstanceStatistics,
+    Snapshot,
+    times_of,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +62,7 @@ class Executor:
         version: Version number.
         instance: The loaded instance; closed when `run` ends.
         loop: The event loop that calls `received` and that lanes live on.
+        statistics: Counters to go on with, those of the warmup.
         clock_ns: Monotonic clock, the one backends stamp their times with.
     """
 
@@ -65,6 +72,7 @@ class Executor:
         version: int,
         instance: ModelInstance,
         loop: asyncio.AbstractEventLoop,
+        statistics: InstanceStatistics | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         batching = config.dynamic_batching
@@ -76,7 +84,7 @@ class Executor:
         # Guarded by the mutex.
         self._mutex = threading.Lock()
         self._scheduler: Scheduler[AnyWork] = make_scheduler(config)
-        self._statistics = InstanceStatistics()
+        self._statistics = statistics or InstanceStatistics()
         self._outbox: list[tuple[AnyWork, Outcome, bool]] = []
         self._is_flush_due = False
         self._is_asleep = False
@@ -335,12 +343,7 @@ class Executor:
                 work.started_ns = start_ns  # type: ignore[union-attr]
         batch = ExecuteBatch(works)
         error = self._run_model(batch)
-        end_ns = self._clock_ns()
-        input_end_ns = min(max(batch.compute_input_end_ns, start_ns), end_ns)
-        output_start_ns = batch.compute_output_start_ns or end_ns
-        times = ExecutionTimes(
-            start_ns, input_end_ns, min(max(output_start_ns, input_end_ns), end_ns), end_ns
-        )
+        times = times_of(batch, start_ns, self._clock_ns())
         with self._mutex:
             self._settle(works, error, times)
             is_due = self._claim_flush()

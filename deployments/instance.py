@@ -159,7 +159,7 @@ class ModelInstanceActor:
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
         spec = self._spec
         loop = asyncio.get_running_loop()
-        executor = Executor(loaded.config, spec.version, loaded.instance, loop)
+        executor = Executor(loaded.config, spec.version, loaded.instance, loop, loaded.statistics)
         maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()

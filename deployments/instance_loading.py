@@ -12,15 +12,25 @@ from backends.api.config_validation import validate_before_auto_complete, valida
 from backends.api.model_config import ModelConfig
 from backends.registry import create_backend
 from deployments.instance_spec import InstanceSpec
+from deployments.statistics import InstanceStatistics
+from deployments.warmup import run_warmup
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedInstance:
-    """A backend instance, its complete config and how long the load took."""
+    """A backend instance, warmed up.
+
+    Attributes:
+        instance: The instance.
+        config: Its complete config.
+        duration_ns: How long the load took, warmup included.
+        statistics: What the warmup counted.
+    """
 
     instance: ModelInstance
     config: ModelConfig
     duration_ns: int
+    statistics: InstanceStatistics
 
 
 def load_instance(spec: InstanceSpec) -> LoadedInstance:
@@ -45,7 +55,9 @@ def load_instance(spec: InstanceSpec) -> LoadedInstance:
     if spec.auto_complete:
         context = replace(context, config=_complete(backend, context))
     instance = backend.load(context)
-    return LoadedInstance(instance, context.config, time.monotonic_ns() - started_ns)
+    statistics = InstanceStatistics()
+    run_warmup(instance, context.config, spec.model_dir, statistics)
+    return LoadedInstance(instance, context.config, time.monotonic_ns() - started_ns, statistics)
 
 
 def _complete(backend: Backend, context: LoadContext) -> ModelConfig:

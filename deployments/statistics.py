@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from backends.api.backend import ExecuteBatch
+
 
 class FailureReason(StrEnum):
     """Label ``reason`` of nv_inference_request_failure."""
@@ -118,6 +120,15 @@ class ExecutionTimes(msgspec.Struct):
     input_end_ns: int
     output_start_ns: int
     end_ns: int
+
+
+def times_of(batch: ExecuteBatch, start_ns: int, end_ns: int) -> ExecutionTimes:
+    """Return the instants of an execution; a backend's own stamps are taken only as far as sane."""
+    input_end_ns = min(max(batch.compute_input_end_ns, start_ns), end_ns)
+    output_start_ns = batch.compute_output_start_ns or end_ns
+    return ExecutionTimes(
+        start_ns, input_end_ns, min(max(output_start_ns, input_end_ns), end_ns), end_ns
+    )
 
 
 class InstanceStatistics:

@@ -13,6 +13,7 @@ from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.scheduling.signature import Signature
+from deployments.trace_record import Activity
 
 Outcome = InferenceResponse | TritonError | None
 
@@ -31,6 +32,9 @@ class LaneRequest(Protocol):
     @property
     def is_finished(self) -> bool:
         """Whether nothing more can be sent: it was answered, or its lane is lost."""
+
+    def traced(self, activities: list[Activity]) -> None:
+        """Note when a traced request was queued and executed; called before its end."""
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Send a response; None with final=True only closes the stream."""

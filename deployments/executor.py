@@ -46,6 +46,7 @@ from deployments.statistics import (
     Snapshot,
     times_of,
 )
+from deployments.trace_record import execution_activities
 
 _log = logging.getLogger(__name__)
 
@@ -231,9 +232,11 @@ class Executor:
     def _count_stream(self, work: StreamWork, now_ns: int) -> None:
         # Counted before its caller hears of the end, which may be long before or after execute
         # returns: all since the start of the execution is compute time.
+        start_ns = work.started_ns
+        times = ExecutionTimes(start_ns, start_ns, now_ns, now_ns)
+        if work.request.trace is not None:
+            work.lane.traced(execution_activities(work.enqueue_ns, times))
         if work.error is None:
-            start_ns = work.started_ns
-            times = ExecutionTimes(start_ns, start_ns, now_ns, now_ns)
             self._statistics.record_success(1, work.batch_size, work.enqueue_ns, times)
         else:
             self._statistics.record_failure(_reason(work.error), now_ns - work.enqueue_ns)
@@ -380,6 +383,8 @@ class Executor:
                     self._outbox.append((work, error, True))
                 continue
             outcome = work.close(error)
+            if work.request.trace is not None:
+                work.lane.traced(execution_activities(work.enqueue_ns, times))
             self._outbox.append((work, outcome, True))
             if isinstance(outcome, TritonError):
                 statistics.record_failure(_reason(outcome), times.end_ns - work.enqueue_ns)

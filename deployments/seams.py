@@ -7,11 +7,12 @@ on the event loop. Callbacks, not awaitables, because a task per request costs 1
 request may take.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceResponse, ParameterValue
 from deployments.server_settings import ServerSettings, SettingsChange
+from deployments.trace_record import TraceReport
 
 
 class ResponseSink(Protocol):
@@ -26,6 +27,14 @@ class ResponseSink(Protocol):
 
     def fail(self, error: TritonError) -> None:
         """Take the error that ends the request."""
+
+
+@runtime_checkable
+class TracedSink(ResponseSink, Protocol):
+    """The sink of a traced request."""
+
+    def traced(self, report: TraceReport) -> None:
+        """Take what the instance says of the request; the terminal call follows."""
 
 
 class Inflight(Protocol):

@@ -61,6 +61,23 @@ class Tensor(msgspec.Struct, array_like=True):
     extent: Extent | None = None
 
 
+class TraceContext(msgspec.Struct, array_like=True, frozen=True):
+    """What travels with a request that is traced.
+
+    Attributes:
+        id: Number of the request's record in its trace, unique on the node.
+        parent_id: Record of the request that asked for this one; 0 when a client did.
+        has_tensors: Whether tensors are recorded.
+        context: In OpenTelemetry mode the propagation context, JSON with ``traceparent`` and
+            perhaps ``tracestate``; else empty.
+    """
+
+    id: int
+    parent_id: int = 0
+    has_tensors: bool = False
+    context: str = ""
+
+
 class InferenceRequest(msgspec.Struct, array_like=True):
     """One inference, transport-neutral.
 
@@ -77,6 +94,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         flags: SEQUENCE_START | SEQUENCE_END.
         regions: By output name, where in clients' shared memory it shall be written; None unless
             an input or output lies there.
+        trace: Set when the request is traced.
     """
 
     model_name: str
@@ -90,6 +108,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     correlation_id: int | str = 0
     flags: int = 0
     regions: dict[str, Extent] | None = None
+    trace: TraceContext | None = None
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

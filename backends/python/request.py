@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from backends.api.backend import ExecuteRequest
+from backends.api.request import TraceContext
 from backends.python.failure import TritonModelException, unsupported
 from backends.python.response import (
     InferenceResponse,
@@ -44,10 +45,12 @@ class PreferredMemory:
 class InferenceTrace:
     """The trace a request belongs to."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "joined")
 
-    def __init__(self, context: str | None = None) -> None:
+    def __init__(self, context: str | None = None, joined: TraceContext | None = None) -> None:
         self._context = context
+        # What a request that is made with this trace belongs to.
+        self.joined = joined
 
     def get_context(self) -> str | None:
         """Return the propagation context as JSON, or None when the request is not traced."""
@@ -246,8 +249,9 @@ class ReceivedRequest(InferenceRequest):
         return _CPU
 
     def trace(self) -> InferenceTrace:
-        """Return the trace, which has no context."""
-        return _NO_TRACE
+        """Return the trace; it has a context in OpenTelemetry mode only."""
+        trace = self._execute_request.request.trace
+        return _NO_TRACE if trace is None else InferenceTrace(trace.context or None, trace)
 
     def requested_output_names(self) -> set[str]:
         """Return the names of the outputs wanted; all when the client named none."""

@@ -30,6 +30,7 @@ from deployments.lane.frames import (
     INFER,
     RESPONSE,
     SETUP,
+    TRACE,
     Frame,
     FrameError,
 )
@@ -41,12 +42,13 @@ from deployments.lane.messages import (
     Setup,
     UnsendableError,
     decode_error,
+    decode_report,
     decode_response,
     encode,
 )
 from deployments.lane.slabs import SlabPool, SlabUnavailableError
 from deployments.routing import InstanceEndpoint
-from deployments.seams import ResponseSink
+from deployments.seams import ResponseSink, TracedSink
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +128,7 @@ class LaneClient(LaneConnection):
         self._is_handed_out = False
         self._lost_reason = ""
         self._closes_when_idle = False
+        self._control[TRACE] = self._on_trace
 
     @classmethod
     async def connect(
@@ -418,6 +421,11 @@ class LaneClient(LaneConnection):
         if inflight is not None:
             self.outstanding -= 1
             self._fail(inflight, error_from_code(described.code, described.message))
+
+    def _on_trace(self, frame: Frame) -> None:
+        inflight = self._pending.get(frame.request_id)
+        if inflight is not None and isinstance(inflight.sink, TracedSink):
+            inflight.sink.traced(decode_report(frame.message))
 
     def _on_call_answer(self, frame: Frame) -> None:
         answer = self._calls.get(frame.request_id)

@@ -34,7 +34,8 @@ SLAB_GONE: Final = 10
 NO_SLABS: Final = 11
 RELEASE: Final = 12
 GOAWAY: Final = 13
-_LAST_KIND: Final = GOAWAY
+TRACE: Final = 14
+_LAST_KIND: Final = TRACE
 
 FLAG_FINAL: Final = 1
 FLAG_EXTENTS: Final = 2

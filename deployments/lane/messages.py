@@ -9,6 +9,7 @@ import msgspec
 
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
+from deployments.trace_record import TraceReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,4 +82,5 @@ decode_setup: Final = msgspec.msgpack.Decoder(Setup).decode
 decode_call: Final = msgspec.msgpack.Decoder(CallMessage).decode
 decode_error: Final = msgspec.msgpack.Decoder(ErrorMessage).decode
 decode_request: Final = msgspec.msgpack.Decoder(InferenceRequest).decode
+decode_report: Final = msgspec.msgpack.Decoder(TraceReport).decode
 decode_response: Final = msgspec.msgpack.Decoder(InferenceResponse).decode

@@ -24,6 +24,7 @@ from deployments.lane.frames import (
     MAX_HINT,
     RESPONSE,
     SETUP,
+    TRACE,
     Frame,
     FrameError,
 )
@@ -39,6 +40,7 @@ from deployments.lane.messages import (
 )
 from deployments.lane.slabs import SlabPool, SlabUnavailableError
 from deployments.shared_memory import RegionMaps, map_inputs, place_outputs
+from deployments.trace_record import Activity, TraceReport
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class ServerRequest:
         is_finished: Whether the terminal answer was given, or the router is gone.
     """
 
-    __slots__ = ("_id", "_lane", "is_cancelled", "is_finished", "request")
+    __slots__ = ("_id", "_lane", "_report", "is_cancelled", "is_finished", "request")
 
     def __init__(self, lane: "ServerLane", request_id: int, request: InferenceRequest) -> None:
         self._lane: ServerLane | None = lane
@@ -66,6 +68,11 @@ class ServerRequest:
         self.request = request
         self.is_cancelled = False
         self.is_finished = False
+        self._report: TraceReport | None = None
+
+    def traced(self, activities: list[Activity]) -> None:
+        """Note when a traced request was queued and executed, from any thread; the end sends it."""
+        self._report = TraceReport(activities)
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Answer; a response that cannot be encoded becomes an INTERNAL error.
@@ -88,6 +95,8 @@ class ServerRequest:
             if error is not None:
                 self.fail(error)
                 return
+        if final and self._report is not None:
+            lane.send_report(self._id, self._report)
         lane.respond(self, self._id, response, final=final)
 
     def fail(self, error: TritonError) -> None:
@@ -101,6 +110,8 @@ class ServerRequest:
             return
         if self.is_finished:
             raise RuntimeError("a request was failed after its terminal answer")
+        if self._report is not None:
+            lane.send_report(self._id, self._report)
         lane.fail(self, self._id, error)
 
     def abandon(self) -> None:
@@ -360,6 +371,10 @@ class ServerLane(LaneConnection):
         hint = min(self._server.inflight_count, MAX_HINT)
         message = encode(ErrorMessage(error.code, error.message))
         self._send(ERROR, request_id, message, FLAG_FINAL, hint)
+
+    def send_report(self, request_id: int, report: TraceReport) -> None:
+        """Send what a trace is to know of a request that is about to end."""
+        self._send(TRACE, request_id, encode(report))
 
     def _finish(self, request: ServerRequest, request_id: int) -> None:
         request.is_finished = True

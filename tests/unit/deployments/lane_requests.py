@@ -25,7 +25,12 @@ class RecordedRequest:
         # Never set, so that a second terminal outcome reaches the assertion below.
         self.is_finished = False
         self.outcomes: list[InferenceResponse | TritonError | None] = []
+        self.activities: list[tuple[str, int]] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def traced(self, activities: list[tuple[str, int]]) -> None:
+        assert not self.done.done()
+        self.activities = activities
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         self._take(response, final)

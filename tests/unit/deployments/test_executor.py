@@ -20,7 +20,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import DynamicBatching, ModelConfig, ModelOutput, QueuePolicy
-from backends.api.request import InferenceResponse, tensor_from_numpy
+from backends.api.request import InferenceResponse, TraceContext, tensor_from_numpy
 from tests.unit.deployments.lane_requests import (
     RecordedRequest,
     ScriptedModel,
@@ -51,6 +51,36 @@ async def test_a_response_names_the_model_and_echoes_the_id():
         assert executor.inflight_count == 0
     assert isinstance(response, InferenceResponse)
     assert (response.model_name, response.model_version, response.id) == ("m", "3", "42")
+
+
+@pytest.mark.parametrize("config", [PLAIN, DECOUPLED], ids=["plain", "decoupled"])
+async def test_only_traced_requests_learn_when_they_were_executed(config):
+    async with running(config, ScriptedModel()) as executor:
+        traced, other = lane_request(trace=TraceContext(1)), lane_request()
+        executor.received([traced, other])
+        await outcome(traced)
+        await outcome(other)
+    assert [name for name, _ in traced.activities] == [
+        "QUEUE_START",
+        "COMPUTE_START",
+        "COMPUTE_INPUT_END",
+        "COMPUTE_OUTPUT_START",
+        "COMPUTE_END",
+    ]
+    instants = [ns for _, ns in traced.activities]
+    assert instants == sorted(instants)
+    assert other.activities == []
+
+
+async def test_a_traced_request_that_fails_learns_when_it_was_executed():
+    def fail(batch):
+        raise InvalidArgumentError("no")
+
+    async with running(PLAIN, ScriptedModel(fail)) as executor:
+        request = lane_request(trace=TraceContext(1))
+        executor.received([request])
+        assert isinstance(await outcome(request), InvalidArgumentError)
+    assert request.activities
 
 
 async def test_requests_that_came_while_the_model_was_busy_run_as_one_batch():

@@ -12,11 +12,12 @@ from backends.api.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from backends.api.request import Extent, InferenceResponse, Tensor
+from backends.api.request import Extent, InferenceResponse, Tensor, TraceContext
 from deployments.lane.client import LaneClient
 from deployments.lane.messages import LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.routing import InstanceEndpoint
+from deployments.trace_record import TraceReport
 from tests.unit.deployments.lane.rig import Handler, Rig, Sink, echo, request_of, response_of, until
 
 LARGE = 300_000
@@ -35,6 +36,46 @@ def test_a_request_is_answered(run):
             (response,) = sink.responses
             assert response.id == "seven"
             assert [bytes(t.data) for t in response.outputs] == [b"x" * 64] * 2
+            lane.close()
+            await rig.all_gone()
+
+    run(main)
+
+
+class TracedSink(Sink):
+    """Notes the report too, and that it came before the end."""
+
+    report = None
+
+    def traced(self, report):
+        assert not self.ended.done()
+        self.report = report
+
+
+@pytest.mark.parametrize("end", ["response", "empty", "error"])
+def test_the_report_of_a_traced_request_comes_before_its_end(run, end):
+    activities = [("QUEUE_START", 1), ("COMPUTE_END", 2**62)]
+
+    def answer(request):
+        assert request.request.trace == TraceContext(7, 3, True, "{}")
+        request.traced(activities)
+        if end == "response":
+            echo(request)
+        elif end == "empty":
+            request.respond(response_of(1), final=False)
+            request.respond(None, final=True)
+        else:
+            request.fail(InternalError("no"))
+
+    async def main():
+        async with Rig(Handler(answer)) as rig:
+            lane = await rig.connect()
+            sink, deaf = TracedSink(), Sink()
+            for each in (sink, deaf):
+                lane.submit(request_of(64, trace=TraceContext(7, 3, True, "{}")), each)
+            await sink.ended
+            await deaf.ended
+            assert sink.report == TraceReport(activities)
             lane.close()
             await rig.all_gone()
 

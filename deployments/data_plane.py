@@ -219,9 +219,10 @@ class DataPlane:
         leave_in_regions(request)
         return self._router.submit_local(model, request, sink)
 
-    def forget_regions(self, keys: Collection[str]) -> None:
-        """Drop the mappings of clients' shared memory but those of ``keys``."""
-        self._maps.forget_others(keys)
+    def forget_regions(self, sources: Collection[str]) -> None:
+        """Drop what is kept of clients' shared memory but that of ``sources``."""
+        self._maps.forget_others(sources)
+        self.settings.release_others(sources)
 
     async def metrics_text(self) -> bytes:
         """Return this node's metrics in Prometheus text format."""

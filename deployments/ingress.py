@@ -150,7 +150,7 @@ class Ingress:
             if told.log != self._told.log:
                 set_up_logging(told.log)
             self._told = told
-            self._plane.forget_regions(told.region_keys)
+            self._plane.forget_regions(told.region_sources)
             self._router.greet("settings", msgspec.msgpack.encode(told))
 
     async def _listen(self) -> None:

@@ -77,7 +77,7 @@ class _LaneHandler:
         if method == "settings":
             settings = msgspec.msgpack.decode(payload, type=InstanceSettings)
             set_up_logging(settings.log)
-            self._maps.forget_others(settings.region_keys)
+            self._maps.forget_others(settings.region_sources)
             return b""
         raise UnsupportedError(f"instances know no lane call '{method}'")
 

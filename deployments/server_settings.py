@@ -81,6 +81,7 @@ class Region:
         offset: First byte of the region in the object.
         size_bytes: Size of the region.
         node_id: Ray node the object is on.
+        source: How processes of the node find the object; see `deployments.system_memory`.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Region:
     offset: int
     size_bytes: int
     node_id: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ class ServerSettings:
 
     def for_instances(self) -> "InstanceSettings":
         """Return what instances have to know."""
-        keys = sorted({region.key for region in self.regions.values()})
-        return InstanceSettings(self.log, tuple(keys))
+        sources = sorted({region.source for region in self.regions.values()})
+        return InstanceSettings(self.log, tuple(sources))
 
     def trace_of(self, model: str) -> TraceSettings:
         """Return a model's trace settings; an empty name means the server's."""
@@ -159,11 +161,11 @@ class InstanceSettings:
 
     Attributes:
         log: Log settings.
-        region_keys: Objects that registered regions lie in.
+        region_sources: Objects that registered regions lie in.
     """
 
     log: LogSettings
-    region_keys: tuple[str, ...] = ()
+    region_sources: tuple[str, ...] = ()
 
 
 SettingsChange = LogChange | TraceChange | RegionAdded | RegionRemoved

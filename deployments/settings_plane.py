@@ -5,7 +5,7 @@
 Reads come from the routing table, so they cost nothing; changes go through the controller.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from backends.api.errors import (
@@ -25,7 +25,7 @@ from deployments.server_settings import (
     TraceChange,
     TraceSettings,
 )
-from deployments.shared_memory import check_registration
+from deployments.system_memory import HeldObjects
 
 _DISABLED: Final = (
     "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
@@ -58,6 +58,7 @@ class SettingsPlane:
         self._knows_model = knows_model
         self._node_id = node_id
         self._allow_client_memory = allow_client_memory
+        self._held = HeldObjects()
 
     @property
     def log(self) -> LogSettings:
@@ -147,14 +148,23 @@ class SettingsPlane:
         if name in self._current().regions:
             # The controller would refuse too; said here before the object is looked at.
             await self._control.change_settings(RegionAdded(region))
-        check_registration(region)
-        await self._control.change_settings(RegionAdded(region))
+        region = self._held.hold(region)
+        is_registered = False
+        try:
+            await self._control.change_settings(RegionAdded(region))
+            is_registered = True
+        finally:
+            self._held.settle(region.source, is_registered=is_registered)
 
     async def unregister_system(self, name: str = "") -> None:
         """Forget the region of a name, or all; an unknown one is no error."""
         self.require_client_memory()
         if self._current().regions:
             await self._control.change_settings(RegionRemoved(name))
+
+    def release_others(self, sources: Collection[str]) -> None:
+        """Let go of the objects whose regions are gone."""
+        self._held.release_others(sources)
 
     def register_cuda(self, name: str, handle: bytes) -> None:
         """Refuse a part of a GPU's memory.

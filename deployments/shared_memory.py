@@ -1,64 +1,28 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""POSIX shared memory that clients have registered: opened, bounded and mapped.
+"""Tensors in clients' shared memory: located, bounded and mapped.
 
-The ingress checks a registration and maps inputs to check their contents; an instance maps the same
-objects and reads inputs from and writes outputs to them. What crosses the lane is an `Extent` whose
-source is the object's key, so no tensor bytes do.
+The ingress maps inputs to check their contents; an instance maps the same objects and reads inputs
+from and writes outputs to them. What crosses the lane is an `Extent` whose source is the region's,
+so no tensor bytes do.
 
-Objects belong to clients, who may unlink, replace or shrink them at any time. So each use looks at
-the object again: another inode is mapped anew, and nothing beyond the present size is touched.
+Objects belong to clients, who may shrink them at any time, so each use looks at the present size.
 
 Triton: server/src/shared_memory_manager.cc @e1db8a6
 """
 
 import mmap
 import os
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
+from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse
 from deployments.server_settings import Region
+from deployments.system_memory import key_of, open_source
 
-_DIRECTORY: Final = "/dev/shm/"  # noqa: S108 - where POSIX shared memory is
-_KEY: Final = re.compile(r"/?[^/\x00]{1,254}")
-_RESERVED_PREFIX: Final = "triton_python_backend_shm_region_"
 _MAPPING_LIMIT: Final = 256
-
-
-def check_registration(region: Region) -> None:
-    """Check that an object exists and holds the region.
-
-    Raises:
-        InvalidArgumentError: The key is no name of an object, or the region does not fit into it.
-        InternalError: The object cannot be opened.
-    """
-    name = region.key.removeprefix("/")
-    refusal = f"cannot register shared memory region '{region.name}'"
-    if _KEY.fullmatch(region.key) is None or name in (".", "..", ""):
-        raise InvalidArgumentError(f"{refusal} - invalid shm key '{region.key}'")
-    if name.startswith(_RESERVED_PREFIX):
-        raise InvalidArgumentError(
-            f"{refusal} with key '{region.key}' as the key contains the reserved prefix "
-            f"'{_RESERVED_PREFIX}'"
-        )
-    try:
-        descriptor = os.open(_DIRECTORY + name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        raise _cannot_open(region.key) from None
-    try:
-        size = os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
-    failed = f"failed to register shared memory region '{region.name}'"
-    if region.offset + region.size_bytes > size:
-        raise InvalidArgumentError(f"{failed}: invalid args")
-    if region.size_bytes == 0 or region.offset % mmap.PAGESIZE:
-        # Triton maps the region by itself, and a mapping begins with a whole page.
-        raise InvalidArgumentError(f"{failed}: unable to process address spaceInvalid argument")
 
 
 def locate(region: Region, extent: Extent) -> Extent:
@@ -80,16 +44,14 @@ def locate(region: Region, extent: Extent) -> Extent:
         raise InvalidArgumentError(
             f"Invalid offset + byte size for shared memory region: '{region.name}'"
         )
-    return Extent(region.key, region.offset + offset, size)
+    return Extent(region.source, region.offset + offset, size)
 
 
 @dataclass(frozen=True, slots=True)
 class _Mapping:
-    """A mapped object."""
+    """A mapped object; the file knows its present size."""
 
-    device: int
-    inode: int
-    size_bytes: int
+    file: mmap.mmap
     view: memoryview
 
 
@@ -111,75 +73,51 @@ class RegionMaps:
         """Return the bytes of an extent; valid as long as the view lives.
 
         Args:
-            extent: Key, offset in the object and size.
+            extent: Source of a region, offset in its object and size.
 
         Raises:
             InternalError: The object is gone.
             InvalidArgumentError: It has become too small.
         """
-        key = extent.source
-        mapping = self._mapping(key)
+        source = extent.source
         end = extent.offset + extent.size_bytes
-        if extent.offset < 0 or extent.size_bytes < 0 or end > mapping.size_bytes:
+        mapping = self._mappings.get(source)
+        if mapping is None or end > mapping.view.nbytes:
+            mapping = _map(source)
+        self._keep(source, mapping)
+        size = min(mapping.view.nbytes, mapping.file.size())
+        if extent.offset < 0 or extent.size_bytes < 0 or end > size:
             raise InvalidArgumentError(
-                f"Invalid offset + byte size for shared memory region with key '{key}': bytes "
-                f"{extent.offset} to {end} of an object that has {mapping.size_bytes}; register it "
+                f"Invalid offset + byte size for shared memory region with key '{key_of(source)}': "
+                f"bytes {extent.offset} to {end} of an object that has {size}; register it "
                 f"again with its present size"
             )
         return mapping.view[extent.offset : end]
 
-    def forget_others(self, keys: Collection[str]) -> None:
+    def forget_others(self, sources: Collection[str]) -> None:
         """Drop the mappings of other objects; memory goes back when no view of it is left."""
-        for key in [key for key in self._mappings if key not in keys]:
-            self._mappings.pop(key, None)
+        for source in [source for source in self._mappings if source not in sources]:
+            self._mappings.pop(source, None)
 
-    def _mapping(self, key: str) -> _Mapping:
-        name = key.removeprefix("/")
-        if _KEY.fullmatch(key) is None or name in (".", "..", ""):
-            raise _cannot_open(key)
-        known = self._mappings.get(key)
-        if known is not None:
-            try:
-                now = os.lstat(_DIRECTORY + name)
-            except OSError:
-                self._mappings.pop(key, None)
-                raise _cannot_open(key) from None
-            is_same = (now.st_dev, now.st_ino, now.st_size) == (
-                known.device,
-                known.inode,
-                known.size_bytes,
-            )
-            if is_same:
-                return self._keep(key, known)
-        return self._keep(key, _map(key, name))
-
-    def _keep(self, key: str, mapping: _Mapping) -> _Mapping:
-        # Single steps only: `forget` may come from another thread.
-        self._mappings.pop(key, None)
-        self._mappings[key] = mapping
+    def _keep(self, source: str, mapping: _Mapping) -> None:
+        # Single steps only: `forget_others` may come from another thread.
+        self._mappings.pop(source, None)
+        self._mappings[source] = mapping
         if len(self._mappings) > _MAPPING_LIMIT:
             self._mappings.pop(next(iter(self._mappings)), None)
-        return mapping
 
 
-def _map(key: str, name: str) -> _Mapping:
+def _map(source: str) -> _Mapping:
+    descriptor = open_source(source)
     try:
-        descriptor = os.open(_DIRECTORY + name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        raise _cannot_open(key) from None
-    try:
-        status = os.fstat(descriptor)
-        size = status.st_size
-        view = memoryview(mmap.mmap(descriptor, size)) if size else EMPTY
+        file = mmap.mmap(descriptor, 0)
     except (OSError, ValueError) as error:
-        raise InternalError(f"Unable to map shared memory region: '{key}': {error}") from None
+        raise InternalError(
+            f"Unable to map shared memory region: '{key_of(source)}': {error}"
+        ) from None
     finally:
         os.close(descriptor)
-    return _Mapping(status.st_dev, status.st_ino, size, view)
-
-
-def _cannot_open(key: str) -> TritonError:
-    return InternalError(f"Unable to open shared memory region: '{key}'")
+    return _Mapping(file, memoryview(file))
 
 
 # A request on its way
@@ -191,7 +129,7 @@ def resolve_regions(
     """Turn the regions a request names into extents of objects, and give inputs their bytes.
 
     Args:
-        request: Its inputs' extents and ``regions`` name regions; afterwards they name keys.
+        request: Its inputs' extents and ``regions`` name regions; afterwards they name sources.
         regions: The registered ones.
         maps: This process's mappings.
 

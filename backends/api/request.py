@@ -31,7 +31,7 @@ class Extent(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         source: Where they lie: ``"tail"`` (behind the message), ``"slab"`` (shared memory of the
-            sending process) or the name of a shared-memory region a client registered.
+            sending process) or the source of a region of clients' memory.
         offset: First byte in the source.
         size_bytes: Number of bytes.
         slab_id: The sender's number of the slab, when source is ``"slab"``.

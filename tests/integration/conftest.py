@@ -8,10 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import tritonclient.http as triton_http
 
 from tests.support.server import ROOT, RunningServer
+from tests.support.surface_models import write_surface_models
 
 _exit_status = 0
 
@@ -62,6 +65,32 @@ def server(
     )
     yield running
     assert running.terminate() == 0
+
+
+@pytest.fixture(scope="session")
+def surface(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with shared memory, two ingresses and headers forwarded, started as KServe does."""
+    repository = tmp_path_factory.mktemp("surface")
+    write_surface_models(repository)
+    write_add_sub(repository, "add_sub")
+    running = RunningServer(
+        repository,
+        "--allow-grpc=true",
+        "--allow-http=true",
+        "--model-control-mode=explicit",
+        "--load-model=*",
+        "--allow-client-shm=true",
+        "--ingress-per-node=2",
+        "--http-header-forward-pattern=^x-.*",
+        "--grpc-header-forward-pattern=^x-.*",
+    )
+    yield running
+    assert running.terminate() == 0
+
+
+def client_of(server: RunningServer, module: ModuleType) -> Any:
+    """Return a client of the module's protocol."""
+    return module.InferenceServerClient(server.http if module is triton_http else server.grpc)
 
 
 ADD_SUB = """

@@ -83,10 +83,10 @@ def test_region_is_registered_once_until_it_is_removed() -> None:
     assert changed(settings, RegionRemoved("")).regions == {}
 
 
-def test_instances_hear_of_logs_and_of_each_key_once() -> None:
-    settings = changed(ServerSettings(), RegionAdded(Region("a", "/k", 0, 8)))
-    settings = changed(settings, RegionAdded(Region("b", "/k", 8, 8)))
-    assert settings.for_instances().region_keys == ("/k",)
+def test_instances_hear_of_logs_and_of_each_object_once() -> None:
+    settings = changed(ServerSettings(), RegionAdded(Region("a", "/k", 0, 8, "", "k")))
+    settings = changed(settings, RegionAdded(Region("b", "/k", 8, 8, "", "k")))
+    assert settings.for_instances().region_sources == ("k",)
 
 
 def test_settings_survive_a_controller_restart() -> None:

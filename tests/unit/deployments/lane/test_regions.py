@@ -9,9 +9,12 @@ import pytest
 
 from backends.api.errors import InternalError
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse, Tensor
+from deployments.server_settings import Region
+from deployments.system_memory import HeldObjects
 from tests.unit.deployments.lane.rig import Handler, Rig, Sink
 
 SIZE = 300_000
+HELD = HeldObjects()
 
 
 @pytest.fixture
@@ -23,12 +26,12 @@ def path():
 
 
 def request_in(path, *, output_bytes=SIZE):
-    key = f"/{path.name}"
+    source = HELD.hold(Region("r", f"/{path.name}", 0, 2 * SIZE)).source
     inline = Tensor("B", "UINT8", (3,), memoryview(b"abc"))
     return InferenceRequest(
         "m",
-        inputs=[Tensor("A", "UINT8", (SIZE,), EMPTY, Extent(key, 0, SIZE)), inline],
-        regions={"OUT": Extent(key, SIZE, output_bytes)},
+        inputs=[Tensor("A", "UINT8", (SIZE,), EMPTY, Extent(source, 0, SIZE)), inline],
+        regions={"OUT": Extent(source, SIZE, output_bytes)},
     )
 
 
@@ -76,9 +79,11 @@ def test_object_that_is_gone_fails_its_request_alone(run, path):
     async def main():
         async with Rig(Handler(upper)) as rig:
             lane = await rig.connect()
+            request = request_in(path)
+            HELD.settle(request.inputs[0].extent.source, is_registered=False)
             path.unlink()
             sink = Sink()
-            lane.submit(request_in(path), sink)
+            lane.submit(request, sink)
             await sink.ended
             assert "Unable to open shared memory region" in sink.error.message
             assert rig.handler.batches == []

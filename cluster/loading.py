@@ -90,6 +90,13 @@ class ModelSource(Protocol):
             TritonError: It is not.
         """
 
+    def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
+        """Complete an ensemble's config with what its models say, by name.
+
+        Raises:
+            TritonError: They do not fit.
+        """
+
     def next_generation(self) -> int:
         """Return a number no load has had."""
 

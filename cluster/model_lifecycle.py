@@ -9,7 +9,8 @@ Rules, each of which a test holds:
 - Versions load all or none. What served before goes on serving until every new instance is ready;
   then routers are told first, and the old instances drained after.
 - A version whose files and config have not changed is left alone.
-- An ensemble loads after the models it is made of, and is unloaded when one of them is.
+- An ensemble loads after the models it is made of and again when one of them has changed. It is
+  unloaded before one of them is, or when they no longer fit, and comes back with them.
 - A load that the cluster has no room for is reported as pending and goes on in the background.
 
 Who may know what: this module knows neither Ray nor the file system; pools and the repository are
@@ -29,7 +30,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from cluster.dependencies import dependents_of, find_cycle
+from cluster.dependencies import composing_versions, dependents_of, find_cycle, ready_config
 from cluster.lifecycle import (
     UNLOADED_REASON,
     LifecycleEvent,
@@ -66,6 +67,9 @@ class _Model:
     digests: dict[int, str] = field(default_factory=dict)
     failed_digests: Mapping[int, str] | None = None
     candidate: Candidate | None = None
+    override: Override = NO_OVERRIDE
+    composing: Mapping[str, ModelConfig] = field(default_factory=dict)
+    has_changed: bool = False
     work: asyncio.Task[None] | None = None
 
 
@@ -138,8 +142,16 @@ class ModelLifecycle:
         *,
         is_explicit: bool = True,
         retry_failed: bool = True,
+        needed_by: str = "",
     ) -> None:
         """Load or reload a model; a model that has not changed is left as it is.
+
+        Args:
+            name: Model.
+            override: What to load it with in place of the repository's.
+            is_explicit: Whether a user asked for it.
+            retry_failed: Whether to load again what failed and has not changed since.
+            needed_by: The ensemble that is waiting for it; others made of it are loaded anew.
 
         Raises:
             TritonError: The load failed; what served before still serves. UNAVAILABLE when it is
@@ -165,6 +177,8 @@ class ModelLifecycle:
         if work.cancelled():
             raise UnavailableError(_OUTDATED)
         work.result()
+        if model.has_changed:
+            await self._reload_dependents(name, needed_by)
 
     async def unload(self, name: str, *, unload_dependents: bool = False) -> None:
         """Unload all versions of a model, and the ensembles made of it.
@@ -176,24 +190,47 @@ class ModelLifecycle:
             unload_dependents: Whether the models an ensemble is made of go too, unless a user asked
                 for them or another ensemble needs them.
         """
-        model = self._models.get(name)
-        if model is None:
+        if name not in self._models:
             return
-        if model.work is not None:
-            model.work.cancel()
-        async with model.lock:
-            await _cancelled(model.work)
-            composing = self._composing.pop(name, frozenset())
-            if name in self.records:
-                self.records[name] = replace(self.records[name], is_explicit=False)
-            await self._retire(name, model, tuple(model.pools))
-        for dependent in dependents_of(name, self._composing):
-            await self.unload(dependent)
+        composing = self._composing.pop(name, frozenset())
+        if name in self.records:
+            self.records[name] = replace(self.records[name], is_explicit=False)
+        await self._withdraw(name)
         if unload_dependents:
             for part in sorted(composing):
                 record = self.records.get(part)
                 if record and not record.is_explicit and not dependents_of(part, self._composing):
                     await self.unload(part, unload_dependents=True)
+
+    async def _withdraw(self, name: str) -> None:
+        """End what serves of a model, after the ensembles made of it."""
+        for dependent in dependents_of(name, self._composing):
+            await self._withdraw(dependent)
+        model = self._model(name)
+        if model.work is not None:
+            model.work.cancel()
+        async with model.lock:
+            await _cancelled(model.work)
+            await self._retire(name, model, tuple(model.pools))
+
+    async def _reload_dependents(self, name: str, needed_by: str) -> None:
+        """Load the ensembles made of a model anew, also those that had failed for want of it."""
+        for dependent in dependents_of(name, self._composing):
+            starting = self._starting.get(dependent)
+            if dependent == needed_by or (starting is not None and not starting.done()):
+                continue
+            reload = self._reload(dependent)
+            if self._model(dependent).lock.locked():
+                # An operation on it may in turn be waiting for this model.
+                self._spawn(reload)
+            else:
+                await reload
+
+    async def _reload(self, ensemble: str) -> None:
+        try:
+            await self.load(ensemble, self._model(ensemble).override, is_explicit=False)
+        except TritonError:
+            await self._withdraw(ensemble)
 
     def is_pending(self, name: str) -> bool:
         """Whether a load of the model goes on in the background, for want of room."""
@@ -248,11 +285,14 @@ class ModelLifecycle:
 
     async def _load(self, name: str, model: _Model, request: _LoadRequest) -> None:
         try:
+            model.has_changed = False
             candidate = await self._source.read(name, request.override)
             if not request.retry_failed and candidate.digests == model.failed_digests:
                 return
             try:
-                await self._load_candidate(name, model, candidate)
+                model.override = request.override
+                candidate, composing = await self._compose(name, candidate)
+                await self._load_candidate(name, model, candidate, composing)
             finally:
                 if model.candidate is not candidate:
                     self._spawn(self._source.release(candidate))
@@ -267,13 +307,39 @@ class ModelLifecycle:
         record = self.records[name]
         self._put(replace(record, failure="", is_explicit=is_explicit or record.is_explicit))
 
-    async def _load_candidate(self, name: str, model: _Model, candidate: Candidate) -> None:
-        composing: dict[str, set[int]] = {}
-        for step in candidate.config.ensemble_steps:
-            composing.setdefault(step.model_name, set()).add(step.model_version)
-        if composing:
-            await self._load_composing(name, composing)
-        self._composing[name] = frozenset(composing)
+    async def _compose(
+        self, name: str, candidate: Candidate
+    ) -> tuple[Candidate, dict[str, ModelConfig]]:
+        """Load what an ensemble is made of and complete its config with theirs."""
+        versions = composing_versions(candidate.config)
+        self._composing[name] = frozenset(versions)
+        if not versions:
+            return candidate, {}
+        cycle = find_cycle(name, self._composing)
+        if cycle:
+            self._composing[name] = frozenset()
+            path = " -> ".join(cycle)
+            raise load_failed(name, f"circular dependency between ensembles: {path}")
+        composing = {}
+        for part in sorted(versions):
+            error = await self._load_part(part, name)
+            record = self.records.get(part, ModelRecord(part))
+            config = ready_config(name, record, versions[part], error)
+            if config is not None:
+                composing[part] = config
+        try:
+            config = self._source.compose(candidate.config, composing)
+        except TritonError as error:
+            raise load_failed(name, error.message) from error
+        return replace(candidate, config=config), composing
+
+    async def _load_candidate(
+        self,
+        name: str,
+        model: _Model,
+        candidate: Candidate,
+        composing: Mapping[str, ModelConfig],
+    ) -> None:
         known = self.records.get(name, ModelRecord(name))
         self.records[name] = replace(
             known, is_known=True, labels=candidate.labels, composing=frozenset(composing)
@@ -284,8 +350,15 @@ class ModelLifecycle:
                 "at least one version must be available under the version policy of model"
                 f" '{name}'",
             )
-        changed = [v for v in sorted(candidate.digests) if self._has_changed(model, candidate, v)]
+        is_composed_anew = model.composing != composing
+        changed = [
+            v
+            for v in sorted(candidate.digests)
+            if is_composed_anew or self._has_changed(model, candidate, v)
+        ]
         await self._load_versions(name, model, candidate, changed)
+        model.composing = composing
+        model.has_changed = bool(changed)
         stale = tuple(v for v in model.pools if v not in candidate.digests)
         if stale:
             self._spawn(self._retire(name, model, stale))
@@ -300,41 +373,15 @@ class ModelLifecycle:
         # Asked to load what has lost its instances, do not wait for them to come back.
         return not pool.endpoints and not candidate.config.has_ensemble_scheduling
 
-    async def _load_composing(self, name: str, composing: Mapping[str, set[int]]) -> None:
-        """Load what an ensemble is made of.
-
-        Triton: core/src/model_repository_manager/model_repository_manager.cc CheckNode @73aad7c
-        """
-        self._composing[name] = frozenset(composing)
-        cycle = find_cycle(name, self._composing)
-        if cycle:
-            self._composing[name] = frozenset()
-            path = " -> ".join(cycle)
-            raise load_failed(name, f"circular dependency between ensembles: {path}")
-        for part in sorted(composing):
-            error = await self._load_part(part)
-            ready = self.records.get(part, ModelRecord(part)).ready_versions
-            if not ready:
-                failure = error.message.strip() if error else ""
-                because = f" Model '{part}' loading failed with error: {failure}" if failure else ""
-                raise load_failed(
-                    name,
-                    f"ensemble '{name}' depends on '{part}' which has no loaded version.{because}",
-                )
-            for version in sorted(composing[part]):
-                if version > 0 and version not in ready:
-                    raise load_failed(
-                        name,
-                        f"ensemble '{name}' depends on '{part}' whose required version {version}"
-                        " is not loaded.",
-                    )
-
-    async def _load_part(self, part: str) -> TritonError | None:
+    async def _load_part(self, part: str, needed_by: str) -> TritonError | None:
         if self.records.get(part, ModelRecord(part)).ready_versions:
             return None
         starting = self._starting.get(part)
         try:
-            await (asyncio.shield(starting) if starting else self.load(part, is_explicit=False))
+            if starting is not None:
+                await asyncio.shield(starting)
+            else:
+                await self.load(part, is_explicit=False, needed_by=needed_by)
         except TritonError as error:
             return error
         return None

@@ -8,10 +8,11 @@ Reading a repository blocks, so it happens on threads.
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from backends.api.config_normalisation import normalise
 from backends.api.config_validation import validate, validate_before_auto_complete
+from backends.api.config_validation_composing import with_composing
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.registry import backend_name
@@ -120,6 +121,10 @@ class RepositorySource:
         config = normalise(config, gpu_ids=self._gpu_ids)
         validate(config, gpu_ids=self._gpu_ids)
         return config
+
+    def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
+        """Complete an ensemble's config; see `cluster.loading.ModelSource.compose`."""
+        return with_composing(self.complete(config), composing)
 
     def next_generation(self) -> int:
         """Return a number no load has had, in this controller or an earlier one."""

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from backends.api.config_pbtxt import to_json
-from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError, UnavailableError
+from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest
 from deployments import statistics as model_statistics
@@ -23,7 +23,7 @@ from deployments.router import Router, ServedModel
 from deployments.routing import ModelReadyState, ModelVersion
 from deployments.seams import ClusterControl, Inflight, RepositoryControl, ResponseSink
 from deployments.settings_plane import SettingsPlane
-from deployments.shared_memory import RegionMaps, leave_in_regions, resolve_regions
+from deployments.shared_memory import RegionMaps, RegionSink, leave_in_regions, resolve_regions
 
 # The Triton release whose protocol behaviour is served; clients compare it, people read it.
 TRITON_VERSION: Final = "2.73.0"
@@ -134,21 +134,18 @@ class DataPlane:
         """
         if self.exiting:
             raise UnavailableError("Server exiting")
-        if not version:
-            served = self._router.ready_by_name.get(name)
-        else:
-            served = self._router.served(name, _parse_version(version))
-        if served is None:
-            raise self._lookup_error(name, version)
-        return served
+        return self._router.find(name, _parse_version(version) if version else -1)
 
     def model_ready(self, name: str, version: str = "") -> bool:
-        """Whether a version is ready.
+        """Whether a version is ready; an ensemble also needs the models of its steps.
 
         Raises:
             TritonError: As `resolve`.
         """
-        return self.resolve(name, version) is not None
+        served = self.resolve(name, version)
+        if served.ensemble is not None:
+            served.ensemble.check_ready()
+        return True
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return Triton's metadata JSON of a model.
@@ -216,6 +213,9 @@ class DataPlane:
         """Send a request on whose tensors lie in clients' shared memory."""
         resolve_regions(request, self._router.table.settings.regions, self._maps)
         model.checker.check(request)
+        if model.ensemble is not None:
+            regions, request.regions = request.regions or {}, None
+            return self._router.submit(model, request, RegionSink(sink, regions, self._maps))
         leave_in_regions(request)
         return self._router.submit_local(model, request, sink)
 
@@ -254,7 +254,11 @@ class DataPlane:
             if link.is_local or not own_node_only
         ]
         answers = await self._router.call_instances(links, "statistics", _CALL_TIMEOUT_S)
-        return model_statistics.merge(model_statistics.decode(answer) for answer in answers)
+        snapshots = [model_statistics.decode(answer) for answer in answers]
+        served = self._router.served(name, version)
+        if served is not None and served.ensemble is not None:
+            snapshots.append(served.ensemble.statistics())
+        return model_statistics.merge(snapshots)
 
     def _statistics_entries(self, name: str, version: str) -> list[tuple[str, ModelVersion]]:
         table = self._router.table
@@ -278,19 +282,6 @@ class DataPlane:
                 f"requested model version is not available for model '{name}'"
             )
         return chosen
-
-    def _lookup_error(self, name: str, version: str) -> TritonError:
-        unknown = f"Request for unknown model: '{name}'"
-        model = self._router.table.models.get(name)
-        if model is None:
-            return NotFoundError(f"{unknown} is not found")
-        if not version:
-            return NotFoundError(f"{unknown} has no available versions")
-        number = _parse_version(version)
-        entry = next((each for each in model.versions if each.version == number), None)
-        if entry is None:
-            return NotFoundError(f"{unknown} version {number} is not found")
-        return UnavailableError(f"{unknown} version {number} is not at ready state")
 
 
 def _counts_as_ready(entry: ModelVersion) -> bool:

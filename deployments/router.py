@@ -21,12 +21,19 @@ from typing import Final
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
+from deployments.ensembles import Ensemble
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.request_check import RequestChecker
-from deployments.routing import InstanceEndpoint, ModelReadyState, ModelVersion, RoutingTable
-from deployments.seams import ResponseSink
+from deployments.routing import (
+    InstanceEndpoint,
+    ModelReadyState,
+    ModelVersion,
+    RoutingTable,
+    lookup_error,
+)
+from deployments.seams import Inflight, ResponseSink
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +97,28 @@ class ServedModel:
         labels: Class labels by output name.
         checker: The model's compiled request checks.
         pool: Its instances.
+        ensemble: What runs its requests here; None for a model with instances.
     """
 
-    __slots__ = ("checker", "config", "labels", "name", "pool", "version", "version_text")
+    __slots__ = (
+        "checker",
+        "config",
+        "ensemble",
+        "labels",
+        "name",
+        "pool",
+        "version",
+        "version_text",
+    )
 
-    def __init__(self, name: str, entry: ModelVersion, config: ModelConfig, pool: Pool) -> None:
+    def __init__(
+        self,
+        name: str,
+        entry: ModelVersion,
+        config: ModelConfig,
+        pool: Pool,
+        ensemble: Ensemble | None = None,
+    ) -> None:
         self.name = name
         self.version = entry.version
         self.version_text = str(entry.version)
@@ -102,6 +126,7 @@ class ServedModel:
         self.labels = entry.labels
         self.checker = RequestChecker(config)
         self.pool = pool
+        self.ensemble = ensemble
 
 
 class RoutedRequest(LaneInflight):
@@ -180,9 +205,10 @@ class Router:
                 if entry.state is ModelReadyState.READY and entry.config is not None:
                     known = self._served.get(key)
                     if known is None or known[0].config != entry.config:
-                        pool = self._pools.setdefault(key, Pool())
-                        known = (entry, ServedModel(model.name, entry, entry.config, pool))
+                        known = (entry, self._serve(model.name, entry, entry.config))
                     served[key] = known
+                    if known[1].ensemble is not None:
+                        known[1].ensemble.unbind()
                     newest[model.name] = known[1]
         self._served = served
         self.ready_by_name = newest
@@ -190,15 +216,34 @@ class Router:
         for key in [key for key in self._pools if key not in served and not self._is_linked(key)]:
             self._fail_waiting(self._pools.pop(key), key)
 
+    def _serve(self, name: str, entry: ModelVersion, config: ModelConfig) -> ServedModel:
+        pool = self._pools.setdefault((name, entry.version), Pool())
+        ensemble = None
+        if config.has_ensemble_scheduling:
+            ensemble = Ensemble(self, config, str(entry.version))
+        return ServedModel(name, entry, config, pool, ensemble)
+
     def served(self, name: str, version: int) -> ServedModel | None:
         """Return a ready version, or None."""
         found = self._served.get((name, version))
         return None if found is None else found[1]
 
-    def submit(
-        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
-    ) -> RoutedRequest:
+    def find(self, name: str, version: int = -1) -> ServedModel:
+        """Return a ready version; a negative number means the newest.
+
+        Raises:
+            NotFoundError: No such model or version, or none of its versions is ready.
+            UnavailableError: The version is not ready.
+        """
+        found = self.ready_by_name.get(name) if version < 0 else self.served(name, version)
+        if found is None:
+            raise lookup_error(self.table, name, version)
+        return found
+
+    def submit(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Send a checked request to an instance; the sink hears of everything that follows."""
+        if model.ensemble is not None:
+            return model.ensemble.start(request, sink)
         routed = RoutedRequest(self, model.pool, request, sink)
         lane = model.pool.choose()
         if lane is not None:

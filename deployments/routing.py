@@ -9,6 +9,7 @@ their last table when the controller is gone.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from backends.api.errors import NotFoundError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from deployments.server_settings import ServerSettings
 
@@ -80,3 +81,24 @@ class RoutingTable:
     initialised: bool = False
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
+
+
+def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonError:
+    """Build the error of a request for a model that is not ready.
+
+    Args:
+        table: Where it was looked for.
+        name: Model asked for.
+        version: Version asked for; negative for the newest.
+
+    Triton: core/src/model_repository_manager/model_repository_manager.cc GetModel @73aad7c
+    """
+    unknown = f"Request for unknown model: '{name}'"
+    model = table.models.get(name)
+    if model is None:
+        return NotFoundError(f"{unknown} is not found")
+    if version < 0:
+        return NotFoundError(f"{unknown} has no available versions")
+    if all(entry.version != version for entry in model.versions):
+        return NotFoundError(f"{unknown} version {version} is not found")
+    return UnavailableError(f"{unknown} version {version} is not at ready state")

@@ -19,6 +19,7 @@ from typing import Final
 
 from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse
+from deployments.seams import ResponseSink
 from deployments.server_settings import Region
 from deployments.system_memory import key_of, open_source
 
@@ -193,3 +194,37 @@ def place_outputs(
             target = maps.view(Extent(extent.source, extent.offset, size))
             target[:] = tensor.data.cast("B")
         tensor.data = EMPTY
+
+
+class RegionSink:
+    """Writes the outputs of what runs in this process to their regions, and passes them on.
+
+    Args:
+        sink: Takes the responses afterwards.
+        regions: By output name: where it shall be written.
+        maps: This process's mappings.
+    """
+
+    __slots__ = ("_error", "_maps", "_regions", "_sink")
+
+    def __init__(self, sink: ResponseSink, regions: dict[str, Extent], maps: RegionMaps) -> None:
+        self._sink = sink
+        self._regions = regions
+        self._maps = maps
+        self._error: TritonError | None = None
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Pass a response on; one whose outputs cannot be written becomes the error."""
+        if response is not None and self._error is None:
+            try:
+                place_outputs(response, self._regions, self._maps)
+            except TritonError as error:
+                self._error = error
+        if self._error is None:
+            self._sink.respond(response, final=final)
+        elif final:
+            self._sink.fail(self._error)
+
+    def fail(self, error: TritonError) -> None:
+        """Pass the error on."""
+        self._sink.fail(error)

@@ -4,10 +4,15 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from backends.api.errors import InternalError, NotFoundError, TritonError
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    TritonError,
+)
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from cluster.lifecycle import ModelRecord
 from cluster.loading import Candidate, LifecycleSettings, Override
@@ -41,6 +46,8 @@ class World:
         candidates: The repository.
         fail: Errors of loads, by actor name without generation; each is raised once.
         blocked: Actor names without generation that the cluster has no room for.
+        composed: Ensembles that were completed, and with which configs.
+        misfits: By ensemble: why it does not fit its models.
         log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names.
     """
 
@@ -56,6 +63,8 @@ class World:
         self.released: list[str] = []
         self.overrides: list[Override] = []
         self.pools: list[FakePool] = []
+        self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
+        self.misfits: dict[str, str] = {}
         self._generation = 0
         self.lifecycle = ModelLifecycle(
             self,
@@ -100,6 +109,12 @@ class World:
 
     def complete(self, config: ModelConfig) -> ModelConfig:
         return dataclasses.replace(config, platform="completed")
+
+    def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
+        self.composed.append((config.name, dict(composing)))
+        if self.misfits.get(config.name):
+            raise InvalidArgumentError(self.misfits[config.name])
+        return config
 
     def next_generation(self) -> int:
         self._generation += 1

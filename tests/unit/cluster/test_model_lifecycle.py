@@ -351,6 +351,67 @@ async def test_unloading_a_model_unloads_the_ensembles_made_of_it() -> None:
 
 
 @in_virtual_time
+async def test_an_ensemble_is_gone_before_the_model_it_needs() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load("e")
+    world.states.clear()
+    await world.lifecycle.unload("a")
+    seen = [states["e/1"] for states in world.states if states["a/1"] != "READY"]
+    assert set(seen) == {"UNAVAILABLE"}
+
+
+@in_virtual_time
+async def test_an_ensemble_comes_back_with_its_model_unless_it_was_unloaded_itself() -> None:
+    world = World(ensemble("outer", "e"), ensemble("e", "a"), ensemble("f", "a"), model("a"))
+    await world.lifecycle.load_all(["outer", "e", "f", "a"])
+    await world.lifecycle.unload("f")
+    await world.lifecycle.unload("a")
+    await world.lifecycle.load("a")
+    assert [world.state(name) for name in ("outer", "e", "f")] == [READY, READY, UNAVAILABLE]
+
+
+@in_virtual_time
+async def test_an_ensemble_that_failed_for_want_of_a_model_loads_with_it() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    world.fail["a/1#0"] = [InternalError("broken")]
+    await error_of(world.lifecycle.load("e"))
+    await world.lifecycle.load("a")
+    assert world.state("e") is READY
+    assert not world.record("e").failure
+
+
+@in_virtual_time
+async def test_a_changed_model_is_checked_against_its_ensembles() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load("e")
+    world.candidates["a"] = model("a", count=2, stamp="changed")
+    await world.lifecycle.load("a")
+    assert [name for name, _ in world.composed] == ["e", "e"]
+    assert world.composed[-1][1]["a"] is world.record("a").versions[1].config
+    assert world.state("e") is READY
+
+
+@in_virtual_time
+async def test_an_ensemble_whose_model_no_longer_fits_is_unloaded() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load("e")
+    world.misfits["e"] = "in ensemble e, input X in model a is not mapped to any ensemble tensors"
+    world.candidates["a"] = model("a", stamp="changed")
+    await world.lifecycle.load("a")
+    assert world.state("a") is READY
+    assert (world.state("e"), world.reason("e")) == (UNAVAILABLE, "unloaded")
+    assert world.record("e").failure == world.misfits["e"]
+
+
+@in_virtual_time
+async def test_an_ensemble_that_does_not_fit_its_models_says_why() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    world.misfits["e"] = "in ensemble e, ..."
+    error = await error_of(world.lifecycle.load("e"))
+    assert error.message == "load failed for model 'e': in ensemble e, ...\n"
+
+
+@in_virtual_time
 async def test_dependents_go_with_an_ensemble_unless_asked_for_or_needed() -> None:
     world = World(
         ensemble("e", "own", "asked", "shared"),

@@ -1,0 +1,371 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One request to an ensemble on its way through the step graph.
+
+Theory of operation. Tensors live in *frames*, one per iteration: iteration 0 holds the request's
+inputs, and a decoupled step writes its nth response to iteration n. A step runs in the iteration
+in which the last tensor it reads was set, and its outputs stay there. An iteration in which all
+wanted outputs are set becomes a response. A tensor is let go with its last reader, a frame with its
+last tensor, so an endless stream holds only what is on its way.
+
+After the first error nothing more starts, what is in flight is cancelled and waited for, and then
+the error is the one terminal outcome. Step outcomes may come while a step is being submitted.
+
+Triton: core/src/ensemble_scheduler/ensemble_scheduler.cc EnsembleContext @73aad7c. There,
+iterations are counted per tensor in the order of arrival; here they follow the step, so that the
+responses of parallel branches meet those they belong to.
+"""
+
+import logging
+from collections.abc import Callable
+
+from backends.api.errors import InvalidArgumentError, RequestCancelledError, TritonError
+from backends.api.request import (
+    SEQUENCE_END,
+    SEQUENCE_START,
+    InferenceRequest,
+    InferenceResponse,
+    ParameterValue,
+    Tensor,
+    id_prefix,
+)
+from deployments.scheduling.ensemble_graph import Plan, StepGraph
+from deployments.scheduling.ensemble_step import (
+    Origin,
+    StepLimits,
+    StepRunner,
+    StepSink,
+    sequence_of,
+)
+from deployments.seams import ResponseSink
+
+_log = logging.getLogger(__name__)
+
+
+_UNSET: tuple[Tensor | None, Origin] = (None, None)
+
+
+class _Frame:
+    """The tensors of one iteration."""
+
+    __slots__ = ("left", "missing", "open_uses", "slots", "waiting")
+
+    def __init__(self, plan: Plan) -> None:
+        self.slots: list[tuple[Tensor | None, Origin] | None] = [None] * len(plan.uses)
+        self.left = list(plan.uses)
+        self.waiting = list(plan.waiting)
+        self.missing = len(plan.wanted)
+        self.open_uses = 0
+
+
+class EnsembleRun:
+    """One request of an ensemble; implements `deployments.seams.Inflight`.
+
+    Args:
+        graph: The ensemble.
+        version: Its version, as text.
+        request: A request that was checked against the ensemble's config.
+        sink: Takes the responses.
+        runner: Sends step requests.
+        limits: Bounds of the steps; None when there are none.
+        on_end: Called with this run and its error, or None, right before the terminal outcome.
+
+    Attributes:
+        request: The request.
+        runner: Sends step requests.
+        start_ns: When it came, for whoever made it; 0 until set.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_counts",
+        "_error",
+        "_frames",
+        "_graph",
+        "_has_responded",
+        "_limits",
+        "_on_end",
+        "_open",
+        "_plan",
+        "_sink",
+        "_unfinished",
+        "_version",
+        "request",
+        "runner",
+        "start_ns",
+    )
+
+    def __init__(
+        self,
+        graph: StepGraph,
+        version: str,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        runner: StepRunner,
+        limits: StepLimits | None = None,
+        on_end: "Callable[[EnsembleRun, TritonError | None], None] | None" = None,
+    ) -> None:
+        self.request = request
+        self.runner = runner
+        self.start_ns = 0
+        self._graph = graph
+        self._version = version
+        self._sink = sink
+        self._limits = limits
+        self._on_end = on_end
+        self._plan = graph.plan(request.outputs)
+        self._frames: dict[int, _Frame] = {}
+        # Responses of each decoupled step so far: the next one's iteration.
+        self._counts: dict[int, int] = {}
+        self._open: set[StepSink] = set()
+        # Step requests without a terminal outcome, and one for whoever is starting steps.
+        self._unfinished = 0
+        self._error: TritonError | None = None
+        self._has_responded = False
+        self._cancelled = False
+
+    def start(self) -> None:
+        """Run the steps whose inputs are there."""
+        inputs = self._graph.inputs
+        given = {inputs[each.name]: each for each in self.request.inputs}
+        values: list[tuple[int, Tensor | None]] = [*given.items()]
+        values += [(number, None) for number in self._graph.optional if number not in given]
+        self._unfinished = 1
+        self._set(0, values, None)
+        self._finished_one()
+
+    def cancel(self) -> None:
+        """Cancel what is in flight; the sink still gets its terminal call. Idempotent."""
+        if not self._cancelled:
+            self._cancelled = True
+            self._unfinished += 1
+            self._stop(RequestCancelledError(""))
+            self._finished_one()
+
+    # Outcomes of steps
+
+    def step_responded(
+        self, sink: StepSink, response: InferenceResponse | None, *, final: bool
+    ) -> None:
+        """Take a step's response and run what it makes possible."""
+        if sink not in self._open:
+            return
+        if final:
+            self._close(sink)
+        ready: InferenceResponse | None = None
+        if response is not None and self._error is None:
+            try:
+                ready = self._take(sink, response)
+            except TritonError as error:
+                self._stop(error)
+        if ready is not None:
+            if final and self._unfinished == 1:
+                self._end(ready)
+            else:
+                self._respond(ready)
+        if final:
+            self._finished_one()
+
+    def step_failed(self, sink: StepSink, error: TritonError) -> None:
+        """Take a step's error: it is the ensemble's."""
+        if sink in self._open:
+            self._close(sink)
+            self._stop(error)
+            self._finished_one()
+
+    def _take(self, sink: StepSink, response: InferenceResponse) -> InferenceResponse | None:
+        step = sink.step
+        origin = sink.origin
+        if response.parameters:
+            origin = sequence_of(response.parameters, origin)
+        iteration = sink.iteration
+        if step.is_decoupled:
+            iteration = self._counts.get(step.index, 0)
+            self._counts[step.index] = iteration + 1
+        given = {each.name: each for each in response.outputs}
+        # An output that was left out is set all the same: its reader's input may be optional.
+        values = [(number, given.get(name)) for name, number in step.outputs.items()]
+        return self._set(iteration, values, origin)
+
+    # Frames
+
+    def _set(
+        self, iteration: int, values: list[tuple[int, Tensor | None]], origin: Origin
+    ) -> InferenceResponse | None:
+        """Set tensors, start the steps that waited for them, and return a response they complete.
+
+        A response with further steps behind it goes out before those start.
+        """
+        plan = self._plan
+        frame = self._frames.get(iteration)
+        if frame is None:
+            frame = self._frames[iteration] = _Frame(plan)
+        ready: list[int] = []
+        has_output = False
+        for number, tensor in values:
+            uses = plan.uses[number]
+            if not uses:
+                continue
+            frame.slots[number] = (tensor, origin)
+            frame.open_uses += uses
+            for index in plan.readers[number]:
+                frame.waiting[index] -= 1
+                if frame.waiting[index] == 0:
+                    ready.append(index)
+            if number in plan.wanted:
+                frame.missing -= 1
+                has_output = True
+        sinks = [self._request_of(index, iteration, frame) for index in ready]
+        response = self._response_of(frame) if has_output and frame.missing == 0 else None
+        if frame.open_uses == 0:
+            del self._frames[iteration]
+        if response is not None and sinks:
+            self._respond(response)
+            response = None
+        for sink in sinks:
+            self._send(sink)
+        return response
+
+    def _respond(self, response: InferenceResponse) -> None:
+        self._has_responded = True
+        self._sink.respond(response, final=False)
+
+    def _use(self, frame: _Frame, number: int) -> tuple[Tensor | None, Origin]:
+        """Return a tensor for one of its uses."""
+        slot = frame.slots[number] or _UNSET
+        frame.left[number] -= 1
+        frame.open_uses -= 1
+        if frame.left[number] == 0:
+            frame.slots[number] = None
+        return slot
+
+    def _request_of(self, index: int, iteration: int, frame: _Frame) -> StepSink:
+        step = self._graph.steps[index]
+        request = self.request
+        taken = {number: self._use(frame, number) for number in step.reads}
+        sequence: Origin = None
+        inputs = []
+        for edge in step.inputs:
+            tensor, origin = taken[edge.tensor]
+            if tensor is not None:
+                inputs.append(
+                    Tensor(edge.name, tensor.datatype, edge.shape_for(tensor.shape), tensor.data)
+                )
+            if origin is not None:
+                if sequence is not None and origin != sequence:
+                    _log.error(
+                        "%sDifferent set of response parameters are set for '%s'. Parameter "
+                        "correlation ID %s, flags %d is used.",
+                        id_prefix(request.id),
+                        step.model_name,
+                        *sequence,
+                    )
+                    continue
+                sequence = origin
+        correlation_id, flags = sequence or (request.correlation_id, request.flags)
+        return StepSink(
+            self,
+            step,
+            iteration,
+            InferenceRequest(
+                step.model_name,
+                step.model_version,
+                request.id,
+                inputs,
+                list(step.output_names),
+                request.parameters,
+                request.priority,
+                request.timeout_us,
+                correlation_id,
+                flags,
+            ),
+        )
+
+    def _response_of(self, frame: _Frame) -> InferenceResponse:
+        request = self.request
+        outputs = []
+        parameters: dict[str, ParameterValue] = {}
+        # Triton walks a hash map here, which yields the outputs last to first.
+        for edge in reversed(self._plan.outputs):
+            tensor, origin = self._use(frame, edge.tensor)
+            if tensor is None:
+                continue
+            outputs.append(
+                Tensor(edge.name, tensor.datatype, edge.shape_for(tensor.shape), tensor.data)
+            )
+            if origin is not None:
+                parameters["sequence_id"] = origin[0]
+                parameters["sequence_start"] = bool(origin[1] & SEQUENCE_START)
+                parameters["sequence_end"] = bool(origin[1] & SEQUENCE_END)
+        return InferenceResponse(self._graph.name, self._version, request.id, outputs, parameters)
+
+    # Step requests in flight
+
+    def _send(self, sink: StepSink) -> None:
+        if self._error is not None:
+            return
+        self._unfinished += 1
+        self._open.add(sink)
+        limits = self._limits
+        if limits is None or limits.admit(sink):
+            sink.send()
+
+    def _close(self, sink: StepSink) -> None:
+        """Forget a step request that has had its outcome; it counts until `_finished_one`."""
+        self._open.discard(sink)
+        sink.inflight = None
+        if self._limits is not None and sink.is_admitted:
+            self._limits.release(sink)
+
+    def _stop(self, error: TritonError) -> None:
+        """Keep the first error; drop what waits and cancel what is in flight."""
+        if self._error is not None:
+            return
+        self._error = error
+        self._frames.clear()
+        for sink in list(self._open):
+            if self._limits is not None and self._limits.withdraw(sink):
+                self._open.discard(sink)
+                self._unfinished -= 1
+            elif sink.inflight is not None:
+                sink.inflight.cancel()
+
+    def _finished_one(self) -> None:
+        self._unfinished -= 1
+        if self._unfinished == 0:
+            self._end(None)
+
+    def _end(self, response: InferenceResponse | None) -> None:
+        """Make the terminal call."""
+        sink = self._sink
+        if sink is _NOBODY:
+            return
+        self._sink = _NOBODY
+        self._frames.clear()
+        error = self._error
+        if error is not None:
+            error = type(error)(f"in ensemble '{self._graph.name}', {error.message}")
+        elif response is None and not (self._has_responded or self._graph.is_decoupled):
+            error = InvalidArgumentError(
+                f"in ensemble '{self._graph.name}', {id_prefix(self.request.id)}unexpected "
+                f"deadlock, at least one output is not set while no more ensemble steps can be made"
+            )
+        if self._on_end is not None:
+            self._on_end(self, error)
+        if error is not None:
+            sink.fail(error)
+        else:
+            sink.respond(response, final=True)
+
+
+class _Nobody:
+    """The sink of a run that has ended."""
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Ignore a response."""
+
+    def fail(self, error: TritonError) -> None:
+        """Ignore an error."""
+
+
+_NOBODY: ResponseSink = _Nobody()

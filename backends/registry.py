@@ -39,12 +39,6 @@ def backend_name(backend: str, platform: str = "") -> str:
     return backend or _BACKEND_OF_PLATFORM.get(platform, platform)
 
 
-def known_backends() -> tuple[str, ...]:
-    """Return the names of all backends that can be created, sorted."""
-    installed = {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}
-    return tuple(sorted(installed | _BUILT_IN.keys()))
-
-
 def create_backend(name: str) -> Backend:
     """Create a backend by its name or the name of a platform it implements.
 

@@ -17,7 +17,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from backends.api.errors import InvalidArgumentError
 from cluster import serve_application
 from cluster.claim import claim_again
-from cluster.controller import connect_controller
+from cluster.controller_client import connect_controller
 from cluster.options import ServerOptions, from_mapping
 from cluster.ownership import Owner
 from cluster.settings_at_start import log_settings

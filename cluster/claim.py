@@ -12,12 +12,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from backends.api.errors import AlreadyExistsError, UnavailableError
-from cluster.controller import (
-    CONTROLLER_NAME,
-    NAMESPACE,
-    get_or_create_controller,
-    wait_gone,
-)
+from cluster.controller_client import CONTROLLER_NAME, NAMESPACE
+from cluster.controller_start import get_or_create_controller, wait_gone
 from cluster.options import ServerOptions
 from cluster.ownership import SILENCE_S, Owner
 

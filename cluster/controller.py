@@ -12,77 +12,44 @@ A detached actor outlives the process that made it. It therefore watches its own
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import ray
 
-from backends.api.errors import (
-    InternalError,
-    InvalidArgumentError,
-    TritonError,
-    UnavailableError,
-)
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
-from cluster.controller_client import (
-    CONTROLLER_NAME,
-    NAMESPACE,
-    ControllerClient,
-    connect_controller,
-)
 from cluster.durable_state import DurableState
 from cluster.lifecycle import UNLOADED_REASON, ModelRecord, index_rows
-from cluster.loading import LifecycleSettings, Override, Pool
+from cluster.loading import LifecycleSettings, Override, read_override
 from cluster.model_lifecycle import ModelLifecycle
 from cluster.model_source import RepositorySource
 from cluster.options import ServerOptions
 from cluster.ownership import Lifeline, Owner
-from cluster.planner import replan_pool
-from cluster.pool import (
-    InstancePool,
-    LiveInstance,
-    find_live_instances,
-    kill_instances,
-    read_cluster,
-)
+from cluster.pool import InstancePool, find_live_instances, kill_instances, read_cluster
+from cluster.recovery import adopt_live_instances
 from cluster.routing_publisher import RoutingPublisher
 from cluster.settings_at_start import log_settings, settings_at_start
+from cluster.status import status_rows
 from deployments.log_lines import set_up_logging
 from deployments.routing import RoutingTable
 from deployments.server_settings import LogChange, ServerSettings, SettingsChange, changed
 
-__all__ = [
-    "CONTROLLER_NAME",
-    "NAMESPACE",
-    "ControllerClient",
-    "ModelController",
-    "connect_controller",
-    "get_or_create_controller",
-    "wait_gone",
-]
-
 _log = logging.getLogger(__name__)
 
-# One long poll per router, and every load of a client.
-_MAX_CONCURRENCY = 10_000
 # How long a restarted controller keeps its table to itself while it puts models back in service.
 _HOLD_S = 10.0
-_KILL_TIMEOUT_S = 5.0
-_KILL_POLL_S = 0.02
 # What routers get to take a new table; they do within milliseconds or are gone.
 _ROUTERS_TIMEOUT_S = 1.0
 # Time for the answer to `shutdown` to leave before the process ends.
 _LAST_WORDS_S = 0.2
-_NOBODY = Owner()
 
 
 class ModelController:
-    """The actor; create it with `get_or_create_controller`.
+    """The actor; created by `cluster.controller_start`.
 
     Args:
         options: The server's options.
@@ -137,7 +104,7 @@ class ModelController:
         await asyncio.shield(self._boot_task)
         if self._boot_error is not None:
             raise self._boot_error
-        return self.status_rows()
+        return status_rows(self._lifecycle.records)
 
     async def server_options(self) -> ServerOptions | None:
         """Return the options this controller runs with; None when it is about to end."""
@@ -153,7 +120,7 @@ class ModelController:
 
     async def status(self) -> list[dict[str, str]]:
         """Return name, version, backend, instances, state and reason of each model version."""
-        return self.status_rows()
+        return status_rows(self._lifecycle.records)
 
     async def end(self) -> None:
         """End the whole server in its owner's place: the ingress, then `shutdown`."""
@@ -281,30 +248,12 @@ class ModelController:
                 "explicit model load / unload is not allowed if polling is enabled"
             )
 
-    def status_rows(self) -> list[dict[str, str]]:
-        """Return the rows of `status`, at once."""
-        rows = []
-        for name, record in sorted(self._lifecycle.records.items()):
-            if not record.versions:
-                rows.append(_status_row(name, state="UNAVAILABLE", reason=record.failure))
-            for version, at in sorted(record.versions.items()):
-                rows.append(
-                    _status_row(
-                        name,
-                        version=str(version),
-                        backend=(at.config.backend or at.config.platform) if at.config else "",
-                        instances=str(len(at.instances)),
-                        state=at.state.value,
-                        reason=at.reason or ("" if at.is_ready else record.failure),
-                    )
-                )
-        return rows
-
     # Start, restart, poll, lease
 
     async def _boot(self) -> None:
         try:
-            adopted = await self._adopt()
+            adopted = await adopt_live_instances(self._source, self._lifecycle)
+            _log.info("%d live instances adopted", adopted)
             if self._state.saved.is_initialised:
                 self._publisher.mark_initialised()
             for name, versions in self._state.saved.unloaded.items():
@@ -363,40 +312,6 @@ class ModelController:
             return list(dict.fromkeys(self._options.load_model))
         return sorted(set(names) - set(duplicates))
 
-    async def _adopt(self) -> int:
-        """Put live instances of an earlier controller in service; returns how many there were."""
-        live = await find_live_instances()
-        pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
-        for found in live:
-            generations = pools[found.name.model_name, found.name.version]
-            generations.setdefault(found.name.generation, []).append(found)
-        cluster = await self._source.look_at_cluster()
-        for (name, version), generations in pools.items():
-            # A reload cut short leaves two generations; the fuller one is the one that served.
-            best = max(generations, key=lambda g: (len(generations[g]), g))
-            orphans = [i for g, members in generations.items() if g != best for i in members]
-            members = generations[best]
-            first = members[0].description
-            try:
-                config = self._source.complete(first.config)
-                plan = replan_pool(config, first.spec, self._source.cpus_per_instance, cluster)
-            except TritonError as error:
-                _log.warning("%s/%d is not adopted: %s", name, version, error.message)
-                await kill_instances(orphans + members)
-                continue
-            await kill_instances(orphans)
-            alive = {found.name.index for found in members}
-            missing = [spec for spec in plan if spec.index not in alive]
-
-            def make(on_change: Callable[[], None]) -> Pool:
-                pool = InstancePool(on_change)
-                pool.adopt(members, missing)  # noqa: B023 - called before the loop goes on
-                return pool
-
-            self._lifecycle.adopt(version, first.spec.options_digest, config, make)
-        _log.info("%d live instances adopted", len(live))
-        return len(live)
-
     async def _poll(self) -> None:
         """Follow the repositories: load what is new or changed, unload what is gone."""
         await self._recovered.wait()
@@ -437,49 +352,8 @@ class ModelController:
         return task
 
 
-def read_override(name: str, parameters: Mapping[str, ParameterValue | bytes]) -> Override:
-    """Read the parameters of a load.
-
-    Raises:
-        TritonError: The name or a parameter is refused.
-
-    Triton: core/src/tritonserver.cc TRITONSERVER_ServerLoadModelWithParameters @73aad7c
-    """
-    if not name:
-        raise InternalError("failed to load '', failed to poll from model repository")
-    config_json: str | None = None
-    files: dict[str, bytes] = {}
-    for key, value in parameters.items():
-        if key == "config" and isinstance(value, str):
-            config_json = value
-        elif key.startswith("file:") and isinstance(value, bytes):
-            files[key] = value
-        else:
-            raise InvalidArgumentError(f"unrecognized load parameter '{key}'.")
-    return Override(config_json, files)
-
-
 def _unloaded_versions(record: ModelRecord) -> list[int]:
     return [v for v, at in record.versions.items() if at.reason == UNLOADED_REASON]
-
-
-def _status_row(
-    name: str,
-    *,
-    version: str = "",
-    backend: str = "",
-    instances: str = "0",
-    state: str,
-    reason: str,
-) -> dict[str, str]:
-    return {
-        "name": name,
-        "version": version,
-        "backend": backend,
-        "instances": instances,
-        "state": state,
-        "reason": reason,
-    }
 
 
 def _was_restarted() -> bool:
@@ -491,43 +365,3 @@ def _was_restarted() -> bool:
 
 def _end_actor(handle: Any) -> None:
     ray.kill(handle, no_restart=True)
-
-
-def wait_gone(timeout_s: float) -> None:
-    """Wait until an ending controller's name is free, else a new one would be taken for it."""
-    deadline_s = time.monotonic() + timeout_s
-    with contextlib.suppress(ValueError):
-        while time.monotonic() < deadline_s:
-            ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-            time.sleep(_KILL_POLL_S)
-
-
-def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> Any:
-    """Return the handle of the cluster's controller, created when there is none.
-
-    A controller that runs with other options is replaced; the new one adopts its instances, so that
-    what has not changed serves on.
-
-    Args:
-        options: The server's options.
-        owner: Whom the server belongs to.
-    """
-    try:
-        handle: Any = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-        if ray.get(handle.server_options.remote()) == options:
-            return handle
-        ray.kill(handle, no_restart=True)
-        wait_gone(_KILL_TIMEOUT_S)
-    except (ValueError, ray.exceptions.RayActorError):
-        pass
-    actor = ray.remote(ModelController).options(
-        name=CONTROLLER_NAME,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        max_task_retries=0,
-        max_concurrency=_MAX_CONCURRENCY,
-        num_cpus=0,
-    )
-    return actor.remote(options, owner)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.api.request import ParameterValue
 from deployments.instance_spec import InstanceSpec
 from deployments.routing import InstanceEndpoint
 
@@ -21,6 +23,28 @@ class Override:
 
 
 NO_OVERRIDE = Override()
+
+
+def read_override(name: str, parameters: Mapping[str, ParameterValue | bytes]) -> Override:
+    """Read the parameters of a load.
+
+    Raises:
+        TritonError: The name or a parameter is refused.
+
+    Triton: core/src/tritonserver.cc TRITONSERVER_ServerLoadModelWithParameters @73aad7c
+    """
+    if not name:
+        raise InternalError("failed to load '', failed to poll from model repository")
+    config_json: str | None = None
+    files: dict[str, bytes] = {}
+    for key, value in parameters.items():
+        if key == "config" and isinstance(value, str):
+            config_json = value
+        elif key.startswith("file:") and isinstance(value, bytes):
+            files[key] = value
+        else:
+            raise InvalidArgumentError(f"unrecognized load parameter '{key}'.")
+    return Override(config_json, files)
 
 
 @dataclass(frozen=True, slots=True)

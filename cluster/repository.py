@@ -122,16 +122,6 @@ class ModelRepository:
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
 
-    def check_locations(self) -> None:
-        """Check that every repository is there.
-
-        Raises:
-            InternalError: One is no directory.
-        """
-        for root in self._roots:
-            if not root.filesystem.is_directory(root.path):
-                raise InternalError(f"repository path is not a valid directory: {root.path}")
-
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
         found: dict[str, str] = {}

@@ -27,7 +27,8 @@ from backends.api.errors import InternalError, UnavailableError
 from cluster import serve_application
 from cluster.app import application, check_tls
 from cluster.claim import claim, require_unclaimed
-from cluster.controller import NAMESPACE, get_or_create_controller, wait_gone
+from cluster.controller_client import NAMESPACE
+from cluster.controller_start import get_or_create_controller, wait_gone
 from cluster.options import ServerOptions
 from cluster.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.ports import PortReservation

@@ -8,7 +8,6 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc VersionsToLoad @73a
 import re
 from collections.abc import Iterable
 
-from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import VersionPolicy
 
 # Directories of a model that hold no version and are no mistake either.
@@ -63,10 +62,3 @@ def select_versions(
         if version not in present
     )
     return tuple(version for version in wanted if version in present), warnings
-
-
-def no_version_error(model: str) -> InvalidArgumentError:
-    """Build the error of a load that finds no version to load."""
-    return InvalidArgumentError(
-        f"at least one version must be available under the version policy of model '{model}'"
-    )

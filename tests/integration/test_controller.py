@@ -16,13 +16,13 @@ import pytest
 import ray
 
 from backends.api.errors import InternalError, InvalidArgumentError, UnavailableError
-from cluster.controller import (
+from cluster.controller_client import (
     CONTROLLER_NAME,
     NAMESPACE,
     ControllerClient,
     connect_controller,
-    get_or_create_controller,
 )
+from cluster.controller_start import get_or_create_controller
 from cluster.options import ServerOptions, parse_options
 from cluster.ownership import Owner
 from deployments.routing import ModelReadyState, RoutingTable

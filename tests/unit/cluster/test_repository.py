@@ -175,11 +175,6 @@ def test_scan_skips_files_and_hidden_directories(root: Path, tmp_path: Path):
     assert list(scan.errors) == [str(tmp_path / "gone")]
 
 
-def test_missing_repositories_are_reported(tmp_path: Path):
-    with pytest.raises(InternalError, match="repository path is not a valid directory"):
-        ModelRepository([str(tmp_path / "gone")]).check_locations()
-
-
 def labelled(filename: str) -> str:
     return (
         'backend: "python" output { name: "Y" data_type: TYPE_FP32 dims: [2] '

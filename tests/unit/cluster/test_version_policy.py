@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.api.model_config import VersionPolicy
-from cluster.version_policy import find_versions, no_version_error, select_versions
+from cluster.version_policy import find_versions, select_versions
 
 
 def test_only_plain_numbers_are_versions():
@@ -53,9 +53,3 @@ def test_latest_takes_the_highest(available: set[int], count: int):
     assert len(chosen) == min(count, len(available))
     assert set(chosen) <= available
     assert not chosen or min(chosen) > max(available - set(chosen), default=-1)
-
-
-def test_no_version_has_tritons_text():
-    assert no_version_error("m").message == (
-        "at least one version must be available under the version policy of model 'm'"
-    )

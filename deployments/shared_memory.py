@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError
+from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse
 from deployments.seams import ResponseSink
 from deployments.server_settings import Region

@@ -21,8 +21,8 @@ from cluster.controller_client import connect_controller
 from cluster.options import ServerOptions, from_mapping
 from cluster.ownership import Owner
 from cluster.settings_at_start import log_settings
+from cluster.transport_options import check_tls, grpc_options, tls_files
 from deployments.ingress import Ingress, IngressSettings
-from deployments.tls import TlsFiles
 
 # A node is noticed within this; the policy runs in Serve's control loop and must not block it.
 _NODE_COUNT_TTL_S = 1.0
@@ -44,31 +44,6 @@ class NodeCountingPolicy:
             self._expires_s = now_s + _NODE_COUNT_TTL_S
             self._count = max(1, sum(bool(node["Alive"]) for node in ray.nodes()))
         return self._count * self._replicas_per_node, context.policy_state
-
-
-def tls_files(options: ServerOptions, protocol: str) -> TlsFiles | None:
-    """Return where the TLS files of ``http`` or ``grpc`` are; None when it is off or plaintext."""
-    if not getattr(options, f"allow_{protocol}") or not getattr(options, f"{protocol}_use_ssl"):
-        return None
-    return TlsFiles(
-        protocol,
-        certificate=getattr(options, f"{protocol}_server_cert"),
-        key=getattr(options, f"{protocol}_server_key"),
-        root=getattr(options, f"{protocol}_root_cert"),
-        is_mutual=getattr(options, f"{protocol}_use_ssl_mutual"),
-    )
-
-
-def check_tls(options: ServerOptions) -> None:
-    """Check the TLS files of this node; each ingress does so again on its own.
-
-    Raises:
-        InvalidArgumentError: A file cannot be used; the message names flag and file.
-    """
-    for protocol in ("http", "grpc"):
-        files = tls_files(options, protocol)
-        if files is not None:
-            files.pems()
 
 
 def settings_from(options: ServerOptions) -> IngressSettings:
@@ -93,6 +68,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         http_header_forward_pattern=options.http_header_forward_pattern,
         grpc_header_forward_pattern=options.grpc_header_forward_pattern,
         allow_client_memory=options.allow_client_shm,
+        grpc_options=grpc_options(options),
         http_tls=tls_files(options, "http"),
         grpc_tls=tls_files(options, "grpc"),
     )

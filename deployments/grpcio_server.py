@@ -31,6 +31,7 @@ OPTIONS: Final = {
     "max-connection-age": "grpc.max_connection_age_ms",
     "max-connection-age-grace": "grpc.max_connection_age_grace_ms",
 }
+_TIMEOUT: Final = "keepalive-timeout"
 
 
 class GrpcioServer:
@@ -50,7 +51,11 @@ class GrpcioServer:
         tls: TlsFiles | None = None,
     ) -> None:
         self._service = service
-        self._options = [(OPTIONS[key], value) for key, value in (options or {}).items()]
+        options = options or {}
+        self._options = [(OPTIONS[key], value) for key, value in options.items()]
+        if _TIMEOUT in options:
+            # By itself the keepalive's timeout closes no connection; that of any PING does.
+            self._options.append(("grpc.http2.ping_timeout_ms", options[_TIMEOUT]))
         self._tls = tls
         self._server: Any = None
         self._stopping: asyncio.Task[None] | None = None

@@ -9,6 +9,8 @@ write at its end, unless no call is left that could add to it.
 
 import asyncio
 import logging
+import random
+import socket
 import time
 from collections.abc import Callable
 from typing import Final, cast
@@ -21,7 +23,6 @@ from deployments.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
 
-_SWEEP_S: Final = 1.0
 _BACKLOG: Final = 1024
 _ALPN: Final = "h2"
 _READ_BUFFER_BYTES: Final = 1 << 18
@@ -61,6 +62,7 @@ class Http2Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_s = self.limits.keepalive.resolution_ns / NS_PER_S
 
     @property
     def connection_count(self) -> int:
@@ -96,7 +98,10 @@ class Http2Server:
             backlog=_BACKLOG,
             **encryption,
         )
-        bound: int = self._listener.sockets[0].getsockname()[1]
+        listening = self._listener.sockets[0]
+        # Inherited by what is accepted: of peers without calls only the kernel sees that they died.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        bound: int = listening.getsockname()[1]
         return bound
 
     def begin_drain(self) -> None:
@@ -132,7 +137,7 @@ class Http2Server:
         self._connections.add(connection)
         self._empty.clear()
         if self._sweep_timer is None and self._loop is not None:
-            self._sweep_timer = self._loop.call_later(_SWEEP_S, self._sweep)
+            self._sweep_timer = self._loop.call_later(self._sweep_s, self._sweep)
         return True
 
     def closed(self, connection: "_Connection") -> None:
@@ -152,7 +157,7 @@ class Http2Server:
         for connection in list(self._connections):
             connection.on_time(now_ns)
         if self._connections and self._loop is not None:
-            self._sweep_timer = self._loop.call_later(_SWEEP_S, self._sweep)
+            self._sweep_timer = self._loop.call_later(self._sweep_s, self._sweep)
 
     def _arm(self, deadline_ns: int) -> None:
         if self._deadline_timer is not None:
@@ -201,6 +206,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=self._server.limits.write_burst_bytes)
+        self.grpc.h2.keepalive.spread_age(random.random())  # noqa: S311 - spreads load
         if self._server.draining:
             self.grpc.h2.lifecycle.drain(_now_ns())
         self._flush()

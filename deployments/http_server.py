@@ -4,6 +4,7 @@
 
 import asyncio
 import contextlib
+import socket
 from typing import Final
 
 from deployments.http_answering import AnsweringConnection
@@ -75,7 +76,10 @@ class HttpServer:
             **encryption,
         )
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
-        bound: int = self._server.sockets[0].getsockname()[1]
+        listening = self._server.sockets[0]
+        # Inherited by what is accepted: only the kernel notices that an idle peer has died.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        bound: int = listening.getsockname()[1]
         return bound
 
     @property

@@ -21,6 +21,8 @@ import setproctitle
 from deployments.data_plane import DataPlane
 from deployments.grpc_service import make_grpc_service
 from deployments.grpcio_server import GrpcioServer
+from deployments.http2.keepalive_options import options_from_flags
+from deployments.http2.limits import Http2Limits
 from deployments.http2_server import Http2Server
 from deployments.http_ingress import make_http_server, make_metrics_server
 from deployments.lane.messages import LaneLimits
@@ -73,6 +75,7 @@ class IngressSettings:
         metrics: Address and port; None when off.
         grpc_server: ``own`` or ``grpcio``.
         http_max_input_bytes: ``--http-max-input-size``.
+        grpc_options: Values of the flags in `deployments.grpcio_server.OPTIONS`, milliseconds.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
         log: What is logged until the controller says otherwise.
@@ -173,7 +176,11 @@ class Ingress:
                 header_forward_pattern=settings.grpc_header_forward_pattern,
             )
             grpc: ProtocolServer = (
-                Http2Server(service, tls=settings.grpc_tls)
+                Http2Server(
+                    service,
+                    limits=Http2Limits(keepalive=options_from_flags(settings.grpc_options)),
+                    tls=settings.grpc_tls,
+                )
                 if settings.grpc_server == "own"
                 else GrpcioServer(service, settings.grpc_options, tls=settings.grpc_tls)
             )

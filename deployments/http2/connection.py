@@ -89,6 +89,7 @@ class Http2Connection(Generic[Head]):
         self.streams: dict[int, Stream] = {}
         self.out = Outbound(limits, self._on_end_sent)
         self.lifecycle = Lifecycle(limits, self.out, now_ns)
+        self.keepalive = self.lifecycle.keepalive
         self._control = control = ControlFrames(limits, self)
         self._blocks = BlockDecoder(limits, parse_head)
         self._reader = FrameReader(
@@ -136,7 +137,7 @@ class Http2Connection(Generic[Head]):
         if self.lifecycle.terminated is not None:
             return []
         self._now_ns = now_ns
-        self.lifecycle.received(now_ns)
+        self.keepalive.received(now_ns)
         events: list[Event[Head]] = []
         self._events = events
         try:
@@ -153,6 +154,7 @@ class Http2Connection(Generic[Head]):
         if outbound.data_frames:
             self._credit.refund(_DATA_REFUND * outbound.data_frames)
             outbound.data_frames = 0
+            self.keepalive.has_sent = True
         if self._window * 2 < self._limits.connection_window_bytes:
             self._open_window()
         return out
@@ -204,6 +206,15 @@ class Http2Connection(Generic[Head]):
         extra = limits.connection_window_bytes - frames.DEFAULT_WINDOW_BYTES
         if extra > 0:
             self.out.write(frames.window_update(0, extra))
+
+    def ping(self) -> None:
+        """Judge a PING of the peer."""
+        self.nuisance("PING")
+        self.keepalive.on_ping(
+            self._now_ns,
+            has_streams=bool(self.streams),
+            last_stream_id=self.lifecycle.last_stream_id,
+        )
 
     def nuisance(self, what: str, cost: int = 1) -> None:
         """Charge a frame that does no work."""
@@ -329,6 +340,7 @@ class Http2Connection(Generic[Head]):
             increment = self._limits.connection_window_bytes - self._window
             self._window += increment
             self.out.write(frames.window_update(0, increment))
+            self.keepalive.has_sent = True
 
     # ---- HEADERS and CONTINUATION --------------------------------------------------------------
 

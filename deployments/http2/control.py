@@ -40,6 +40,9 @@ class StreamTable(Protocol):
     def nuisance(self, what: str, cost: int = 1) -> None:
         """Charge a frame that does no work."""
 
+    def ping(self) -> None:
+        """Judge a PING of the peer."""
+
     def stream_error(self, stream: Stream, code: ErrorCode) -> None:
         """Reset a stream because of the peer's mistake."""
 
@@ -88,10 +91,11 @@ class ControlFrames:
                 ErrorCode.FRAME_SIZE_ERROR, f"PING frame of {end - start} bytes, expected 8"
             )
         _require_connection_level(stream_id, "PING")
-        self._table.nuisance("PING")
         if flags & frames.ACK:
+            self._table.nuisance("PING")
             self._table.lifecycle.ping_acknowledged(data[start:end])
         else:
+            self._table.ping()
             self._acknowledge(frames.frame(frames.PING, frames.ACK, 0, data[start:end]))
 
     def on_goaway(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:

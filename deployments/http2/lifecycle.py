@@ -6,11 +6,12 @@ from typing import Final
 
 from deployments.http2 import frames
 from deployments.http2.errors import ConnectionViolation, ErrorCode
+from deployments.http2.keepalive import Keepalive
 from deployments.http2.limits import Http2Limits
 from deployments.http2.outbound import Outbound
 
 _DRAIN_PING: Final = b"draining"
-_ALIVE_PING: Final = b"is alive"
+_MAX_AGE: Final = "max_age"
 
 
 class Lifecycle:
@@ -26,16 +27,16 @@ class Lifecycle:
         accepts_streams: Whether the peer may still open streams.
         started: Set once the peer has shown that it speaks HTTP/2.
         last_stream_id: The highest stream id the peer has used.
+        keepalive: Knows how long the peer has been silent.
     """
 
     __slots__ = (
         "_drain_ns",
-        "_last_received_ns",
         "_limits",
         "_opened_ns",
         "_out",
-        "_ping_sent_ns",
         "accepts_streams",
+        "keepalive",
         "last_stream_id",
         "started",
         "terminated",
@@ -45,18 +46,12 @@ class Lifecycle:
         self._limits = limits
         self._out = out
         self._opened_ns = now_ns
-        self._last_received_ns = now_ns
-        self._ping_sent_ns: int | None = None
+        self.keepalive = Keepalive(limits.keepalive, out, now_ns)
         self._drain_ns: int | None = None
         self.terminated: ConnectionViolation | None = None
         self.accepts_streams = True
         self.started = False
         self.last_stream_id = 0
-
-    def received(self, now_ns: int) -> None:
-        """Note that the peer is alive."""
-        self._last_received_ns = now_ns
-        self._ping_sent_ns = None
 
     def terminate(self, violation: ConnectionViolation) -> None:
         """End the connection with GOAWAY."""
@@ -64,17 +59,21 @@ class Lifecycle:
             self.terminated = violation
             self._out.write(frames.goaway(self.last_stream_id, violation.code, violation.message))
 
-    def drain(self, now_ns: int) -> None:
+    def drain(self, now_ns: int, reason: str = "draining") -> None:
         """Ask the peer to open no further streams; those it has already opened are served.
 
         The first GOAWAY names no last stream, because requests may be on their way. The second,
         when the PING behind it is answered or a second is over, does.
+
+        Args:
+            now_ns: The clock.
+            reason: What the peer is told.
         """
         if self._drain_ns is not None or self.terminated is not None:
             return
         self._drain_ns = now_ns
         if self.started:
-            self._out.write(frames.goaway(frames.MAX_STREAM_ID, ErrorCode.NO_ERROR, "draining"))
+            self._out.write(frames.goaway(frames.MAX_STREAM_ID, ErrorCode.NO_ERROR, reason))
             self._out.write(frames.frame(frames.PING, 0, 0, _DRAIN_PING))
         else:
             self._stop_accepting()
@@ -97,19 +96,24 @@ class Lifecycle:
             return
         if self._drain_ns is not None and now_ns - self._drain_ns >= limits.drain_ping_timeout_ns:
             self._stop_accepting()
-        silent_ns = now_ns - self._last_received_ns
-        if self._ping_sent_ns is not None:
-            if now_ns - self._ping_sent_ns >= limits.keepalive_timeout_ns:
-                self.terminate(ConnectionViolation(ErrorCode.NO_ERROR, "keepalive ping timeout"))
-        elif limits.keepalive_time_ns is not None and silent_ns >= limits.keepalive_time_ns:
-            self._ping_sent_ns = now_ns
-            self._out.write(frames.frame(frames.PING, 0, 0, _ALIVE_PING))
-        if (
-            limits.idle_timeout_ns is not None
-            and silent_ns >= limits.idle_timeout_ns
-            and not has_streams
+        self._watch_peer(now_ns, has_streams=has_streams)
+        self._watch_age(now_ns)
+
+    def _watch_peer(self, now_ns: int, *, has_streams: bool) -> None:
+        keepalive = self.keepalive
+        if not keepalive.on_time(
+            now_ns, has_streams=has_streams, last_stream_id=self.last_stream_id
         ):
+            self.terminate(ConnectionViolation(ErrorCode.NO_ERROR, "keepalive ping timeout"))
+        idle_ns = self._limits.idle_timeout_ns
+        if idle_ns is not None and keepalive.silent_ns(now_ns) >= idle_ns and not has_streams:
             self.drain(now_ns)
+
+    def _watch_age(self, now_ns: int) -> None:
+        if self.keepalive.is_old(now_ns):
+            self.drain(now_ns, _MAX_AGE)
+            if self.keepalive.is_too_old(now_ns):
+                self.terminate(ConnectionViolation(ErrorCode.NO_ERROR, _MAX_AGE))
 
     def _stop_accepting(self) -> None:
         if self.accepts_streams:

@@ -9,8 +9,9 @@ from deployments.http2.frames import (
     MAX_MAX_FRAME_BYTES,
     MIN_MAX_FRAME_BYTES,
 )
+from deployments.http2.keepalive_options import NS_PER_S, KeepaliveOptions
 
-NS_PER_S = 1_000_000_000
+__all__ = ["NS_PER_S", "Http2Limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,7 @@ class Http2Limits:
     handshake_timeout_ns: int = 10 * NS_PER_S
     preface_timeout_ns: int = 10 * NS_PER_S
     idle_timeout_ns: int | None = None
-    keepalive_time_ns: int | None = 7200 * NS_PER_S
-    keepalive_timeout_ns: int = 20 * NS_PER_S
+    keepalive: KeepaliveOptions = KeepaliveOptions()
     write_stall_timeout_ns: int = 300 * NS_PER_S
     close_timeout_ns: int = 10 * NS_PER_S
     drain_ping_timeout_ns: int = 1 * NS_PER_S

@@ -398,7 +398,7 @@ def test_timeouts_are_swept_and_deadlines_are_timed_in_virtual_time(
     async def main() -> None:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(http2_server, "_now_ns", lambda: int(loop.time() * NS_PER_S))
-        server = Http2Server(RecordingService(), limits=Http2Limits(keepalive_time_ns=None))
+        server = Http2Server(RecordingService())
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert b"no preface" in await reader.read()

@@ -6,6 +6,7 @@ import pytest
 
 from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
+from deployments.http2.keepalive_options import KeepaliveOptions
 from deployments.http2.limits import Http2Limits
 from tests.unit.deployments.http2.peer import (
     START,
@@ -21,6 +22,7 @@ from tests.unit.deployments.http2.peer import (
 
 S = 1_000_000_000
 CALM = ErrorCode.ENHANCE_YOUR_CALM
+ANY_PINGS = KeepaliveOptions(max_ping_strikes=0)
 
 
 def _resets(found: list[Frame]) -> list[tuple[int, int]]:
@@ -60,7 +62,7 @@ def _flood(client: Client, frame: bytes, count: int = 100_000) -> int:
     ids=lambda frame: f"type {frame[3]} of {len(frame) - 9} bytes",
 )
 def test_a_flood_of_frames_that_do_no_work_is_cut_off(frame: bytes) -> None:
-    client = Client()
+    client = Client(Http2Limits(keepalive=ANY_PINGS))
     client.send(headers_frame(1))
     assert _flood(client, frame) <= Http2Limits().nuisance_credit + 10
     assert error_code(client.h2) == CALM
@@ -76,7 +78,7 @@ def test_pings_and_window_updates_next_to_work_are_no_flood() -> None:
 
 
 def test_pings_at_a_human_rate_are_no_flood() -> None:
-    client = Client()
+    client = Client(Http2Limits(keepalive=ANY_PINGS))
     for _ in range(20_000):
         client.now_ns += S // 100
         client.send(frames.frame(frames.PING, 0, 0, bytes(8)))
@@ -84,7 +86,7 @@ def test_pings_at_a_human_rate_are_no_flood() -> None:
 
 
 def test_acknowledgements_for_a_peer_that_does_not_read_are_bounded() -> None:
-    client = Client(Http2Limits(max_queued_acks=50))
+    client = Client(Http2Limits(max_queued_acks=50, keepalive=ANY_PINGS))
     client.h2.out.blocked = True
     assert _flood(client, frames.frame(frames.PING, 0, 0, bytes(8))) == 51
     assert error_code(client.h2) == CALM

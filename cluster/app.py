@@ -71,6 +71,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         grpc_options=grpc_options(options),
         http_tls=tls_files(options, "http"),
         grpc_tls=tls_files(options, "grpc"),
+        grpc_compression=options.grpc_infer_response_compression_level,
     )
 
 

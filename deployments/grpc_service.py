@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # A transport needs no other import.
 __all__ = [
     "HEALTH_PATH",
+    "INFERENCE_PATHS",
     "INFER_PATH",
     "PATHS",
     "STREAM_PATH",
@@ -40,7 +41,8 @@ _PREFIX: Final = b"/inference.GRPCInferenceService/"
 
 INFER_PATH: Final = _PREFIX + b"ModelInfer"
 STREAM_PATH: Final = _PREFIX + b"ModelStreamInfer"
-_INFERENCE: Final = frozenset((INFER_PATH, STREAM_PATH))
+# Methods with tensors in their messages.
+INFERENCE_PATHS: Final = frozenset((INFER_PATH, STREAM_PATH))
 HEALTH_PATH: Final = b"/grpc.health.v1.Health/Check"
 
 _CONTROL: Final = {
@@ -118,7 +120,7 @@ class GrpcService:
             size_bytes: Size of the message.
             first: What of it has come. The first tensor is aligned if its beginning is there.
         """
-        if path not in _INFERENCE:
+        if path not in INFERENCE_PATHS:
             return None
         return self._context.plane.slabs.allocate(size_bytes, tensor_offset(first))
 

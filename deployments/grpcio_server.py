@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import grpc
 
-from deployments.grpc_service import PATHS, STREAM_PATHS, Buffer, GrpcService, Metadata
+from deployments.grpc_service import (
+    INFERENCE_PATHS,
+    PATHS,
+    STREAM_PATHS,
+    Buffer,
+    GrpcService,
+    Metadata,
+)
 from deployments.tls import TlsFiles
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
@@ -31,6 +38,7 @@ OPTIONS: Final = {
     "max-connection-age": "grpc.max_connection_age_ms",
     "max-connection-age-grace": "grpc.max_connection_age_grace_ms",
 }
+_LEVELS: Final = {"low": 1, "medium": 2, "high": 3}
 _TIMEOUT: Final = "keepalive-timeout"
 
 
@@ -41,6 +49,7 @@ class GrpcioServer:
         service: The RPCs.
         options: Values by the keys of `OPTIONS`; others are refused.
         tls: Set to serve TLS.
+        compression: ``none``, ``low``, ``medium`` or ``high``, of inference responses.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class GrpcioServer:
         options: Mapping[str, int] | None = None,
         *,
         tls: TlsFiles | None = None,
+        compression: str = "none",
     ) -> None:
         self._service = service
         options = options or {}
@@ -56,6 +66,9 @@ class GrpcioServer:
         if _TIMEOUT in options:
             # By itself the keepalive's timeout closes no connection; that of any PING does.
             self._options.append(("grpc.http2.ping_timeout_ms", options[_TIMEOUT]))
+        self._compresses = compression != "none"
+        if self._compresses:
+            self._options.append(("grpc.default_compression_level", _LEVELS[compression]))
         self._tls = tls
         self._server: Any = None
         self._stopping: asyncio.Task[None] | None = None
@@ -78,7 +91,7 @@ class GrpcioServer:
             ("grpc.so_reuseport", int(reuse_port)),
             *self._options,
         ]
-        handler: Any = _ServiceHandler(self._service)
+        handler: Any = _ServiceHandler(self._service, compresses=self._compresses)
         self._server = server = grpc.aio.server(handlers=[handler], options=options)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
@@ -123,8 +136,9 @@ def _credentials(tls: TlsFiles) -> Any:
 class _ServiceHandler:
     """Makes calls of the service's methods out of grpcio's."""
 
-    def __init__(self, service: GrpcService) -> None:
+    def __init__(self, service: GrpcService, *, compresses: bool) -> None:
         self._service = service
+        self._compresses = compresses
 
     def service(self, handler_call_details: Any) -> Any:
         """Return the handler of a method, or None when there is no such method."""
@@ -135,6 +149,8 @@ class _ServiceHandler:
             (_as_bytes(key), _as_bytes(value))
             for key, value in handler_call_details.invocation_metadata
         ]
+        # gRPC's level is one of all methods; Triton's is one of these.
+        is_plain = self._compresses and path not in INFERENCE_PATHS
         if path in STREAM_PATHS:
 
             async def run_stream(requests: Any, context: Any) -> None:
@@ -143,6 +159,8 @@ class _ServiceHandler:
             return grpc.stream_stream_rpc_method_handler(run_stream)
 
         async def run_unary(data: bytes, context: Any) -> bytes:
+            if is_plain:
+                context.disable_next_message_compression()
             return await _run_unary(self._service, path, metadata, data, context)
 
         return grpc.unary_unary_rpc_method_handler(run_unary)

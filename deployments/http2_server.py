@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Final, cast
 
+from deployments.http2.compression import ResponseCompression
 from deployments.http2.deadlines import Deadlines
 from deployments.http2.grpc_connection import GrpcConnection
 from deployments.http2.limits import NS_PER_S, Http2Limits
@@ -39,6 +40,7 @@ class Http2Server:
         service: Gets the calls, on the loop that `start` runs on.
         limits: All bounds.
         tls: Set to serve TLS.
+        compression: What responses are compressed with.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class Http2Server:
         *,
         limits: Http2Limits | None = None,
         tls: TlsFiles | None = None,
+        compression: ResponseCompression | None = None,
     ) -> None:
         self.service = service
+        self.compression = compression
         self._tls = tls
         self.limits = limits or Http2Limits()
         self.deadlines = Deadlines(self._arm)
@@ -187,7 +191,12 @@ class _Connection(asyncio.BufferedProtocol):
         self._blocked_ns: int | None = None
         self._closing_ns: int | None = None
         self.grpc = GrpcConnection(
-            server.service, server.limits, server.deadlines, self._on_output, _now_ns()
+            server.service,
+            server.limits,
+            server.deadlines,
+            self._on_output,
+            _now_ns(),
+            server.compression,
         )
 
     # ---- asyncio -------------------------------------------------------------------------------

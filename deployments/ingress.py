@@ -19,8 +19,9 @@ import ray
 import setproctitle
 
 from deployments.data_plane import DataPlane
-from deployments.grpc_service import make_grpc_service
+from deployments.grpc_service import INFERENCE_PATHS, make_grpc_service
 from deployments.grpcio_server import GrpcioServer
+from deployments.http2.compression import ResponseCompression
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.http2_server import Http2Server
@@ -86,6 +87,7 @@ class IngressSettings:
         allow_client_memory: ``--allow-client-shm``.
         http_tls: Set to serve HTTP over TLS.
         grpc_tls: Set to serve gRPC over TLS.
+        grpc_compression: ``--grpc-infer-response-compression-level``.
     """
 
     server_id: str = "triton"
@@ -106,6 +108,7 @@ class IngressSettings:
     allow_client_memory: bool = False
     http_tls: TlsFiles | None = None
     grpc_tls: TlsFiles | None = None
+    grpc_compression: str = "none"
 
 
 class Ingress:
@@ -170,23 +173,26 @@ class Ingress:
                 settings.http,
             )
         if settings.grpc is not None:
-            service = make_grpc_service(
-                self._plane,
-                settings.grpc_restrictions,
-                header_forward_pattern=settings.grpc_header_forward_pattern,
-            )
-            grpc: ProtocolServer = (
-                Http2Server(
-                    service,
-                    limits=Http2Limits(keepalive=options_from_flags(settings.grpc_options)),
-                    tls=settings.grpc_tls,
-                )
-                if settings.grpc_server == "own"
-                else GrpcioServer(service, settings.grpc_options, tls=settings.grpc_tls)
-            )
-            await self._start(grpc, settings.grpc)
+            await self._start(self._grpc_server(), settings.grpc)
         if settings.metrics is not None:
             await self._start(make_metrics_server(self._plane), settings.metrics)
+
+    def _grpc_server(self) -> ProtocolServer:
+        settings = self._settings
+        service = make_grpc_service(
+            self._plane,
+            settings.grpc_restrictions,
+            header_forward_pattern=settings.grpc_header_forward_pattern,
+        )
+        tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
+        if settings.grpc_server == "grpcio":
+            return GrpcioServer(service, options, tls=tls, compression=level)
+        return Http2Server(
+            service,
+            limits=Http2Limits(keepalive=options_from_flags(options)),
+            tls=tls,
+            compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
+        )
 
     async def _start(self, server: ProtocolServer, address: tuple[str, int]) -> None:
         await server.start(*address, reuse_port=True)

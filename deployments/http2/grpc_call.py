@@ -7,6 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from deployments.http2 import frames
+from deployments.http2.compression import MessageCoding
 from deployments.http2.errors import ErrorCode
 from deployments.http2.messages import (
     LARGE_MESSAGE_BYTES,
@@ -198,8 +199,12 @@ class GrpcCall:
                 out.ended(stream)
                 self._connection.wake()
                 return
-        if not self._send(message):
-            return
+        if self._send(message):
+            self._end_well()
+
+    def _end_well(self) -> None:
+        stream = self.stream
+        out = self._connection.h2.out
         self._finished()
         if stream.queued_bytes:
             out.end(stream, TRAILERS_OK)
@@ -217,8 +222,13 @@ class GrpcCall:
         self._connection.h2.out.end(self.stream, block)
         self._connection.wake()
 
-    def _send(self, message: bytes | list[Buffer]) -> bool:
-        """Output or queue a message; False when that ended the call."""
+    def _send(self, message: bytes | list[Buffer], flag: int = 0) -> bool:
+        """Output or queue a message; False when that ended the call.
+
+        Args:
+            message: The message.
+            flag: 1 if it is compressed.
+        """
         stream = self.stream
         if isinstance(message, list):
             size = sum(map(_size, message))
@@ -232,16 +242,16 @@ class GrpcCall:
         h2 = self._connection.h2
         out = h2.out
         if not out.reserve(stream, size + PREFIX_BYTES):
-            return self._queue(message, size)
+            return self._queue(message, size, flag)
         word = (size + PREFIX_BYTES) << 8
         if self._started:
-            out.write(_MESSAGE.pack(word, 0, stream.id, 0, size))
+            out.write(_MESSAGE.pack(word, 0, stream.id, flag, size))
         else:
             self._started = True
             out.write(
                 _HEAD.pack(
                     _HEAD_WORD, frames.END_HEADERS, stream.id, RESPONSE_HEADERS,
-                    word, 0, stream.id, 0, size,
+                    word, 0, stream.id, flag, size,
                 )
             )  # fmt: skip
         if isinstance(message, list):
@@ -252,7 +262,7 @@ class GrpcCall:
             out.write_large((message,))
         return True
 
-    def _queue(self, message: bytes | list[Buffer], size: int) -> bool:
+    def _queue(self, message: bytes | list[Buffer], size: int, flag: int) -> bool:
         """Queue a message until the peer or the transport takes it; False when it never will."""
         out = self._connection.h2.out
         stream = self.stream
@@ -267,9 +277,50 @@ class GrpcCall:
         if not self._started:
             self._started = True
             out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, stream.id, RESPONSE_HEADERS))
-        prefix = _PREFIX.pack(0, size)
+        prefix = _PREFIX.pack(flag, size)
         out.enqueue(stream, [prefix, *message] if isinstance(message, list) else (prefix, message))
         return True
+
+
+class CompressingCall(GrpcCall):
+    """A call whose response messages are compressed.
+
+    Args:
+        connection: The connection.
+        stream: The stream of the call.
+        path: The method.
+        coding: How.
+    """
+
+    __slots__ = ("_coding",)
+
+    def __init__(
+        self, connection: "GrpcConnection", stream: Stream, path: bytes, coding: MessageCoding
+    ) -> None:
+        super().__init__(connection, stream, path)
+        self._coding = coding
+
+    def send(self, message: bytes | list[Buffer]) -> None:
+        """Send one response message."""
+        if not self.done:
+            self._send_coded(message)
+            self._connection.wake()
+
+    def complete(self, message: bytes | list[Buffer]) -> None:
+        """Send the only response message and status OK."""
+        if not self.done and self._send_coded(message):
+            self._end_well()
+
+    def _send_coded(self, message: bytes | list[Buffer]) -> bool:
+        coding = self._coding
+        if not self._started:
+            self._started = True
+            block = coding.response_headers
+            out = self._connection.h2.out
+            out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, self.stream.id, block))
+        parts = message if isinstance(message, list) else [message]
+        coded = coding.encode(parts, sum(map(_size, parts)))
+        return self._send(message) if coded is None else self._send(b"".join(coded), flag=1)
 
 
 def _whole_answer(stream_id: int, message: bytes, size: int) -> bytes:

@@ -9,10 +9,11 @@ output outside of a read, and takes it.
 import logging
 from collections.abc import Callable
 
+from deployments.http2.compression import ResponseCompression
 from deployments.http2.connection import Http2Connection
 from deployments.http2.deadlines import Deadlines
 from deployments.http2.events import DataReceived, RequestReceived
-from deployments.http2.grpc_call import GrpcCall
+from deployments.http2.grpc_call import CompressingCall, GrpcCall
 from deployments.http2.limits import Http2Limits
 from deployments.http2.messages import LARGE_MESSAGE_BYTES, MessageError
 from deployments.http2.request_head import HeadParser, RequestHead
@@ -34,6 +35,7 @@ class GrpcConnection:
         deadlines: Shared by the connections of a server.
         on_output: Called when output is there that no `receive` is going to return with.
         now_ns: The clock.
+        compression: What responses are compressed with.
 
     Attributes:
         h2: The HTTP/2 layer.
@@ -49,9 +51,10 @@ class GrpcConnection:
         deadlines: Deadlines,
         on_output: Callable[[], None],
         now_ns: int,
+        compression: ResponseCompression | None = None,
     ) -> None:
         self.h2: Http2Connection[RequestHead] = Http2Connection(
-            limits, HeadParser(limits.max_header_list_bytes), now_ns
+            limits, HeadParser(limits.max_header_list_bytes, compression), now_ns
         )
         self.limits = limits
         self.deadlines = deadlines
@@ -131,7 +134,11 @@ class GrpcConnection:
         if head.refusal is not None:
             self.h2.out.end(stream, head.refusal)
             return
-        call = GrpcCall(self, stream, head.path)
+        call = (
+            GrpcCall(self, stream, head.path)
+            if head.coding is None
+            else CompressingCall(self, stream, head.path, head.coding)
+        )
         try:
             rpc = self.service.start(head.path, head.metadata, call)
         except Exception:

@@ -11,6 +11,7 @@ import base64
 import binascii
 from typing import Final
 
+from deployments.http2.compression import MessageCoding, ResponseCompression
 from deployments.http2.errors import MalformedRequestError
 from deployments.http2.header_blocks import HeaderList, encode_block, list_bytes
 from deployments.http2.messages import DECOMPRESSORS
@@ -51,16 +52,18 @@ class RequestHead:
             values of ``-bin`` names are decoded.
         timeout_ns: The client's deadline from now, or None.
         encoding: What compressed messages are compressed with, or None.
+        coding: How to compress the answer's messages, or None.
         refusal: The header block that answers the request, or None when it can start.
     """
 
-    __slots__ = ("encoding", "metadata", "path", "refusal", "timeout_ns")
+    __slots__ = ("coding", "encoding", "metadata", "path", "refusal", "timeout_ns")
 
     def __init__(self, path: bytes) -> None:
         self.path = path
         self.metadata: tuple[tuple[bytes, bytes], ...] = ()
         self.timeout_ns: int | None = None
         self.encoding: bytes | None = None
+        self.coding: MessageCoding | None = None
         self.refusal: bytes | None = None
 
 
@@ -77,12 +80,14 @@ class HeadParser:
 
     Args:
         max_list_bytes: A list over this size is refused with RESOURCE_EXHAUSTED.
+        compression: What responses are compressed with.
     """
 
-    __slots__ = ("_max_list_bytes",)
+    __slots__ = ("_compression", "_max_list_bytes")
 
-    def __init__(self, max_list_bytes: int) -> None:
+    def __init__(self, max_list_bytes: int, compression: ResponseCompression | None = None) -> None:
         self._max_list_bytes = max_list_bytes
+        self._compression = compression
 
     def __call__(self, headers: HeaderList) -> RequestHead:
         """Return the parsed headers, or a head that says how to refuse the request.
@@ -122,6 +127,9 @@ class HeadParser:
         if timeout is not None:
             head.timeout_ns = _timeout_ns(timeout)
         head.encoding = _encoding(named.get(b"grpc-encoding", b"identity"))
+        if self._compression is not None:
+            accepted = named.get(b"grpc-accept-encoding", b"")
+            head.coding = self._compression.choose(head.path, accepted)
         head.metadata = tuple(_metadatum(*item) for item in regular if item[0] not in _CONSUMED)
 
 

@@ -20,6 +20,13 @@ _PLAIN: Final = frozenset(range(0x20, 0x7F)) - {ord("%")}
 _CONTENT_TYPE: Final = (b"content-type", b"application/grpc")
 _ACCEPT_ENCODING: Final = (b"grpc-accept-encoding", b"identity,deflate,gzip")
 
+
+def response_headers(encoding: bytes) -> bytes:
+    """Return the block that begins a response whose messages may be compressed."""
+    coding = (b"grpc-encoding", encoding)
+    return encode_block([_CONTENT_TYPE, coding, _ACCEPT_ENCODING], status=200)
+
+
 RESPONSE_HEADERS: Final = encode_block([_CONTENT_TYPE, _ACCEPT_ENCODING], status=200)
 TRAILERS_OK: Final = encode_block([(b"grpc-status", b"0")])
 

@@ -26,29 +26,9 @@ from tests.unit.deployments.http2.peer import (
     headers_frame,
     request,
 )
+from tests.unit.deployments.wire_peer import Peer
 
 PING = frames.frame(frames.PING, 0, 0, bytes(8))
-
-
-class Peer:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self.writer = writer
-
-    async def frame(self, kind: int) -> Frame:
-        """The next frame of a kind that is no acknowledgement."""
-        while True:
-            head = await self._reader.readexactly(frames.HEADER_BYTES)
-            word, flags, stream_id = frames.HEADER.unpack(head)
-            payload = await self._reader.readexactly(word >> 8)
-            is_acknowledgement = word & 0xFF != frames.HEADERS and flags & frames.ACK
-            if word & 0xFF == kind and not is_acknowledgement:
-                return Frame(kind, flags, stream_id, payload)
-
-    async def rest(self) -> bytes:
-        with contextlib.suppress(ConnectionResetError):
-            return await self._reader.read()
-        return b""
 
 
 @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import hpack
 
 from deployments.http2 import frames
+from deployments.http2.compression import ResponseCompression
 from deployments.http2.connection import Http2Connection
 from deployments.http2.deadlines import Deadlines
 from deployments.http2.events import DataReceived, Event, RequestReceived
@@ -176,14 +177,25 @@ class RecordingService:
 class Client:
     """A gRPC connection under test with a clock that stands still until told otherwise."""
 
-    def __init__(self, limits: Http2Limits | None = None, *, start: bool = True) -> None:
+    def __init__(
+        self,
+        limits: Http2Limits | None = None,
+        *,
+        start: bool = True,
+        compression: ResponseCompression | None = None,
+    ) -> None:
         self.now_ns = 1_000_000_000_000
         self.service = RecordingService()
         self.timers: list[int] = []
         self.wakes = 0
         self.deadlines = Deadlines(self.timers.append)
         self.grpc = GrpcConnection(
-            self.service, limits or Http2Limits(), self.deadlines, self._wake, self.now_ns
+            self.service,
+            limits or Http2Limits(),
+            self.deadlines,
+            self._wake,
+            self.now_ns,
+            compression,
         )
         self.h2 = self.grpc.h2
         self._decoder = hpack.Decoder()

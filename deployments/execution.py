@@ -9,9 +9,10 @@ Responses of decoupled models go out as they come, from any thread.
 
 from typing import Protocol
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
+from deployments.scheduling.sequence_controls import SequenceStates
 from deployments.scheduling.signature import Signature
 from deployments.trace_record import Activity
 
@@ -59,12 +60,14 @@ class ServedModel:
         signature: What requests must agree on to be batched; None compares nothing.
     """
 
-    __slots__ = ("_reshapes", "is_batching", "name", "signature", "version")
+    __slots__ = ("_reshapes", "is_batching", "is_iterative", "name", "signature", "version")
 
     def __init__(self, config: ModelConfig, version: int, signature: Signature | None) -> None:
         self.name = config.name
         self.version = str(version)
         self.is_batching = config.max_batch_size > 0
+        sequences = config.sequence_batching
+        self.is_iterative = sequences is not None and sequences.iterative
         self.signature = signature
         self._reshapes = {
             output.name: (output.reshape, output.dims)
@@ -72,12 +75,16 @@ class ServedModel:
             if output.reshape is not None
         }
 
-    def finish(self, response: InferenceResponse, request: InferenceRequest) -> None:
+    def finish(self, response: InferenceResponse, work: "Work") -> None:
         """Fill in what no backend should have to care about.
 
-        Names the model, echoes the id, leaves out outputs nobody asked for and gives outputs with a
-        ``reshape`` the shape ``[batch, *dims]`` the config promises.
+        Names the model, echoes the id, keeps the states of a sequence, leaves out outputs nobody
+        asked for and gives outputs with a ``reshape`` the shape ``[batch, *dims]`` the config
+        promises.
         """
+        request = work.request
+        if work.states is not None:
+            work.states.take(response)
         response.model_name = self.name
         response.model_version = self.version
         response.id = request.id
@@ -103,9 +110,24 @@ class ServedModel:
 
 
 class Work:
-    """One request in an executor; implements what schedulers and backends ask of it."""
+    """One request in an executor; implements what schedulers and backends ask of it.
 
-    __slots__ = ("batch_size", "enqueue_ns", "is_closed", "lane", "model", "request", "signature")
+    Attributes:
+        states: What its sequence carries along; None when nothing.
+        is_rescheduled: Whether it is to be executed once more.
+    """
+
+    __slots__ = (
+        "batch_size",
+        "enqueue_ns",
+        "is_closed",
+        "is_rescheduled",
+        "lane",
+        "model",
+        "request",
+        "signature",
+        "states",
+    )
 
     def __init__(self, model: ServedModel, lane: LaneRequest, enqueue_ns: int) -> None:
         request = lane.request
@@ -114,6 +136,8 @@ class Work:
         self.request = request
         self.enqueue_ns = enqueue_ns
         self.is_closed = False
+        self.is_rescheduled = False
+        self.states: SequenceStates | None = None
         self.batch_size = 1
         if model.is_batching and request.inputs:
             shape = request.inputs[0].shape
@@ -142,6 +166,19 @@ class Work:
         """Whether the client has gone or cancelled."""
         return self.lane.is_cancelled
 
+    def reschedule(self) -> None:
+        """Have the request executed once more after this execution.
+
+        Raises:
+            InvalidArgumentError: The model's sequence batcher is not iterative.
+        """
+        if not self.model.is_iterative:
+            raise InvalidArgumentError(
+                "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model "
+                "is not configured to handle such a flag."
+            )
+        self.is_rescheduled = True
+
 
 class UnaryWork(Work):
     """A request of a model that answers each request once, within ``execute``."""
@@ -161,7 +198,7 @@ class UnaryWork(Work):
         if self.is_closed or (response is not None and self.outcome is not None):
             raise self._refuse()
         if response is not None:
-            self.model.finish(response, self.request)
+            self.model.finish(response, self)
             self.outcome = response
         if final:
             self.close(None)
@@ -231,7 +268,7 @@ class StreamWork(Work):
             InternalError: The request already had its final response.
         """
         if response is not None:
-            self.model.finish(response, self.request)
+            self.model.finish(response, self)
         elif not final:
             return
         self._streams.stream(self, response, final=final)

@@ -86,6 +86,13 @@ class ExecuteRequest(Protocol):
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Answer with an error; only a decoupled model may go on after one with final=False."""
 
+    def reschedule(self) -> None:
+        """Have the request executed once more after this execution, instead of ending it.
+
+        Raises:
+            InvalidArgumentError: The model's sequence batcher is not iterative.
+        """
+
 
 @dataclass(slots=True)
 class ExecuteBatch:

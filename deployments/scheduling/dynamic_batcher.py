@@ -77,6 +77,8 @@ class DynamicBatcher(Generic[Item]):
         self._last_index = 0
         self._is_closed = False
 
+    sequence_count = 0
+
     @property
     def pending_count(self) -> int:
         """Requests enqueued and not handed out."""
@@ -145,10 +147,10 @@ class DynamicBatcher(Generic[Item]):
         dropped, self._queue.dropped = self._queue.dropped, []
         return dropped
 
-    def remove(self, item: Item) -> bool:
-        """Take an item back out of the queue; False when it is not in it."""
-        self._rewind(0)
-        return self._queue.remove(item)
+    def knows(self, correlation_id: int | str) -> bool:
+        """Sequences are nothing to it."""
+        del correlation_id
+        return False
 
     def stop(self) -> None:
         """Accept nothing more."""

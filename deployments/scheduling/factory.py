@@ -2,24 +2,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the scheduler a model's config asks for."""
 
+from collections.abc import Mapping
+
 from backends.api.errors import InvalidArgumentError
-from backends.api.model_config import ModelConfig, QueuePolicy
+from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.priority_queue import QueueRules, rules_of
-from deployments.scheduling.scheduler import DefaultScheduler, Item, Scheduler
+from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
+from deployments.scheduling.sequence_batcher import DirectSequenceBatcher, OldestSequenceBatcher
+from deployments.scheduling.sequence_controls import state_rules
+from deployments.scheduling.sequences import Item
 from deployments.scheduling.signature import Signature, signature_of
 
 # Limits that Triton has no field for, given through ``parameters``.
 _MAX_QUEUE_SIZE = "max_queue_size"
 _AGEING_US = "priority_ageing_us"
 
+_NO_FILES: Mapping[str, bytes] = {}
 
-def make_scheduler(config: ModelConfig) -> Scheduler[Item]:
+
+def make_scheduler(
+    config: ModelConfig, state_files: Mapping[str, bytes] = _NO_FILES
+) -> Scheduler[Item]:
     """Return a new scheduler for one instance of the model.
 
+    Args:
+        config: The model's complete config.
+        state_files: The bytes of each file that initial states of its sequences are read from.
+
     Raises:
-        InvalidArgumentError: A parameter of the config is not a number.
+        InvalidArgumentError: A parameter of the config is not a number, or an initial state does
+            not fit.
     """
+    sequences = config.sequence_batching
+    if sequences is not None:
+        return _sequence_batcher(config, sequences, state_files)
     batching = config.dynamic_batching
     if batching is None:
         limit = _number(config, _MAX_QUEUE_SIZE)
@@ -36,9 +53,17 @@ def make_scheduler(config: ModelConfig) -> Scheduler[Item]:
 
 def make_signature(config: ModelConfig) -> Signature | None:
     """Return the signature function its scheduler needs, or None when it compares nothing."""
-    if config.dynamic_batching is None or config.max_batch_size < 1:
-        return None
-    return signature_of(config)
+    batches = config.dynamic_batching is not None or config.sequence_batching is not None
+    return signature_of(config) if batches and config.max_batch_size > 0 else None
+
+
+def _sequence_batcher(
+    config: ModelConfig, batching: SequenceBatching, state_files: Mapping[str, bytes]
+) -> Scheduler[Item]:
+    states = state_rules(config, state_files)
+    if batching.strategy == "oldest":
+        return OldestSequenceBatcher(config, batching, states)
+    return DirectSequenceBatcher(config, batching, states)
 
 
 def _number(config: ModelConfig, key: str) -> int:

@@ -181,15 +181,6 @@ class PriorityQueue(Generic[Item]):
                     deadline_ns = min(deadline_ns, expires_ns)
         self.deadline_ns = deadline_ns
 
-    def remove(self, item: Item) -> bool:
-        """Take an item out; False when it is not queued."""
-        for rank in self._ranks:
-            if item in rank.items:
-                rank.items.remove(item)
-                rank.level.count -= 1
-                return True
-        return False
-
     def clear(self) -> list[Item]:
         """Give up everything, in the order it would be served."""
         items = [item for item, _ in self.dropped]

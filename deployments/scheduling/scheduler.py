@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from backends.api.backend import ExecuteRequest
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 
 STOPPED = "Server is stopping, scheduler for model has stopped accepting new inference requests"
@@ -55,11 +56,14 @@ class Decision(NamedTuple, Generic[Item]):
         wake_at_ns: When to ask again although nothing arrives; None means not before that. Set only
             with an empty batch.
         dropped: Requests that will not run, each with the error that ends it.
+        rows: What the model is given, where that is not just the batch: its requests with others
+            between them that only fill rows.
     """
 
     batch: list[Item]
     wake_at_ns: int | None = None
     dropped: Sequence[tuple[Item, TritonError]] = ()
+    rows: Sequence[ExecuteRequest] | None = None
 
 
 class Scheduler(Protocol[Item]):
@@ -72,6 +76,13 @@ class Scheduler(Protocol[Item]):
     @property
     def deadline_ns(self) -> int | None:
         """When `expire` may first have something to give up; None means never."""
+
+    @property
+    def sequence_count(self) -> int:
+        """Sequences that have started and not ended."""
+
+    def knows(self, correlation_id: int | str) -> bool:
+        """Whether a sequence of this id goes on here."""
 
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Take an item; on raise the caller still owns it.
@@ -90,9 +101,6 @@ class Scheduler(Protocol[Item]):
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up requests whose time is over, while the instance is busy or asleep."""
 
-    def remove(self, item: Item) -> bool:
-        """Take an item back out of the queue; False when it is not in it."""
-
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""
 
@@ -105,6 +113,9 @@ class DefaultScheduler(Generic[Item]):
 
     __slots__ = ("_queue", "_stopped")
 
+    sequence_count = 0
+    deadline_ns = None
+
     def __init__(self) -> None:
         self._queue: deque[Item] = deque()
         self._stopped = False
@@ -113,10 +124,6 @@ class DefaultScheduler(Generic[Item]):
     def pending_count(self) -> int:
         """Requests enqueued and not handed out."""
         return len(self._queue)
-
-    @property
-    def deadline_ns(self) -> None:
-        """Nothing has to be given up."""
 
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Queue an item; always asks for a decision.
@@ -145,13 +152,10 @@ class DefaultScheduler(Generic[Item]):
         del now_ns
         return []
 
-    def remove(self, item: Item) -> bool:
-        """Take an item back out of the queue; False when it is not in it."""
-        try:
-            self._queue.remove(item)
-        except ValueError:
-            return False
-        return True
+    def knows(self, correlation_id: int | str) -> bool:
+        """Sequences are nothing to it."""
+        del correlation_id
+        return False
 
     def stop(self) -> None:
         """Accept nothing more."""

@@ -169,16 +169,6 @@ def test_a_stopped_batcher_refuses_and_gives_up_what_it_holds_in_order():
     assert batcher.pending_count == 0
 
 
-def test_a_removed_request_leaves_its_forming_batch():
-    batcher = DynamicBatcher(8, (), max_queue_delay_us=500)
-    requests = items(1, 1, 1)
-    for item in requests:
-        batcher.enqueue(item, 0)
-    assert batcher.remove(requests[1])
-    assert not batcher.remove(requests[1])
-    assert batcher.next_batch(500_000).batch == [requests[0], requests[2]]
-
-
 ARRIVALS = st.lists(
     st.tuples(st.integers(0, 300), st.integers(1, 6), st.sampled_from("xxxy"), st.booleans()),
     max_size=40,

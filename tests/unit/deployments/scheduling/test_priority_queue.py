@@ -199,7 +199,7 @@ ARRIVALS = st.lists(
         st.integers(0, 4),  # priority
         st.integers(1, 3),  # rows
         st.sampled_from([0, 30, 500]),  # timeout
-        st.sampled_from(["take", "cancel", "expire", "remove"]),
+        st.sampled_from(["take", "cancel", "expire"]),
     ),
     max_size=40,
 )
@@ -241,10 +241,6 @@ class Exercise:
         for item, _ in self.batcher.expire(self.now_us * 1000):
             self.settle(item)
 
-    def remove(self, item: FakeItem) -> None:
-        if self.batcher.remove(item):
-            self.settle(item)
-
 
 @settings(max_examples=200, deadline=None)
 @given(
@@ -266,8 +262,6 @@ def test_every_request_has_one_outcome_and_a_level_keeps_its_order(
             victim.is_cancelled = True
         elif then == "expire":
             run.expire()
-        elif then == "remove":
-            run.remove(victim)
         if chance.random() < 0.6:
             run.ask()
     for _ in range(len(run.requests) + 1):

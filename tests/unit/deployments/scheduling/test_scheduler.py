@@ -31,14 +31,3 @@ def test_a_stopped_scheduler_refuses_but_hands_out_what_it_has():
         scheduler.enqueue(FakeItem("b"), 0)
     assert scheduler.pending_count == 1
     assert scheduler.next_batch(0).batch == [first]
-
-
-def test_a_removed_request_does_not_run():
-    scheduler = DefaultScheduler()
-    first, second = FakeItem("a"), FakeItem("b")
-    for item in (first, second):
-        scheduler.enqueue(item, 0)
-    assert scheduler.remove(first)
-    assert not scheduler.remove(first)
-    assert scheduler.clear() == [second]
-    assert scheduler.pending_count == 0

@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of sequences, and an instance on virtual time that executes what a batcher decides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig, SequenceBatching, SequenceControl
+from backends.api.request import (
+    SEQUENCE_END,
+    SEQUENCE_START,
+    InferenceRequest,
+    InferenceResponse,
+    Tensor,
+    tensor_as_numpy,
+    tensor_from_numpy,
+)
+from deployments.scheduling.factory import make_scheduler
+from deployments.scheduling.sequence_controls import SequenceStates
+
+START, END, BOTH = SEQUENCE_START, SEQUENCE_END, SEQUENCE_START | SEQUENCE_END
+
+CONTROLS = (
+    SequenceControl("START", "CONTROL_SEQUENCE_START", "INT32", 0, 1),
+    SequenceControl("END", "CONTROL_SEQUENCE_END", "FP32", -1.0, 1.0),
+    SequenceControl("READY", "CONTROL_SEQUENCE_READY", "BOOL", False, True),
+    SequenceControl("CORRID", "CONTROL_SEQUENCE_CORRID", "UINT64"),
+)
+
+
+@dataclass(eq=False)
+class SequenceRequest:
+    """One request of a sequence; its name is ``<id>.<number>``."""
+
+    request: InferenceRequest
+    name: str = ""
+    enqueue_ns: int = 0
+    signature: object = None
+    batch_size: int = 1
+    is_cancelled: bool = False
+    is_rescheduled: bool = False
+    states: SequenceStates | None = None
+    answer: InferenceResponse | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def request_id(self) -> str:
+        return self.request.id
+
+    @property
+    def timeout_us(self) -> int:
+        return self.request.timeout_us
+
+    @property
+    def priority(self) -> int:
+        return self.request.priority
+
+    def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
+        assert response is not None
+        if self.states is not None:
+            self.states.take(response)
+        self.answer = response
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        raise AssertionError(error)
+
+    def reschedule(self) -> None:
+        self.is_rescheduled = True
+
+    def value(self, name: str) -> object:
+        (tensor,) = [each for each in self.request.inputs if each.name == name]
+        elements = tensor_as_numpy(tensor).ravel()
+        return elements[0] if elements.size == 1 else elements
+
+
+_numbers: dict[object, int] = {}
+
+
+def part(
+    correlation_id: int | str, flags: int = 0, *, value: int = 0, **fields: object
+) -> SequenceRequest:
+    """Return a request of a sequence whose only input X holds ``value``."""
+    item_fields = {key: fields.pop(key) for key in ("signature", "batch_size") if key in fields}
+    tensor = tensor_from_numpy("X", np.array([[value]], np.int32))
+    request = InferenceRequest(
+        "m", inputs=[tensor], correlation_id=correlation_id, flags=flags, **fields
+    )
+    number = _numbers[correlation_id] = _numbers.get(correlation_id, 0) + 1
+    return SequenceRequest(request, f"{correlation_id}.{number}", **item_fields)
+
+
+def batcher(max_batch_size: int = 4, files: dict[str, bytes] | None = None, **fields: object):
+    """Return the batcher of a config with these fields of its sequence batcher."""
+    fields.setdefault("controls", CONTROLS)
+    output = fields.pop("output", ())
+    config = ModelConfig(
+        "m",
+        max_batch_size=max_batch_size,
+        output=output,
+        sequence_batching=SequenceBatching(**fields),
+    )
+    return make_scheduler(config, files or {})
+
+
+def echo(item: SequenceRequest) -> None:
+    """Answer with a copy of the inputs."""
+    item.respond(InferenceResponse("", "", outputs=list(item.request.inputs)))
+
+
+@dataclass
+class Instance:
+    """Plays an instance: ``left`` holds (instant in µs, ids by row), empty for a null row."""
+
+    batcher: object
+    execute: Callable[[SequenceRequest], None] = echo
+    execution_us: float = 0
+    now_us: float = 0
+    free_us: float = 0
+    left: list[tuple[float, list[object]]] = field(default_factory=list)
+    ran: list[SequenceRequest] = field(default_factory=list)
+    dropped: list[tuple[SequenceRequest, str]] = field(default_factory=list)
+    rows: list[list[object]] = field(default_factory=list)
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.now_us * 1000)
+
+    def enqueue(self, *items: SequenceRequest) -> None:
+        for item in items:
+            item.enqueue_ns = self.now_ns
+            self.batcher.enqueue(item, self.now_ns)
+
+    def step(self) -> bool:
+        """Ask once, if the instance is free; True when something was executed."""
+        if self.now_us < self.free_us:
+            return False
+        decision = self.batcher.next_batch(self.now_ns)
+        self.dropped += [(item, error.message) for item, error in decision.dropped]
+        assert decision.wake_at_ns is None or decision.wake_at_ns > self.now_ns
+        self.wake_at_ns = decision.wake_at_ns
+        if not decision.batch:
+            return False
+        rows = decision.rows or decision.batch
+        self.rows.append(list(rows))
+        assert [row for row in rows if isinstance(row, SequenceRequest)] == decision.batch
+        self.left.append(
+            (
+                self.now_us,
+                [row.request.correlation_id if row in decision.batch else "" for row in rows],
+            )
+        )
+        for item in decision.batch:
+            self.execute(item)
+        self.ran += decision.batch
+        self.free_us = self.now_us + self.execution_us
+        return True
+
+    def run(self) -> None:
+        """Execute until nothing is left that can run now or after the executions."""
+        while self.step():
+            self.now_us = max(self.now_us, self.free_us)
+
+    @property
+    def names(self) -> list[str]:
+        return [item.name for item in self.ran]
+
+    @property
+    def dropped_names(self) -> list[str]:
+        return [item.name for item, _ in self.dropped]
+
+
+def state_tensor(name: str, *values: int, lead: bool = True) -> Tensor:
+    array = np.array([values] if lead else values, np.int32)
+    return tensor_from_numpy(name, array)

@@ -167,17 +167,21 @@ class Work:
         return self.lane.is_cancelled
 
     def reschedule(self) -> None:
-        """Have the request executed once more after this execution.
-
-        Raises:
-            InvalidArgumentError: The model's sequence batcher is not iterative.
-        """
-        if not self.model.is_iterative:
-            raise InvalidArgumentError(
-                "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model "
-                "is not configured to handle such a flag."
-            )
+        """Have the request executed once more after this execution."""
         self.is_rescheduled = True
+
+    def refusal(self, error: TritonError | None) -> TritonError | None:
+        """Return what ends a rescheduled request after all; None lets it go on.
+
+        Args:
+            error: What its execution failed with.
+        """
+        if self.model.is_iterative:
+            return error
+        return error or InvalidArgumentError(
+            "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is "
+            "not configured to handle such a flag."
+        )
 
 
 class UnaryWork(Work):

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import (
@@ -53,6 +53,8 @@ _log = logging.getLogger(__name__)
 AnyWork = UnaryWork | StreamWork
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
+# Sequences may end by staying quiet, of which nobody would tell.
+_SEQUENCES_ENDED_POLL_S = 0.02
 
 
 class Executor:
@@ -64,6 +66,7 @@ class Executor:
         instance: The loaded instance; closed when `run` ends.
         loop: The event loop that calls `received` and that lanes live on.
         statistics: Counters to go on with, those of the warmup.
+        state_files: The bytes of the files that initial states of sequences come from.
         clock_ns: Monotonic clock, the one backends stamp their times with.
     """
 
@@ -74,9 +77,10 @@ class Executor:
         instance: ModelInstance,
         loop: asyncio.AbstractEventLoop,
         statistics: InstanceStatistics | None = None,
+        state_files: Mapping[str, bytes] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        batching = config.dynamic_batching
+        batching = config.dynamic_batching or config.sequence_batching
         self._model = ServedModel(config, version, make_signature(config))
         self._instance = instance
         self._loop = loop
@@ -84,7 +88,7 @@ class Executor:
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
         self._mutex = threading.Lock()
-        self._scheduler: Scheduler[AnyWork] = make_scheduler(config)
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, state_files or {})
         self._statistics = statistics or InstanceStatistics()
         self._outbox: list[tuple[AnyWork, Outcome, bool]] = []
         self._is_flush_due = False
@@ -98,6 +102,8 @@ class Executor:
         self._outstanding_count = 0
         self._is_draining = False
         self._idle = asyncio.Event()
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._expiry_ns = 0
         self._completion: CompletionQueue[AnyWork, Outcome] | None = (
             CompletionQueue() if batching is not None and batching.preserve_ordering else None
         )
@@ -129,14 +135,43 @@ class Executor:
             for work in works:
                 try:
                     is_due |= enqueue(work, now_ns)
-                except UnavailableError as refusal:
+                except TritonError as refusal:
                     refused.append((work, refusal))
                     self._statistics.record_failure(FailureReason.REJECTED, 0)
             if is_due:
                 self._wake_thread()
+            deadline_ns = self._scheduler.deadline_ns
+        if deadline_ns is not None:
+            self._expire_at(deadline_ns)
         for work, error in refused:
             work.is_closed = True
             self._deliver(work, error, final=True)
+
+    def _expire_at(self, deadline_ns: int) -> None:
+        """Have requests whose time is over dropped then, though the model may be busy."""
+        timer = self._expiry_timer
+        if timer is not None and self._expiry_ns <= deadline_ns:
+            return
+        if timer is not None:
+            timer.cancel()
+        self._expiry_ns = deadline_ns
+        delay_s = max(0.0, (deadline_ns - self._clock_ns()) / _NS_PER_S)
+        self._expiry_timer = self._loop.call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry_timer = None
+        with self._mutex:
+            for work, error in self._scheduler.expire(self._clock_ns()):
+                self._drop(work, error)
+            deadline_ns = self._scheduler.deadline_ns
+        self._flush()
+        if deadline_ns is not None:
+            self._expire_at(deadline_ns)
+
+    def knows(self, correlation_id: int | str) -> bool:
+        """Whether a sequence of this id goes on here."""
+        with self._mutex:
+            return self._scheduler.knows(correlation_id)
 
     def look_again(self) -> None:
         """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
@@ -149,7 +184,7 @@ class Executor:
             return self._statistics.snapshot(self._scheduler.pending_count)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Refuse new requests and wait for those in flight.
+        """Refuse new requests and wait for those in flight, and for running sequences to end.
 
         Returns:
             Whether every request got its outcome in time.
@@ -157,11 +192,12 @@ class Executor:
         with self._mutex:
             self._scheduler.stop()
         self._is_draining = True
-        if not self._outstanding_count:
-            return True
         try:
             async with asyncio.timeout(timeout_s):
-                await self._idle.wait()
+                while self._scheduler.sequence_count:  # noqa: ASYNC110 - see the constant
+                    await asyncio.sleep(_SEQUENCES_ENDED_POLL_S)
+                if self._outstanding_count:
+                    await self._idle.wait()
         except TimeoutError:
             return False
         return True
@@ -302,7 +338,7 @@ class Executor:
         # In a frame of its own, so that no local keeps a batch alive while the thread sleeps.
         decision = self._decide()
         if decision.batch:
-            self._execute(decision.batch)
+            self._execute(decision)
         elif self._is_closing:
             return False
         else:
@@ -339,12 +375,13 @@ class Executor:
                 # Woken between the timeout and now: use up that wake-up.
                 self._alarm.acquire()
 
-    def _execute(self, works: list[AnyWork]) -> None:
+    def _execute(self, decision: Decision[AnyWork]) -> None:
+        works = decision.batch
         start_ns = self._clock_ns()
         if self._is_decoupled:
             for work in works:
                 work.started_ns = start_ns  # type: ignore[union-attr]
-        batch = ExecuteBatch(works)
+        batch = ExecuteBatch(decision.rows or works)
         error = self._run_model(batch)
         times = times_of(batch, start_ns, self._clock_ns())
         with self._mutex:
@@ -375,14 +412,20 @@ class Executor:
         size = success_count = inference_count = enqueued_ns = 0
         for work in works:
             size += work.batch_size
+            failure = error
+            if work.is_rescheduled:
+                failure = work.refusal(error)
+                work.is_rescheduled = failure is None and not work.is_closed
+                if work.is_rescheduled:
+                    continue
             if isinstance(work, StreamWork):
-                if error is not None and not work.is_closed:
+                if failure is not None and not work.is_closed:
                     work.is_closed = True
-                    work.error = error
+                    work.error = failure
                     self._count_stream(work, times.end_ns)
-                    self._outbox.append((work, error, True))
+                    self._outbox.append((work, failure, True))
                 continue
-            outcome = work.close(error)
+            outcome = work.close(failure)
             if work.request.trace is not None:
                 work.lane.traced(execution_activities(work.enqueue_ns, times))
             self._outbox.append((work, outcome, True))

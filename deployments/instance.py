@@ -67,6 +67,8 @@ class _LaneHandler:
     async def call(self, method: str, payload: bytes) -> bytes:
         """Answer ``statistics`` (an encoded snapshot) or ``health``, or take on ``settings``.
 
+        ``knows_sequence`` tells whether the sequence of an id goes on here.
+
         Raises:
             UnsupportedError: There is no such method.
         """
@@ -74,6 +76,9 @@ class _LaneHandler:
             return statistics.encode(self._executor.statistics())
         if method == "health":
             return msgspec.msgpack.encode(self._instance.is_ready())
+        if method == "knows_sequence":
+            correlation_id = msgspec.msgpack.decode(payload, type=int | str)
+            return msgspec.msgpack.encode(self._executor.knows(correlation_id))
         if method == "settings":
             settings = msgspec.msgpack.decode(payload, type=InstanceSettings)
             set_up_logging(settings.log)
@@ -159,7 +164,14 @@ class ModelInstanceActor:
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
         spec = self._spec
         loop = asyncio.get_running_loop()
-        executor = Executor(loaded.config, spec.version, loaded.instance, loop, loaded.statistics)
+        executor = Executor(
+            loaded.config,
+            spec.version,
+            loaded.instance,
+            loop,
+            loaded.statistics,
+            loaded.state_files,
+        )
         maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()

@@ -4,16 +4,21 @@
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from backends.api.backend import Backend, LoadContext, ModelInstance
 from backends.api.config_normalisation import normalise_defaults
 from backends.api.config_validation import validate_before_auto_complete, validate_tensors
+from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.registry import create_backend
 from deployments.instance_spec import InstanceSpec
 from deployments.statistics import InstanceStatistics
 from deployments.warmup import run_warmup
+
+_STATE_FOLDER = "initial_state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +30,14 @@ class LoadedInstance:
         config: Its complete config.
         duration_ns: How long the load took, warmup included.
         statistics: What the warmup counted.
+        state_files: The bytes of the files that initial states of its sequences come from.
     """
 
     instance: ModelInstance
     config: ModelConfig
     duration_ns: int
     statistics: InstanceStatistics
+    state_files: Mapping[str, bytes]
 
 
 def load_instance(spec: InstanceSpec) -> LoadedInstance:
@@ -57,7 +64,9 @@ def load_instance(spec: InstanceSpec) -> LoadedInstance:
     instance = backend.load(context)
     statistics = InstanceStatistics()
     run_warmup(instance, context.config, spec.model_dir, statistics)
-    return LoadedInstance(instance, context.config, time.monotonic_ns() - started_ns, statistics)
+    duration_ns = time.monotonic_ns() - started_ns
+    state_files = read_state_files(context.config, spec.model_dir)
+    return LoadedInstance(instance, context.config, duration_ns, statistics, state_files)
 
 
 def _complete(backend: Backend, context: LoadContext) -> ModelConfig:
@@ -65,6 +74,33 @@ def _complete(backend: Backend, context: LoadContext) -> ModelConfig:
     validate_before_auto_complete(config)
     validate_tensors(config)
     return config
+
+
+def read_state_files(config: ModelConfig, model_dir: str) -> dict[str, bytes]:
+    """Read the files in ``initial_state/`` that the config names.
+
+    Raises:
+        InvalidArgumentError: A file's name is a path, or it cannot be read.
+    """
+    states = () if config.sequence_batching is None else config.sequence_batching.states
+    files = {}
+    for state in states:
+        name = "" if state.initial_state is None else state.initial_state.data_file
+        if not name:
+            continue
+        if Path(name).name != name:
+            raise InvalidArgumentError(
+                f"model '{config.name}' has initial_state data_file '{name}' for state input "
+                f"'{state.input_name}', which must be the name of a file in '{_STATE_FOLDER}'"
+            )
+        try:
+            files[name] = Path(model_dir, _STATE_FOLDER, name).read_bytes()
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"initial_state of state input '{state.input_name}' of model '{config.name}' "
+                f"cannot be read from '{_STATE_FOLDER}/{name}': {error.strerror}"
+            ) from error
+    return files
 
 
 def _set_thread_count(spec: InstanceSpec) -> None:

@@ -52,6 +52,10 @@ class _WarmupRequest:
         if final:
             self._ended.set()
 
+    def reschedule(self) -> None:
+        # One execution is all the warmup a model gets.
+        self._ended.set()
+
     def wait_ended(self, *, decoupled: bool) -> None:
         """Return once the last response came; only a decoupled model may still owe it."""
         if not decoupled and not self._ended.is_set():

@@ -87,10 +87,9 @@ class ExecuteRequest(Protocol):
         """Answer with an error; only a decoupled model may go on after one with final=False."""
 
     def reschedule(self) -> None:
-        """Have the request executed once more after this execution, instead of ending it.
+        """Have the request executed once more after this execution, if it is unanswered by then.
 
-        Raises:
-            InvalidArgumentError: The model's sequence batcher is not iterative.
+        Where the model's sequence batcher is not iterative, the request fails instead.
         """
 
 

@@ -110,8 +110,12 @@ class PythonModelInstance(ModelInstance):
         self._instance_name = context.instance_name
         self._decoupled = config.decoupled
         self._coroutines = CoroutineRunner()
+        states = () if config.sequence_batching is None else config.sequence_batching.states
         self._writer = ResponseWriter(
-            config.name, str(context.version), [output.name for output in config.output]
+            config.name,
+            str(context.version),
+            [output.name for output in config.output],
+            [state.output_name for state in states],
         )
         model_class = load_model_class(context)
         if not hasattr(model_class, "execute"):
@@ -146,12 +150,14 @@ class PythonModelInstance(ModelInstance):
                     return
                 returned = self._coroutines.run(returned)
             batch.compute_output_start_ns = time.monotonic_ns()
-            responses = self._checked(returned, len(requests))
+            responses = self._checked(returned, requests)
         except Exception as error:
             failure = self._failure(error)
             _close_senders(requests, failure)
             raise failure from error
-        if responses is not None:
+        if responses is None:
+            _reschedule(requests)
+        else:
             waiting = self._answer(requests, responses)
             # Dropped first: a sender that the model dropped too then closes itself.
             del requests
@@ -183,7 +189,7 @@ class PythonModelInstance(ModelInstance):
         finally:
             self._coroutines.close()
 
-    def _checked(self, returned: Any, count: int) -> list[Any] | None:
+    def _checked(self, returned: Any, requests: list[ReceivedRequest]) -> list[Any] | None:
         """Return one response or None for each request; None for a decoupled model."""
         if self._decoupled:
             if returned is not None:
@@ -192,6 +198,7 @@ class PythonModelInstance(ModelInstance):
                     "execute function must return None."
                 )
             return None
+        count = len(requests)
         if returned is None:
             return [None] * count
         if not isinstance(returned, list):
@@ -204,8 +211,15 @@ class PythonModelInstance(ModelInstance):
                 f"objects. InferenceRequest(s) size is:{count}, and InferenceResponse(s) size "
                 f"is:{len(returned)}\n"
             )
-        for response in returned:
-            if response is not None and not isinstance(response, InferenceResponse):
+        for request, response in zip(requests, returned, strict=True):
+            if response is None:
+                continue
+            if request.is_rescheduled:
+                raise _WrongReturnError(
+                    "Expected a None object in the execute function return list for reschduled "
+                    f"request, found type '{type(response)}'."
+                )
+            if not isinstance(response, InferenceResponse):
                 raise _WrongReturnError(
                     "Expected an 'InferenceResponse' object in the execute function return list, "
                     f"found type '{type(response)}'."
@@ -220,6 +234,8 @@ class PythonModelInstance(ModelInstance):
         for request, response in zip(requests, responses, strict=True):
             if response is not None:
                 request.answer(response)
+            elif request.is_rescheduled:
+                request.reschedule()
             elif request.sender is None:
                 request.execute_request.fail(self._unanswered())
             else:
@@ -254,6 +270,12 @@ class PythonModelInstance(ModelInstance):
 
 class _WrongReturnError(Exception):
     """The model's execute returned what it must not."""
+
+
+def _reschedule(requests: list[ReceivedRequest]) -> None:
+    for request in requests:
+        if request.is_rescheduled:
+            request.reschedule()
 
 
 def _close_senders(requests: list[ReceivedRequest], failure: ApiError) -> None:

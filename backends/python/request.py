@@ -169,10 +169,11 @@ class InferenceRequest:
         """Choose what happens to the request after execute.
 
         Raises:
-            TritonModelException: The request was not received by execute, or asks for rescheduling.
+            TritonModelException: The request was not received by execute.
         """
-        if flags & RELEASE_RESCHEDULE:
-            raise unsupported("TRITONSERVER_REQUEST_RELEASE_RESCHEDULE")
+        raise TritonModelException(
+            "set_release_flags works on a request that execute received, not on one the model made"
+        )
 
     def get_response_sender(self) -> InferenceResponseSender:
         """Return the sender of the request's responses.
@@ -198,7 +199,7 @@ class ReceivedRequest(InferenceRequest):
     """A request that execute received; everything is read from it when asked for."""
 
     __module__ = "c_python_backend_utils"
-    __slots__ = ("_decoupled", "_execute_request", "_sender", "_writer")
+    __slots__ = ("_decoupled", "_execute_request", "_is_rescheduled", "_sender", "_writer")
 
     def __init__(
         self, execute_request: ExecuteRequest, writer: ResponseWriter, *, decoupled: bool
@@ -207,6 +208,7 @@ class ReceivedRequest(InferenceRequest):
         self._execute_request = execute_request
         self._writer = writer
         self._decoupled = decoupled
+        self._is_rescheduled = False
         self._inputs = None
         # A decoupled model may ask for the sender at any time, so it lives with the request.
         self._sender = (
@@ -261,6 +263,10 @@ class ReceivedRequest(InferenceRequest):
         """Whether the client has gone or cancelled."""
         return self._execute_request.is_cancelled
 
+    def set_release_flags(self, flags: int) -> None:
+        """Choose what happens to the request after execute: it ends, or is executed once more."""
+        self._is_rescheduled = bool(flags & RELEASE_RESCHEDULE)
+
     def get_response_sender(self) -> InferenceResponseSender:
         """Return the sender of the request's responses, the same one each time."""
         if self._sender is None:
@@ -278,6 +284,16 @@ class ReceivedRequest(InferenceRequest):
     def sender(self) -> InferenceResponseSender | None:
         """The sender, if there is one."""
         return self._sender
+
+    @property
+    def is_rescheduled(self) -> bool:
+        """Whether the model wants it executed once more."""
+        return self._is_rescheduled
+
+    def reschedule(self) -> None:
+        """Hand the request back to be executed once more; its next sender is another one."""
+        if self._sender is None or self._sender.let_go():
+            self._execute_request.reschedule()
 
     def answer(self, response: InferenceResponse) -> None:
         """Answer with the response execute returned, unless the sender already did."""

@@ -8,7 +8,7 @@ Triton: python_backend/src/infer_response.cc, response_sender.cc
 import json
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from queue import SimpleQueue
 from typing import Any
@@ -101,12 +101,20 @@ class ResponseWriter:
         model_name: Name in responses.
         model_version: Version in responses.
         outputs: Names of all outputs in the config; others cannot be asked for.
+        states: Names of the outputs a sequence keeps, asked for or not.
     """
 
-    __slots__ = ("_model_name", "_model_version", "output_names")
+    __slots__ = ("_model_name", "_model_version", "_states", "output_names")
 
-    def __init__(self, model_name: str, model_version: str, outputs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model_name: str,
+        model_version: str,
+        outputs: Sequence[str],
+        states: Sequence[str] = (),
+    ) -> None:
         self._model_name = model_name
+        self._states = frozenset(states)
         self._model_version = model_version
         self.output_names = frozenset(outputs)
 
@@ -119,7 +127,9 @@ class ResponseWriter:
             _fail(execute_request, to_api_error(error), final=final)
             return
         request = execute_request.request
-        wanted = request.outputs or self.output_names
+        wanted: Collection[str] = request.outputs or self.output_names
+        if self._states:
+            wanted = self._states.union(wanted)
         try:
             outputs = [
                 tensor.to_wire()
@@ -208,6 +218,12 @@ class InferenceResponseSender:
                 self._closed = True
                 self._request.fail(error)
                 self.finished.set()
+
+    def let_go(self) -> bool:
+        """Close the sender and leave the request unanswered; False when it was answered."""
+        with self._lock:
+            was_open, self._closed = not self._closed, True
+        return was_open
 
     def _check(self, response: InferenceResponse | None, flags: int) -> None:
         if self._closed:

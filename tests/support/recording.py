@@ -25,6 +25,10 @@ class RecordingRequest:
         self.is_cancelled = False
         self.answers: list[InferenceResponse | TritonError] = []
         self.done = threading.Event()
+        self.is_rescheduled = False
+
+    def reschedule(self) -> None:
+        self.is_rescheduled = True
 
     def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
         assert not self.is_done

@@ -284,8 +284,42 @@ def test_bad_response_parameters_have_the_texts_of_triton(tmp_path, parameters, 
         "pb_utils.load_model('m')",
         "pb_utils.MetricFamily('n', 'd', pb_utils.MetricFamily.COUNTER)",
         "pb_utils.InferenceRequest(model_name='m').exec()",
-        "requests[0].set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)",
     ],
 )
 def test_parts_that_are_missing_say_so(tmp_path, call):
     assert "is not supported by this version of Manta" in answer(tmp_path, call).error.message
+
+
+RESCHEDULE = "requests[0].set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)\n"
+
+
+def test_a_rescheduled_request_is_handed_back_unanswered(tmp_path):
+    instance = model(tmp_path, RESCHEDULE + "return [None]")
+    asked = request()
+    execute(instance, asked)
+    assert asked.is_rescheduled
+    assert not asked.is_done
+
+
+def test_a_rescheduled_request_with_a_response_fails(tmp_path):
+    body = RESCHEDULE + "return [pb_utils.InferenceResponse([])]"
+    error = answer(tmp_path, body).error
+    assert "Expected a None object in the execute function return list for reschduled" in (
+        error.message
+    )
+
+
+def test_a_decoupled_request_goes_on_with_another_sender(tmp_path):
+    body = (
+        "sender = requests[0].get_response_sender()\n"
+        + RESCHEDULE
+        + "sender.send(pb_utils.InferenceResponse([]))"
+    )
+    instance = model(tmp_path, body, config=DECOUPLED)
+    asked = request()
+    for _ in range(2):
+        asked.is_rescheduled = False
+        execute(instance, asked)
+        assert asked.is_rescheduled
+    assert len(asked.answers) == 2
+    assert not asked.is_done

@@ -153,8 +153,8 @@ def test_a_state_may_grow_and_only_equal_shapes_share_a_batch():
     run.step()
     run.enqueue(part(2, START), part(2))
     run.run()
-    assert [ids for _, ids in run.left] == [[1], [1], [1], [2], [2]]
-    state_in = next(tensor for tensor in run.ran[2].request.inputs if tensor.name == "G_IN")
+    assert [ids for _, ids in run.left] == [[1], [1], [2], [1], [2]]
+    state_in = next(tensor for tensor in run.ran[3].request.inputs if tensor.name == "G_IN")
     assert state_in.shape == (1, 3)
 
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings a server starts with, out of its options."""
 
+import time
+
 from cluster.option_table import ServerOptions
 from deployments.server_settings import (
     TRITON_MODE,
@@ -28,7 +30,9 @@ def log_settings(options: ServerOptions) -> LogSettings:
 def settings_at_start(options: ServerOptions) -> ServerSettings:
     """Return all settings that the options ask for."""
     trace = _trace_settings(options)
-    return ServerSettings(log=log_settings(options), trace=trace, trace_at_start=trace)
+    return ServerSettings(
+        log=log_settings(options), trace=trace, trace_at_start=trace, started_s=time.time()
+    )
 
 
 def _trace_settings(options: ServerOptions) -> TraceSettings:
@@ -44,7 +48,8 @@ def _trace_settings(options: ServerOptions) -> TraceSettings:
         log_frequency=int(given.get((TRITON_MODE, "log-frequency"), "0")),
         file=given.get((TRITON_MODE, "file"), ""),
         mode=mode,
-        extra=tuple((key, value) for (prefix, key), value in given.items() if prefix == mode)
+        # All of them: there may be several resources.
+        extra=tuple((key, value) for prefix, key, value in options.trace_config if prefix == mode)
         if mode != TRITON_MODE
         else (),
     )

@@ -24,6 +24,7 @@ from deployments.routing import ModelReadyState, ModelVersion
 from deployments.seams import ClusterControl, Inflight, RepositoryControl, ResponseSink
 from deployments.settings_plane import SettingsPlane
 from deployments.shared_memory import RegionMaps, RegionSink, leave_in_regions, resolve_regions
+from deployments.tracing import Tracer
 
 # The Triton release whose protocol behaviour is served; clients compare it, people read it.
 TRITON_VERSION: Final = "2.73.0"
@@ -62,9 +63,11 @@ class DataPlane:
         control: The controller.
         node_id: Ray node of this process.
         allow_client_memory: ``--allow-client-shm``.
+        tracer: Traces requests; without one, none is traced.
 
     Attributes:
         settings: Log and trace settings and shared-memory regions.
+        tracer: Traces requests; protocols ask whether it is on.
         draining: Whether readiness is withdrawn; requests are still served.
         exiting: Whether requests are refused.
     """
@@ -79,8 +82,10 @@ class DataPlane:
         strict_readiness: bool = True,
         node_id: str = "",
         allow_client_memory: bool = False,
+        tracer: Tracer | None = None,
     ) -> None:
         self.slabs = slabs
+        self.tracer = tracer or Tracer()
         self.repository: RepositoryControl = control
         self.draining = False
         self.exiting = False

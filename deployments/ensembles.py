@@ -18,9 +18,10 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.scheduling.ensemble_graph import Step, StepGraph, compile_graph
 from deployments.scheduling.ensemble_run import EnsembleRun
-from deployments.scheduling.ensemble_step import StepLimits
+from deployments.scheduling.ensemble_step import StepLimits, StepRunner
 from deployments.seams import Inflight, ResponseSink
 from deployments.statistics import ExecutionTimes, FailureReason, InstanceStatistics, Snapshot
+from deployments.tracing import TracedCall
 
 if TYPE_CHECKING:
     from deployments.router import Router, ServedModel
@@ -71,12 +72,15 @@ class Ensemble:
                 self._statistics.record_failure(FailureReason.OTHER, 0)
                 sink.fail(type(error)(f"in ensemble '{self._config.name}', {error.message}"))
                 return _ENDED
+        runner: StepRunner = bound.run_step
+        if request.trace is not None and isinstance(sink, TracedCall):
+            runner = bound.runner_in(sink)
         run = EnsembleRun(
             bound.graph,
             self._version_text,
             request,
             sink,
-            bound.run_step,
+            runner,
             self._limits,
             self._ended,
         )
@@ -146,6 +150,17 @@ class _Bound:
         model.checker.check(request)
         request.model_version = model.version
         return self._router.submit(model, request, sink)
+
+    def runner_in(self, call: TracedCall) -> StepRunner:
+        """Return a `run_step` whose requests belong to a trace."""
+        call.queued()
+
+        def run_step(step: Step, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
+            model = self._models[step.index]
+            traced = call.step(model.name, model.version, request, sink)
+            return self.run_step(step, request, traced)
+
+        return run_step
 
 
 class _Ended:

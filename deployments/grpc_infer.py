@@ -35,7 +35,8 @@ from deployments.protocol.grpc_response import (
     encode_rejection,
 )
 from deployments.protocol.grpc_wire import Buffer
-from deployments.seams import Inflight
+from deployments.seams import Inflight, ResponseSink
+from deployments.tracing import GRPC, Arrival
 
 if TYPE_CHECKING:
     from deployments.data_plane import DataPlane
@@ -94,11 +95,25 @@ class InferContext:
             request.parameters.update(forwarded_headers(self._header_pattern, metadata))
         return request
 
+    def traced(
+        self,
+        model: "ServedModel",
+        request: InferenceRequest,
+        sink: ResponseSink,
+        began_ns: int,
+        received_ns: int,
+        metadata: Metadata,
+    ) -> ResponseSink:
+        """Return the sink a request goes with while tracing is on."""
+        arrival = Arrival(GRPC, began_ns or received_ns, received_ns, metadata)
+        return self.plane.tracer.traced(model.name, model.version, request, sink, arrival)
+
 
 class InferCall:
     """One ModelInfer call, and the sink of its request."""
 
     __slots__ = (
+        "_began_ns",
         "_classes",
         "_context",
         "_count",
@@ -120,19 +135,28 @@ class InferCall:
         self._response: InferenceResponse | None = None
         self._count = 0
         self._ended = False
+        tracer = context.plane.tracer
+        self._began_ns = tracer.clock_ns() if tracer.is_on else 0
 
     def message(self, data: bytes | memoryview) -> None:
         """Take the request."""
         if self._ended or self._model is not None:
             return
         context = self._context
+        tracer = context.plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
         try:
             decoded = context.decoder.decode(data)
             self._model = model = context.resolve(decoded)
             _refuse_decoupled(model)
             request = context.build(decoded, model, self._metadata)
             self._classes = decoded.classes
-            self._inflight = context.plane.infer(model, request, self)
+            sink: ResponseSink = self
+            if received_ns:
+                sink = context.traced(
+                    model, request, self, self._began_ns, received_ns, self._metadata
+                )
+            self._inflight = context.plane.infer(model, request, sink)
         except TritonError as error:
             self.fail(error)
         except Exception as error:
@@ -199,6 +223,7 @@ class StreamCall:
         "_order",
         "_reply",
         "_status_mode",
+        "_waiting_ns",
     )
 
     def __init__(self, context: InferContext, metadata: Metadata, reply: RpcReply) -> None:
@@ -212,12 +237,16 @@ class StreamCall:
         self._order: deque[_StreamedRequest] = deque()
         self._half_closed = False
         self._ended = False
+        # Since when the next message is waited for; 0 unless tracing is on.
+        self._waiting_ns = 0
 
     def message(self, data: bytes | memoryview) -> None:
         """Take one request of the stream."""
         if self._ended:
             return
         context = self._context
+        tracer = context.plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
         try:
             decoded = context.decoder.decode(data)
         except TritonError as error:
@@ -231,7 +260,13 @@ class StreamCall:
                 self._keep_order(request)
             request.model = model
             inference = context.build(decoded, model, self._metadata)
-            request.inflight = context.plane.infer(model, inference, request)
+            sink: ResponseSink = request
+            if received_ns:
+                waiting_ns, self._waiting_ns = self._waiting_ns, received_ns
+                sink = context.traced(
+                    model, inference, request, waiting_ns, received_ns, self._metadata
+                )
+            request.inflight = context.plane.infer(model, inference, sink)
         except TritonError as error:
             self._reject(request, error)
         except Exception as error:

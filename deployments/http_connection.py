@@ -143,6 +143,9 @@ class HttpConnection(AnsweringConnection):
         if self._is_stopped:
             return
         self._exchange = HttpExchange(self, HttpHead())
+        tracer = self._server.tracer
+        if tracer.is_on:
+            self._exchange.began_ns = tracer.clock_ns()
         self._in_head = True
         self._head_tick = self._server.tick
         self._begun_count += 1
@@ -252,6 +255,8 @@ class HttpConnection(AnsweringConnection):
                     heads.note(data[:size])
                 return start
             exchange = self._exchange = HttpExchange(self, head)
+            if server.tracer.is_on:
+                exchange.began_ns = server.tracer.clock_ns()
             self._exchanges.append(exchange)
             begin, start = size, start + size
             size = head.body_bytes

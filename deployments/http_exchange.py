@@ -88,6 +88,7 @@ class HttpExchange:
         head: Request line and headers.
 
     Attributes:
+        began_ns: When its first bytes were read, by the monotonic clock; 0 unless tracing is on.
         head: The same; not complete before the request is dispatched.
         keep_alive: Whether the connection goes on behind the exchange.
         body: The body once complete; who has taken what it needs of it may empty it.
@@ -99,6 +100,7 @@ class HttpExchange:
         "_closes",
         "_connection",
         "_pieces",
+        "began_ns",
         "body",
         "head",
         "keep_alive",
@@ -111,6 +113,7 @@ class HttpExchange:
         # What a streamed answer could not write yet; None unless one has begun.
         self._pieces: list[bytes] | None = None
         self._closes = False
+        self.began_ns = 0
         self.head = head
         self.body: bytes | bytearray | memoryview = b""
         self.keep_alive = head.keep_alive

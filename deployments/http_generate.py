@@ -14,7 +14,7 @@ from typing import Any, Final
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse
 from deployments.http_exchange import JSON, HttpExchange
-from deployments.http_infer import InferPlane, is_refusal
+from deployments.http_infer import InferPlane, is_refusal, traced
 from deployments.protocol.http_generate import (
     NOT_ONE_RESPONSE,
     decode_generate,
@@ -22,7 +22,7 @@ from deployments.protocol.http_generate import (
 )
 from deployments.protocol.http_infer_spec import ServedModel
 from deployments.protocol.http_json import error_body
-from deployments.seams import Inflight
+from deployments.seams import Inflight, ResponseSink
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,8 @@ class GenerateRoute:
         Raises:
             TritonError: The request is wrong.
         """
+        tracer = self._plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
         if exchange.head.content_encoding.lower() not in _UNENCODED:
             raise InvalidArgumentError(
                 "Unsupported content-encoding, only 'identity' is supported."
@@ -57,7 +59,10 @@ class GenerateRoute:
         request = decode_generate(bytes(exchange.body), model, self._max_input_bytes)
         exchange.body = b""
         sink: Any = (EventSink if is_stream else SingleSink)(exchange, model)
-        inflight = self._plane.infer(model, request, sink)
+        passed: ResponseSink = sink
+        if received_ns:
+            passed = traced(tracer, exchange, model, request, sink, received_ns)
+        inflight = self._plane.infer(model, request, passed)
         sink.started(inflight)
 
 

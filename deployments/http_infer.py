@@ -24,6 +24,7 @@ from deployments.protocol.http_infer_request import InferDecoder
 from deployments.protocol.http_infer_response import InferEncoder
 from deployments.protocol.http_infer_spec import OutputsSpec, ServedModel
 from deployments.seams import Inflight, ResponseSink
+from deployments.tracing import HTTP, Arrival, Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,10 @@ _LATE_REFUSAL: Final = "incomplete string data for inference input"
 
 class InferPlane(Protocol):
     """What the route asks of the data plane."""
+
+    @property
+    def tracer(self) -> Tracer:
+        """Traces requests."""
 
     def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Run a request."""
@@ -77,6 +82,8 @@ class InferRoute:
             raise UnsupportedError(
                 "HTTP end point doesn't support models with decoupled transaction policy"
             )
+        tracer = self._plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
         body = memoryview(exchange.body)
         try:
             if exchange.head.content_encoding:
@@ -96,7 +103,9 @@ class InferRoute:
                 request.parameters = {**request.parameters, **forwarded}
             # From here the tensors alone keep the body.
             exchange.body = b""
-            sink = InferSink(exchange, model, decoded.outputs, self._encoder)
+            sink: ResponseSink = InferSink(exchange, model, decoded.outputs, self._encoder)
+            if received_ns:
+                sink = traced(tracer, exchange, model, decoded.request, sink, received_ns)
             inflight = self._plane.infer(model, decoded.request, sink)
             if not exchange.is_answered:
                 exchange.on_disconnect = inflight.cancel
@@ -167,6 +176,20 @@ class InferSink:
                 parts, size = _compressed(coding, parts)
                 extra += b"Content-Encoding: %s\r\n" % coding
         exchange.reply(200, content_type, parts, size, extra)
+
+
+def traced(
+    tracer: Tracer,
+    exchange: HttpExchange,
+    model: ServedModel,
+    request: InferenceRequest,
+    sink: ResponseSink,
+    received_ns: int,
+) -> ResponseSink:
+    """Return the sink a request goes with while tracing is on."""
+    head = exchange.head
+    arrival = Arrival(HTTP, exchange.began_ns or received_ns, received_ns, head.headers)
+    return tracer.traced(model.name, model.version, request, sink, arrival)
 
 
 def is_refusal(error: TritonError) -> bool:

@@ -47,6 +47,7 @@ from deployments.restrictions import RestrictedRoutes, Restrictions
 from deployments.seams import Inflight, RepositoryControl, ResponseSink
 from deployments.settings_plane import SettingsPlane
 from deployments.tls import TlsFiles
+from deployments.tracing import Tracer
 
 __all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
 
@@ -76,6 +77,10 @@ class Plane(Protocol):
     @property
     def repository(self) -> RepositoryControl:
         """The controller's repository control."""
+
+    @property
+    def tracer(self) -> Tracer:
+        """Traces requests."""
 
     @property
     def settings(self) -> SettingsPlane:
@@ -409,4 +414,4 @@ def make_http_server(
         if restrictions
         else HttpIngress(plane, max_input_bytes, header_forward_pattern)
     )
-    return HttpServer(ingress, tls=tls)
+    return HttpServer(ingress, tls=tls, tracer=plane.tracer)

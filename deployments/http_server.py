@@ -12,6 +12,7 @@ from deployments.http_connection import HttpConnection
 from deployments.http_exchange import HttpApplication, HttpLimits
 from deployments.http_head import KnownHeads
 from deployments.tls import TlsFiles
+from deployments.tracing import Tracer
 
 # Connections the kernel completes for us while the loop is busy; Triton listens with as many.
 _BACKLOG: Final = 1024
@@ -27,6 +28,7 @@ class HttpServer:
         application: What answers.
         limits: What peers may ask.
         tls: Set to serve TLS.
+        tracer: While it is on, exchanges note when they began.
 
     Attributes:
         tick: Sweeps so far; what connections measure time in.
@@ -41,8 +43,10 @@ class HttpServer:
         limits: HttpLimits | None = None,
         *,
         tls: TlsFiles | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.application = application
+        self.tracer = tracer or Tracer()
         self._tls = tls
         self.limits = limits or HttpLimits()
         self.tick = 0

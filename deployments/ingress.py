@@ -10,6 +10,7 @@ ports.
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -34,6 +35,9 @@ from deployments.routing import RoutingTable
 from deployments.seams import ClusterControl
 from deployments.server_settings import LogSettings, ServerSettings
 from deployments.tls import TlsFiles
+from deployments.trace_uses import TraceUseReports
+from deployments.trace_writer import make_trace_writer
+from deployments.tracing import Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +135,10 @@ class Ingress:
         controller = connect()
         slabs = SlabPool()
         node_id = ray.get_runtime_context().get_node_id()
+        replica = secrets.token_hex(8)
+        uses = TraceUseReports(controller, replica)
+        self._replica = replica
+        self._tracer = Tracer(uses.report, make_trace_writer)
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         self._router = Router(node_id, await controller.lane_secret(), slabs, limits)
         self._router.greet("settings", msgspec.msgpack.encode(self._told))
@@ -142,6 +150,7 @@ class Ingress:
             strict_readiness=settings.strict_readiness,
             node_id=node_id,
             allow_client_memory=settings.allow_client_memory,
+            tracer=self._tracer,
         )
         self._watch = asyncio.get_running_loop().create_task(
             controller.watch_routing_table(self._update)
@@ -151,6 +160,7 @@ class Ingress:
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
+        self._tracer.apply(table.settings, self._replica)
         told = table.settings.for_instances()
         if told != self._told:
             if told.log != self._told.log:
@@ -222,6 +232,7 @@ class Ingress:
         with contextlib.suppress(asyncio.CancelledError):
             await self._watch
         await self._router.close()
+        await self._tracer.close()
 
     async def __del__(self) -> None:
         await self.drain()

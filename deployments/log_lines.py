@@ -14,8 +14,8 @@ from typing import Final
 
 from deployments.server_settings import LogSettings
 
-# The packages of this project; Ray and others keep their own logging.
-_ROOTS: Final = ("backends", "cluster", "deployments")
+# The packages of this project and what models log; Ray and others keep their own logging.
+_ROOTS: Final = ("backends", "cluster", "deployments", "manta")
 _LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
 _UNESCAPED: Final = os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") == "0"
 

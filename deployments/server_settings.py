@@ -50,6 +50,7 @@ class TraceSettings:
         file: Where traces go.
         mode: ``triton`` or ``opentelemetry``.
         extra: Settings of the mode, as given at start.
+        revision: Grows with every change; sampling starts anew with it.
     """
 
     level: tuple[str, ...] = ()
@@ -59,6 +60,7 @@ class TraceSettings:
     file: str = ""
     mode: str = TRITON_MODE
     extra: tuple[tuple[str, str], ...] = ()
+    revision: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class TraceOverride:
     rate: int | None = None
     count: int | None = None
     log_frequency: int | None = None
+    revision: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,9 @@ class ServerSettings:
         trace_at_start: What a cleared trace setting goes back to.
         trace_overrides: By model.
         regions: By name.
+        trace_uses: Traces taken since the last change, by model and ingress replica; the empty name
+            is what all models without settings of their own share.
+        started_s: When the server started, seconds since the epoch.
     """
 
     log: LogSettings = LogSettings()
@@ -109,6 +115,8 @@ class ServerSettings:
     trace_at_start: TraceSettings = TraceSettings()
     trace_overrides: dict[str, TraceOverride] = field(default_factory=dict)
     regions: dict[str, Region] = field(default_factory=dict)
+    trace_uses: dict[str, dict[str, int]] = field(default_factory=dict)
+    started_s: float = field(default=0.0, compare=False)
 
     def for_instances(self) -> "InstanceSettings":
         """Return what instances have to know."""
@@ -117,8 +125,19 @@ class ServerSettings:
 
     def trace_of(self, model: str) -> TraceSettings:
         """Return a model's trace settings; an empty name means the server's."""
+        key = self.trace_key(model)
+        trace = self.configured_trace(key)
+        uses = self.trace_uses.get(key)
+        return trace if not uses else replace(trace, count=_left(trace.count, uses))
+
+    def trace_key(self, model: str) -> str:
+        """Return whose trace settings a model has: its own name, or an empty one."""
         override = self.trace_overrides.get(model)
-        return self.trace if override is None else _overridden(self.trace, override)
+        return model if override is not None and override != TraceOverride() else ""
+
+    def configured_trace(self, key: str) -> TraceSettings:
+        """Return the trace settings of a `trace_key` with ``count`` as it was set."""
+        return _overridden(self.trace, self.trace_overrides[key]) if key else self.trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +158,23 @@ class TraceChange:
 
     model: str
     values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceUse:
+    """An ingress replica has taken traces of those a finite count allows.
+
+    Attributes:
+        model: Whose settings; empty for the server's.
+        replica: The replica.
+        used: How many it has taken of this revision.
+        revision: `TraceSettings.revision` it took them of; of an older one they do not matter.
+    """
+
+    model: str
+    replica: str
+    used: int
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +204,7 @@ class InstanceSettings:
     region_sources: tuple[str, ...] = ()
 
 
-SettingsChange = LogChange | TraceChange | RegionAdded | RegionRemoved
+SettingsChange = LogChange | TraceChange | TraceUse | RegionAdded | RegionRemoved
 
 
 def changed(settings: ServerSettings, change: SettingsChange) -> ServerSettings:
@@ -185,18 +221,47 @@ def _change_log(settings: ServerSettings, change: LogChange) -> ServerSettings:
     return replace(settings, log=replace(settings.log, **change.values))
 
 
+def _left(count: int, uses: Mapping[str, int]) -> int:
+    return count if count < 0 else max(0, count - sum(uses.values()))
+
+
+def _use_trace(settings: ServerSettings, change: TraceUse) -> ServerSettings:
+    key = settings.trace_key(change.model)
+    if key != change.model or change.revision != settings.configured_trace(key).revision:
+        return settings
+    uses = {**settings.trace_uses.get(change.model, {}), change.replica: change.used}
+    return replace(settings, trace_uses={**settings.trace_uses, change.model: uses})
+
+
+def _with_uses_settled(settings: ServerSettings, model: str) -> ServerSettings:
+    """Take what was used off the counts: of a model, or of everything when the name is empty."""
+    overrides = dict(settings.trace_overrides)
+    for name, override in settings.trace_overrides.items():
+        uses = settings.trace_uses.get(name, {})
+        if model in {"", name} and override.count is not None:
+            overrides[name] = replace(override, count=_left(override.count, uses))
+    if model:
+        left = {name: uses for name, uses in settings.trace_uses.items() if name != model}
+        return replace(settings, trace_overrides=overrides, trace_uses=left)
+    trace = replace(
+        settings.trace, count=_left(settings.trace.count, settings.trace_uses.get("", {}))
+    )
+    return replace(settings, trace=trace, trace_overrides=overrides, trace_uses={})
+
+
 def _change_trace(settings: ServerSettings, change: TraceChange) -> ServerSettings:
+    settings = _with_uses_settled(settings, change.model)
     if not change.model:
         start = settings.trace_at_start
         values = {
             key: getattr(start, key) if value is None else value
             for key, value in change.values.items()
         }
-        trace = replace(settings.trace, **values)
+        trace = replace(settings.trace, revision=settings.trace.revision + 1, **values)
         _check_trace(trace)
         return replace(settings, trace=trace)
     override = settings.trace_overrides.get(change.model, TraceOverride())
-    override = replace(override, **change.values)
+    override = replace(override, revision=override.revision + 1, **change.values)
     _check_trace(_overridden(settings.trace, override))
     return replace(settings, trace_overrides={**settings.trace_overrides, change.model: override})
 
@@ -210,6 +275,7 @@ def _overridden(trace: TraceSettings, override: TraceOverride) -> TraceSettings:
         trace.file,
         trace.mode,
         trace.extra,
+        trace.revision + override.revision,
     )
 
 
@@ -244,6 +310,7 @@ def _remove_region(settings: ServerSettings, change: RegionRemoved) -> ServerSet
 _RULES: Final[Mapping[type, Callable[[ServerSettings, Any], ServerSettings]]] = {
     LogChange: _change_log,
     TraceChange: _change_trace,
+    TraceUse: _use_trace,
     RegionAdded: _add_region,
     RegionRemoved: _remove_region,
 }

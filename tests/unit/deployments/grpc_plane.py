@@ -19,6 +19,7 @@ from backends.api.request import (
 from deployments.lane.slabs import SlabPool
 from deployments.request_check import RequestChecker
 from deployments.shared_memory import RegionMaps, place_outputs, resolve_regions
+from deployments.tracing import Tracer
 from tests.unit.deployments.settings_control import MemoryControl, settings_plane
 
 Execute = Callable[[InferenceRequest, "Job"], None]
@@ -89,6 +90,7 @@ class FakePlane:
         self.slabs = SlabPool(64 << 20)
         self.draining = False
         self.exiting = False
+        self.tracer = Tracer()
         self.control = MemoryControl()
         self.settings = settings_plane(self.control, self.resolve)
         self.maps = RegionMaps()

@@ -26,6 +26,7 @@ from deployments.http_server import HttpServer
 from deployments.request_check import RequestChecker
 from deployments.seams import ResponseSink
 from deployments.shared_memory import RegionMaps, place_outputs, resolve_regions
+from deployments.tracing import Tracer
 from tests.unit.deployments.settings_control import MemoryControl, settings_plane
 
 Model = Callable[[InferenceRequest], list[Tensor]]
@@ -150,6 +151,7 @@ class FakePlane:
         self.requests: list[InferenceRequest] = []
         self.changed = asyncio.Event()
         self.models: dict[str, Served] = {}
+        self.tracer = Tracer()
         self.control = MemoryControl()
         self.settings = settings_plane(self.control, self.resolve)
         self.maps = RegionMaps()

@@ -14,6 +14,7 @@ from deployments.server_settings import (
     ServerSettings,
     TraceChange,
     TraceSettings,
+    TraceUse,
     changed,
 )
 
@@ -42,6 +43,30 @@ def test_cleared_server_setting_goes_back_to_the_start() -> None:
     settings = changed(traced(rate=5), TraceChange("", {"rate": 9, "level": TIMESTAMPS}))
     settings = changed(settings, TraceChange("", {"rate": None, "level": None}))
     assert settings.trace == settings.trace_at_start
+
+
+def test_the_count_shown_is_what_all_replicas_left() -> None:
+    settings = traced(level=TIMESTAMPS, rate=1, count=9)
+    for replica, used in (("a", 2), ("b", 3), ("a", 4)):
+        settings = changed(settings, TraceUse("", replica, used, settings.trace.revision))
+    assert settings.trace_of("m").count == 2
+    # A change of something else keeps what is left, and what was taken before it is settled.
+    settings = changed(settings, TraceChange("", {"rate": 2}))
+    assert settings.trace_of("m").count == 2
+    settings = changed(settings, TraceUse("", "a", 5, settings.trace.revision - 1))
+    assert settings.trace_of("m").count == 2
+    assert changed(settings, TraceChange("", {"count": 7})).trace_of("m").count == 7
+
+
+def test_a_model_with_settings_of_its_own_has_a_count_of_its_own() -> None:
+    settings = changed(traced(level=TIMESTAMPS, rate=1, count=9), TraceChange("m", {"rate": 2}))
+    assert (settings.trace_key("m"), settings.trace_key("other")) == ("m", "")
+    revision = settings.configured_trace("m").revision
+    settings = changed(settings, TraceUse("m", "a", 4, revision))
+    assert (settings.trace_of("m").count, settings.trace_of("other").count) == (5, 9)
+    settings = changed(settings, TraceChange("m", {"rate": None}))
+    assert settings.trace_key("m") == ""
+    assert settings.trace_of("m").count == 9
 
 
 @pytest.mark.parametrize(

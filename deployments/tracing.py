@@ -1,0 +1,386 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Traces requests: samples them, follows them, and hands finished traces to a writer.
+
+A traced request goes with a sink that notes instants and passes everything on to the sink of the
+protocol; a request that is not traced goes with that sink itself. Whoever takes requests asks
+`Tracer.is_on` first, so that tracing costs nothing while it is off.
+
+Triton: server/src/tracer.cc @e1db8a6, core/src/infer_trace.h @73aad7c
+"""
+
+import itertools
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import orjson
+
+from backends.api.errors import TritonError
+from backends.api.request import InferenceRequest, InferenceResponse, Tensor, TraceContext
+from deployments.seams import ResponseSink
+from deployments.server_settings import TRITON_MODE, ServerSettings, TraceSettings
+from deployments.trace_file import tensor_text
+from deployments.trace_record import (
+    BACKEND_OUTPUT,
+    QUEUE_INPUT,
+    QUEUE_START,
+    REQUEST_END,
+    REQUEST_START,
+    Activity,
+    TracedModel,
+    TracedTensor,
+    TraceReport,
+    aligned,
+    child_of,
+)
+from deployments.trace_sampling import RemoteSpan, Sampler, remote_span
+
+# Ids are unique among the processes of a node: a process has its own range, which JavaScript's
+# numbers can still hold.
+_ID_RANGE_BITS: Final = 30
+_PID_MASK: Final = (1 << 22) - 1
+_SAMPLED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How a protocol's activities are called."""
+
+    receive_start: str
+    receive_end: str
+    send_start: str
+    send_end: str
+
+
+HTTP: Final = Front("HTTP_RECV_START", "HTTP_RECV_END", "HTTP_SEND_START", "HTTP_SEND_END")
+GRPC: Final = Front("GRPC_WAITREAD_START", "GRPC_WAITREAD_END", "GRPC_SEND_START", "GRPC_SEND_END")
+_RESPONSE_COMPLETE: Final = "INFER_RESPONSE_COMPLETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """How a request came.
+
+    Attributes:
+        front: Names of the protocol's activities.
+        began_ns: When receiving began, or waiting for the message in gRPC.
+        received_ns: When the request was there.
+        headers: Its headers or metadata.
+    """
+
+    front: Front
+    began_ns: int
+    received_ns: int
+    headers: Sequence[tuple[bytes, bytes]] = ()
+
+
+@dataclass(slots=True)
+class Trace:
+    """One traced request of a client, and all that was done for it.
+
+    Attributes:
+        sampler: What picked it.
+        started_ns: When it was picked.
+        has_timestamps: Whether activities are recorded.
+        has_tensors: Whether tensors are recorded.
+        models: Its records; the first is that of the client's request.
+        front: The protocol's activities.
+        trace_id: W3C trace id in OpenTelemetry mode, else 0.
+        span_id: Its root span there.
+        parent: The caller's span there, if the caller has one.
+    """
+
+    sampler: Sampler
+    started_ns: int
+    has_timestamps: bool
+    has_tensors: bool
+    models: list[TracedModel]
+    front: list[Activity]
+    trace_id: int = 0
+    span_id: int = 0
+    parent: RemoteSpan | None = None
+
+
+class TraceWriter(Protocol):
+    """Takes finished traces."""
+
+    def write(self, trace: Trace) -> None:
+        """Take a trace; returns at once."""
+
+    def settle(self, sampler: Sampler) -> None:
+        """Write what was taken under settings that no longer hold."""
+
+    async def close(self) -> None:
+        """Write everything."""
+
+
+class TracedCall:
+    """The sink of one model's part of a trace.
+
+    Args:
+        tracer: What ends the trace.
+        trace: The trace.
+        record: The part.
+        request: The request; gets the context that travels with it.
+        sink: What everything is passed on to.
+        context: That context.
+    """
+
+    __slots__ = (
+        "_clock_ns",
+        "_record",
+        "_report",
+        "_sink",
+        "_start_ns",
+        "_tracer",
+        "context",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        tracer: "Tracer",
+        trace: Trace,
+        record: TracedModel,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        context: TraceContext,
+    ) -> None:
+        self._tracer = tracer
+        self._clock_ns = tracer.clock_ns
+        self._record = record
+        self._report: TraceReport | None = None
+        self._sink = sink
+        self._start_ns = self._clock_ns()
+        self.trace = trace
+        self.context = context
+        request.trace = context
+        trace.models.append(record)
+        record.activities.append((REQUEST_START, self._start_ns))
+        if trace.has_tensors:
+            record.tensors.extend(_shown(QUEUE_INPUT, request.inputs))
+
+    def traced(self, report: TraceReport) -> None:
+        """Keep what the instance says until the request ends."""
+        self._report = report
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Note a response and pass it on."""
+        self._take(response, final=final)
+        self._sink.respond(response, final=final)
+
+    def fail(self, error: TritonError) -> None:
+        """Note the end and pass it on."""
+        self._end(self._clock_ns())
+        self._sink.fail(error)
+
+    def _take(self, response: InferenceResponse | None, *, final: bool) -> None:
+        if final:
+            self._end(self._clock_ns())
+        if response is not None and self.trace.has_tensors:
+            self._record.tensors.extend(_shown(BACKEND_OUTPUT, response.outputs))
+
+    def queued(self) -> None:
+        """Note that the request waits for its execution, when no instance will say so."""
+        self._record.activities.append((QUEUE_START, self._clock_ns()))
+
+    def step(
+        self, model_name: str, model_version: int, request: InferenceRequest, sink: ResponseSink
+    ) -> "TracedCall":
+        """Return the sink of a request made on behalf of this one: its record becomes a child."""
+        record = self._tracer.record(model_name, model_version, request.id, self.trace)
+        context = child_of(self.context, record)
+        return TracedCall(self._tracer, self.trace, record, request, sink, context)
+
+    def _end(self, now_ns: int) -> None:
+        record, report = self._record, self._report
+        if report is not None:
+            record.activities.extend(aligned(report.activities, self._start_ns, now_ns))
+            for child in report.children:
+                child.activities = aligned(child.activities, self._start_ns, now_ns)
+                self.trace.models.append(child)
+        record.activities.append((REQUEST_END, now_ns))
+
+
+class _ClientCall(TracedCall):
+    """The sink of a client's traced request: notes the sending too, and ends the trace."""
+
+    __slots__ = ("_front",)
+
+    def __init__(
+        self,
+        tracer: "Tracer",
+        trace: Trace,
+        record: TracedModel,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        arrival: Arrival,
+    ) -> None:
+        front = self._front = arrival.front
+        trace.front.append((front.receive_start, arrival.began_ns))
+        trace.front.append((front.receive_end, arrival.received_ns))
+        context = TraceContext(record.id, 0, trace.has_tensors, _propagated(trace, record))
+        super().__init__(tracer, trace, record, request, sink, context)
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Note a response, and how long passing it on took."""
+        self._take(response, final=final)
+        self._note(_RESPONSE_COMPLETE)
+        self._note(self._front.send_start)
+        self._sink.respond(response, final=final)
+        self._note(self._front.send_end)
+        if final:
+            self._tracer.finished(self.trace)
+
+    def fail(self, error: TritonError) -> None:
+        """Note the end, and how long passing it on took."""
+        self._end(self._clock_ns())
+        self._note(self._front.send_start)
+        self._sink.fail(error)
+        self._note(self._front.send_end)
+        self._tracer.finished(self.trace)
+
+    def _note(self, name: str) -> None:
+        self.trace.front.append((name, self._clock_ns()))
+
+
+class Tracer:
+    """Traces the requests of one ingress.
+
+    Args:
+        report_use: Told of traces taken off a finite count: whose settings, how many by now, and
+            the settings' revision.
+        make_writer: Makes what takes traces, once there are settings that trace.
+        clock_ns: Monotonic clock, the one of the instances.
+
+    Attributes:
+        is_on: Whether any request may be traced; asked before anything else.
+    """
+
+    def __init__(
+        self,
+        report_use: Callable[[str, int, int], None] | None = None,
+        make_writer: Callable[[ServerSettings], TraceWriter] | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.is_on = False
+        self.clock_ns = clock_ns
+        self._report_use = report_use
+        self._make_writer = make_writer
+        self._writer: TraceWriter | None = None
+        self._settings = ServerSettings()
+        self._samplers: dict[str, Sampler] = {}
+        self._replica = ""
+        self._ids = itertools.count(((os.getpid() & _PID_MASK) << _ID_RANGE_BITS) + 1)
+
+    def apply(self, settings: ServerSettings, replica: str = "") -> None:
+        """Trace from now on as the settings say.
+
+        Args:
+            settings: The settings.
+            replica: The name this ingress has among ``trace_uses``.
+        """
+        self._settings = settings
+        self._replica = replica
+        for key, sampler in list(self._samplers.items()):
+            if self._is_current(key, sampler.settings):
+                uses = settings.trace_uses.get(key, {})
+                sampler.used_elsewhere = sum(uses.values()) - uses.get(replica, 0)
+            else:
+                del self._samplers[key]
+                if self._writer is not None:
+                    self._writer.settle(sampler)
+        keys = {"", *map(settings.trace_key, settings.trace_overrides)}
+        is_on = any(settings.configured_trace(key).level for key in keys)
+        if is_on and self._writer is None and self._make_writer is not None:
+            self._writer = self._make_writer(settings)
+        self.is_on = is_on and self._writer is not None
+
+    def _is_current(self, key: str, held: TraceSettings) -> bool:
+        settings = self._settings
+        if key and settings.trace_key(key) != key:
+            return False
+        now = settings.configured_trace(key)
+        return now == held and now.revision == held.revision
+
+    def traced(
+        self,
+        model_name: str,
+        model_version: int,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        arrival: Arrival,
+    ) -> ResponseSink:
+        """Return the sink a client's request goes with: ``sink`` itself unless it is traced."""
+        key = self._settings.trace_key(model_name)
+        sampler = self._samplers.get(key)
+        if sampler is None:
+            sampler = self._samplers[key] = Sampler(self._settings.configured_trace(key))
+            uses = self._settings.trace_uses.get(key, {})
+            sampler.used_elsewhere = sum(uses.values()) - uses.get(self._replica, 0)
+        settings = sampler.settings
+        is_otel = settings.mode != TRITON_MODE
+        parent = remote_span(arrival.headers) if is_otel else None
+        used_before = sampler.used
+        if not sampler.sample(forced=parent is not None):
+            return sink
+        if sampler.used != used_before and self._report_use is not None:
+            self._report_use(key, sampler.used, settings.revision)
+        trace = Trace(
+            sampler,
+            self.clock_ns(),
+            "TIMESTAMPS" in settings.level,
+            "TENSORS" in settings.level,
+            [],
+            [],
+            parent=parent,
+        )
+        if is_otel:
+            trace.trace_id = random.getrandbits(128) if parent is None else parent.trace_id
+            trace.span_id = random.getrandbits(64)
+        record = self.record(model_name, model_version, request.id, trace)
+        return _ClientCall(self, trace, record, request, sink, arrival)
+
+    def record(
+        self, model_name: str, model_version: int, request_id: str, trace: Trace
+    ) -> TracedModel:
+        """Return a new record for a trace."""
+        span_id = random.getrandbits(64) if trace.trace_id else 0
+        return TracedModel(
+            next(self._ids), model_name, model_version, request_id=request_id, span_id=span_id
+        )
+
+    def finished(self, trace: Trace) -> None:
+        """Hand a trace to the writer."""
+        if self._writer is not None:
+            self._writer.write(trace)
+            if trace.sampler not in self._samplers.values():
+                # Its settings were replaced while it ran.
+                self._writer.settle(trace.sampler)
+
+    async def close(self) -> None:
+        """Write what is left."""
+        self.is_on = False
+        if self._writer is not None:
+            await self._writer.close()
+
+
+def _propagated(trace: Trace, record: TracedModel) -> str:
+    """Return what backends pass on to whom they call, as Triton's trace contexts have it."""
+    if not trace.trace_id:
+        return ""
+    context = {"traceparent": f"00-{trace.trace_id:032x}-{record.span_id:016x}-{_SAMPLED:02x}"}
+    if trace.parent is not None and trace.parent.state:
+        context["tracestate"] = trace.parent.state
+    return orjson.dumps(context).decode()
+
+
+def _shown(activity: str, tensors: Sequence[Tensor]) -> list[TracedTensor]:
+    return [
+        TracedTensor(activity, each.name, each.datatype, tuple(each.shape), tensor_text(each))
+        for each in tensors
+    ]

@@ -1,0 +1,323 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of a real server: files as Triton writes them, and spans for an OTLP receiver."""
+
+import http.server
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.integration.conftest import write_add_sub
+from tests.support.server import RunningServer
+
+CONTEXT = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            context = request.trace().get_context() or ""
+            out = pb_utils.Tensor("CONTEXT", np.array([context.encode()], dtype=np.object_))
+            responses.append(pb_utils.InferenceResponse([out]))
+        return responses
+"""
+CONTEXT_CONFIG = """
+backend: "python"
+input [ { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "CONTEXT" data_type: TYPE_STRING dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+"""
+TALK = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            word = pb_utils.get_input_tensor_by_name(request, "WORD").as_numpy()[0].decode()
+            pb_utils.Logger.log_info(f"talk says info {word}")
+            pb_utils.Logger.log_warn(f"talk says warning {word}")
+            pb_utils.Logger.log_verbose(f"talk says verbose {word}")
+            responses.append(pb_utils.InferenceResponse([]))
+        return responses
+"""
+TALK_CONFIG = """
+backend: "python"
+input [ { name: "WORD" data_type: TYPE_STRING dims: [ 1 ] } ]
+output [ { name: "NOTHING" data_type: TYPE_STRING dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+"""
+TWICE_CONFIG = """
+platform: "ensemble"
+max_batch_size: 8
+input [ { name: "A" data_type: TYPE_INT32 dims: [ 16 ] } ]
+output [ { name: "SUM" data_type: TYPE_INT32 dims: [ 16 ] } ]
+ensemble_scheduling { step [ {
+  model_name: "add_sub" model_version: -1
+  input_map { key: "INPUT0" value: "A" } input_map { key: "INPUT1" value: "A" }
+  output_map { key: "OUTPUT0" value: "SUM" } } ] }
+"""
+COMPUTED = [
+    "REQUEST_START",
+    "QUEUE_START",
+    "COMPUTE_START",
+    "COMPUTE_INPUT_END",
+    "COMPUTE_OUTPUT_START",
+    "COMPUTE_END",
+    "REQUEST_END",
+]
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def write_model(repository: Path, name: str, config: str, code: str = "") -> None:
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    if code:
+        (version / "model.py").write_text(code)
+    (repository / name / "config.pbtxt").write_text(config)
+
+
+def add_sub(client: Any, module: Any, **options: Any) -> None:
+    inputs = []
+    for name in ("INPUT0", "INPUT1"):
+        tensor = module.InferInput(name, [1, 16], "INT32")
+        tensor.set_data_from_numpy(np.arange(16, dtype=np.int32).reshape(1, 16))
+        inputs.append(tensor)
+    client.infer("add_sub", inputs, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def traced(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("traced")
+    write_add_sub(repository, "add_sub")
+    write_model(repository, "twice", TWICE_CONFIG)
+    write_model(repository, "talk", TALK_CONFIG, TALK)
+    (folder / "t.json").write_text("what an earlier server left")
+    running = RunningServer(
+        repository,
+        "--ingress-per-node=2",
+        f"--log-file={folder / 'server.log'}",
+        f"--trace-config=triton,file={folder / 't.json'}",
+        "--trace-config=level=TIMESTAMPS",
+        "--trace-config=level=TENSORS",
+        "--trace-config=rate=1",
+    )
+    yield running
+    assert running.terminate() == 0
+
+
+def by_id(file: Path) -> dict[int, dict[str, Any]]:
+    """Return what a trace file says of each id."""
+    traces: dict[int, dict[str, Any]] = {}
+    for row in json.loads(file.read_text()):
+        trace = traces.setdefault(row["id"], {"names": [], "instants": [], "tensors": []})
+        for each in row.get("timestamps", ()):
+            trace["names"].append(each["name"])
+            trace["instants"].append(each["ns"])
+        if "tensor" in row:
+            trace["tensors"].append((row["activity"], row["tensor"]["name"], row["tensor"]["data"]))
+        trace |= {key: row[key] for key in row if key not in {"timestamps", "tensor", "activity"}}
+    return traces
+
+
+def test_requests_of_every_ingress_are_in_one_file(traced: RunningServer, folder: Path) -> None:
+    for _ in range(4):
+        with triton_http.InferenceServerClient(traced.http) as client:
+            add_sub(client, triton_http, request_id='over "http"')
+        with triton_grpc.InferenceServerClient(traced.grpc) as client:
+            add_sub(client, triton_grpc)
+    with triton_http.InferenceServerClient(traced.http) as client:
+        tensor = triton_http.InferInput("A", [1, 16], "INT32")
+        tensor.set_data_from_numpy(np.ones((1, 16), np.int32))
+        client.infer("twice", [tensor])
+        # A change of the settings has what was taken before it written.
+        client.update_trace_settings(settings={"trace_level": ["OFF"]})
+        assert client.get_trace_settings()["trace_level"] == ["OFF"]
+    wait_for(lambda: len(by_id(folder / "t.json")) == 10)
+    traces = by_id(folder / "t.json")
+    by_front: dict[str, list[dict[str, Any]]] = {}
+    for trace in traces.values():
+        assert trace["instants"] == sorted(trace["instants"])
+        by_front.setdefault(trace["names"][0], []).append(trace)
+    over_http = [each for each in by_front["HTTP_RECV_START"] if each["model_name"] == "add_sub"]
+    assert len(over_http) == len(by_front["GRPC_WAITREAD_START"]) == 4
+    for trace in over_http:
+        assert (trace["model_version"], trace["request_id"]) == (1, 'over "http"')
+        assert trace["names"] == [
+            "HTTP_RECV_START",
+            "HTTP_RECV_END",
+            *COMPUTED,
+            "INFER_RESPONSE_COMPLETE",
+            "HTTP_SEND_START",
+            "HTTP_SEND_END",
+        ]
+        numbers = ",".join(map(str, range(16)))
+        assert trace["tensors"][0] == ("TENSOR_QUEUE_INPUT", "INPUT0", numbers)
+        assert trace["tensors"][3][:2] == ("TENSOR_BACKEND_OUTPUT", "OUTPUT1")
+    (ensemble,) = (each for each in traces.values() if each["model_name"] == "twice")
+    (step,) = (each for each in traces.values() if "parent_id" in each)
+    assert (step["model_name"], step["parent_id"]) == ("add_sub", ensemble["id"])
+    assert step["names"] == COMPUTED
+    assert "COMPUTE_START" not in ensemble["names"]
+
+
+def test_a_count_is_shared_by_all_ingresses(traced: RunningServer, folder: Path) -> None:
+    with triton_grpc.InferenceServerClient(traced.grpc) as client:
+        client.update_trace_settings(
+            "add_sub",
+            {"trace_level": ["TIMESTAMPS"], "trace_count": "3", "log_frequency": "1"},
+        )
+        for _ in range(5):
+            add_sub(client, triton_grpc)
+        wait_for(lambda: len(list(folder.glob("t.json.*"))) == 3)
+        assert sorted(each.name for each in folder.glob("t.json.*")) == [
+            "t.json.0",
+            "t.json.1",
+            "t.json.2",
+        ]
+    for _ in range(6):
+        with triton_grpc.InferenceServerClient(traced.grpc) as client:
+            wait_for(lambda client=client: count_left(client) == 0)
+            add_sub(client, triton_grpc)
+    assert len(list(folder.glob("t.json.*"))) == 3
+
+
+def count_left(client: Any) -> int:
+    shown = client.get_trace_settings("add_sub", as_json=True)["settings"]
+    return int(shown["trace_count"]["value"][0])
+
+
+def test_log_settings_take_effect_in_instances(traced: RunningServer, folder: Path) -> None:
+    log = folder / "server.log"
+    with triton_http.InferenceServerClient(traced.http) as client:
+        for settings, word in (
+            ({}, "one"),
+            ({"log_verbose_level": 1, "log_format": "ISO8601"}, "two"),
+            ({"log_verbose_level": 0, "log_warning": False}, "three"),
+        ):
+            client.update_log_settings(settings)
+            tensor = triton_http.InferInput("WORD", [1], "BYTES")
+            tensor.set_data_from_numpy(np.array([word.encode()], np.object_))
+            client.infer("talk", [tensor])
+    lines = [line for line in log.read_text().splitlines() if "talk says" in line]
+    said = [line.partition("] ")[2] for line in lines]
+    assert said == [
+        '"talk says info one"',
+        '"talk says warning one"',
+        '"talk says info two"',
+        '"talk says warning two"',
+        '"talk says verbose two"',
+        '"talk says info three"',
+    ]
+    assert [line[0] for line in lines] == ["I", "W", "2", "2", "2", "2"]
+
+
+def wait_for(condition: Any) -> None:
+    """Return once a condition holds; the test's time limit bounds it."""
+    tick = threading.Event()
+    while True:
+        try:
+            if condition():
+                return
+        except (FileNotFoundError, json.JSONDecodeError):
+            pass
+        tick.wait(0.05)
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """An OTLP/HTTP receiver of a few lines."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.put((self.path, body))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[http.server.HTTPServer]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.received = queue.Queue()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_spans_reach_an_otlp_receiver_and_join_their_callers(
+    receiver: http.server.HTTPServer, tmp_path: Path
+) -> None:
+    write_model(tmp_path, "context", CONTEXT_CONFIG, CONTEXT)
+    server = RunningServer(
+        tmp_path,
+        "--trace-config=mode=opentelemetry",
+        f"--trace-config=opentelemetry,url=http://127.0.0.1:{receiver.server_port}/v1/traces",
+        "--trace-config=opentelemetry,resource=service.name=manta",
+        "--trace-config=opentelemetry,resource=site=lab",
+        "--trace-config=level=TIMESTAMPS",
+        "--trace-config=rate=0",
+    )
+    contexts = []
+    for module, address in ((triton_http, server.http), (triton_grpc, server.grpc)):
+        with module.InferenceServerClient(address) as client:
+            tensor = module.InferInput("IN", [1], "INT32")
+            tensor.set_data_from_numpy(np.ones(1, np.int32))
+            headers = {"traceparent": PARENT, "tracestate": "k=v"}
+            # A rate of 0 traces only what callers trace.
+            assert client.infer("context", [tensor]).as_numpy("CONTEXT")[0] == b""
+            result = client.infer("context", [tensor], request_id="id", headers=headers)
+            contexts.append(json.loads(result.as_numpy("CONTEXT")[0]))
+    assert server.terminate() == 0
+    resources: list[dict[str, str]] = []
+    spans = []
+    while not receiver.received.empty():  # type: ignore[attr-defined]
+        path, body = receiver.received.get()  # type: ignore[attr-defined]
+        assert path == "/v1/traces"
+        for group in ExportTraceServiceRequest.FromString(body).resource_spans:
+            resources.append(
+                {each.key: each.value.string_value for each in group.resource.attributes}
+            )
+            spans += [span for scope in group.scope_spans for span in scope.spans]
+    assert all((each["service.name"], each["site"]) == ("manta", "lab") for each in resources)
+    assert len(spans) == 6
+    assert {span.trace_id.hex() for span in spans} == {PARENT.split("-")[1]}
+    named = {(span.name, span.span_id.hex()): span for span in spans}
+    for context, front in zip(contexts, ("HTTP_RECV_START", "GRPC_WAITREAD_START"), strict=True):
+        assert context["tracestate"] == "k=v"
+        model = named["context", context["traceparent"].split("-")[2]]
+        attributes = {each.key: each.value for each in model.attributes}
+        assert attributes["triton.model_name"].string_value == "context"
+        assert attributes["triton.model_version"].int_value == 1
+        assert attributes["triton.request_id"].string_value == "id"
+        assert [event.name for event in model.events] == [COMPUTED[0], COMPUTED[1], COMPUTED[-1]]
+        root = named["InferRequest", model.parent_span_id.hex()]
+        assert root.parent_span_id.hex() == PARENT.split("-")[2]
+        assert front in {event.name for event in root.events}
+        (compute,) = (each for each in spans if each.parent_span_id == model.span_id)
+        assert compute.name == "compute"
+        assert [event.name for event in compute.events] == COMPUTED[2:-1]
+        assert root.start_time_unix_nano <= model.start_time_unix_nano
+        assert model.end_time_unix_nano <= root.end_time_unix_nano

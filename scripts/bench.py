@@ -72,6 +72,28 @@ input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+STEP_CONFIG = """
+backend: "python"
+max_batch_size: 64
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
+dynamic_batching { }
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+ENSEMBLE_CONFIG = """
+platform: "ensemble"
+max_batch_size: 64
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
+ensemble_scheduling { step [
+  { model_name: "step1" model_version: -1
+    input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "first" } },
+  { model_name: "step2" model_version: -1
+    input_map { key: "INPUT0" value: "first" } output_map { key: "OUTPUT0" value: "second" } },
+  { model_name: "step3" model_version: -1
+    input_map { key: "INPUT0" value: "second" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
+] }
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +118,10 @@ def _cases() -> list[Case]:
         Case(
             f"identity 602 KB {protocol} c={concurrency}", "identity", protocol, concurrency, shape
         )
+        for protocol in protocols
+        for concurrency in (1, 16)
+    ] + [
+        Case(f"ensemble of 3 {protocol} c={concurrency}", "chain", protocol, concurrency)
         for protocol in protocols
         for concurrency in (1, 16)
     ]
@@ -123,9 +149,12 @@ def _write_repository(root: Path) -> None:
     for name, code, config in (
         ("add_sub", ADD_SUB, ADD_SUB_CONFIG),
         ("identity", IDENTITY, IDENTITY_CONFIG),
+        *((f"step{number}", IDENTITY, STEP_CONFIG) for number in (1, 2, 3)),
+        ("chain", "", ENSEMBLE_CONFIG),
     ):
         (root / name / "1").mkdir(parents=True)
-        (root / name / "1" / "model.py").write_text(code)
+        if code:
+            (root / name / "1" / "model.py").write_text(code)
         (root / name / "config.pbtxt").write_text(f'name: "{name}"{config}')
 
 

@@ -110,21 +110,29 @@ class Case:
 def _cases() -> list[Case]:
     shape = ("--shape", f"INPUT0:{IDENTITY_ELEMENTS}")
     protocols = ("http", "grpc")
-    return [
-        Case(f"add_sub {protocol} c={concurrency}", "add_sub", protocol, concurrency)
-        for protocol in protocols
-        for concurrency in (1, 16, 64)
-    ] + [
-        Case(
-            f"identity 602 KB {protocol} c={concurrency}", "identity", protocol, concurrency, shape
-        )
-        for protocol in protocols
-        for concurrency in (1, 16)
-    ] + [
-        Case(f"ensemble of 3 {protocol} c={concurrency}", "chain", protocol, concurrency)
-        for protocol in protocols
-        for concurrency in (1, 16)
-    ]
+    return (
+        [
+            Case(f"add_sub {protocol} c={concurrency}", "add_sub", protocol, concurrency)
+            for protocol in protocols
+            for concurrency in (1, 16, 64)
+        ]
+        + [
+            Case(
+                f"identity 602 KB {protocol} c={concurrency}",
+                "identity",
+                protocol,
+                concurrency,
+                shape,
+            )
+            for protocol in protocols
+            for concurrency in (1, 16)
+        ]
+        + [
+            Case(f"ensemble of 3 {protocol} c={concurrency}", "chain", protocol, concurrency)
+            for protocol in protocols
+            for concurrency in (1, 16)
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,336 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles on a real server with two ingress replicas, through stock clients."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+from tests.support.server import RunningServer
+
+DOUBLE = """
+import pathlib, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.name = args["model_name"]
+        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+
+    def execute(self, requests):
+        return [self.one(request) for request in requests]
+
+    def one(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * 2)])
+
+    def wait_for(self, path):
+        for _ in range(3000):
+            if path.exists():
+                return True
+            time.sleep(0.01)
+        return False
+"""
+# Two steps that each wait until the other runs: only parallel ones both answer.
+MEET = (
+    DOUBLE
+    + """
+    def one(self, request):
+        (self.folder / self.name).touch()
+        other = {"left": "right", "right": "left"}[self.name]
+        if not self.wait_for(self.folder / other):
+            raise pb_utils.TritonModelException(f"{other} did not run")
+        x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x + 1)])
+"""
+)
+ADD = (
+    DOUBLE
+    + """
+    def one(self, request):
+        x, z = (pb_utils.get_input_tensor_by_name(request, name) for name in "XZ")
+        total = x.as_numpy() if z is None else x.as_numpy() + z.as_numpy()
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", total)])
+"""
+)
+PICKY = (
+    DOUBLE
+    + """
+    def one(self, request):
+        error = pb_utils.TritonError("no thanks", pb_utils.TritonError.INVALID_ARG)
+        return pb_utils.InferenceResponse(error=error)
+"""
+)
+HANG = (
+    DOUBLE
+    + """
+    def one(self, request):
+        if (self.folder / "hang").exists():
+            (self.folder / "hangs").touch()
+            self.wait_for(self.folder / "never")
+        return DOUBLE_ONE(self, request)
+
+
+def DOUBLE_ONE(self, request):
+    x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+    return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * 2)])
+"""
+)
+# Answers with X, X+1, X+2.
+REPEAT = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+            for count in range(3):
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", x + count)]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        return None
+"""
+DECOUPLED = "model_transaction_policy { decoupled: true }"
+
+
+def _model(root: Path, name: str, code: str, inputs: str = "X", rest: str = "") -> None:
+    (root / name / "1").mkdir(parents=True)
+    (root / name / "1" / "model.py").write_text(code)
+    tensors = " ".join(
+        f'input {{ name: "{each.rstrip("?")}" data_type: TYPE_INT32 dims: [ -1 ] '
+        f"{'optional: true' if each.endswith('?') else ''} }}"
+        for each in inputs.split()
+    )
+    (root / name / "config.pbtxt").write_text(
+        f'name: "{name}" backend: "python" max_batch_size: 8 {tensors} '
+        f'output {{ name: "Y" data_type: TYPE_INT32 dims: [ -1 ] }} {rest} '
+        "instance_group [ { kind: KIND_CPU count: 1 } ]"
+    )
+
+
+def _ensemble(root: Path, name: str, *steps: str) -> None:
+    """Steps are ``model X=tensor ... -> tensor``; the input is X and the output Y."""
+    (root / name / "1").mkdir(parents=True)
+    texts = []
+    for step in steps:
+        left, _, written = step.partition(" -> ")
+        model, *reads = left.split()
+        maps = " ".join(
+            'input_map {{ key: "{}" value: "{}" }}'.format(*read.split("=")) for read in reads
+        )
+        texts.append(
+            f'step {{ model_name: "{model}" model_version: -1 {maps} '
+            f'output_map {{ key: "Y" value: "{written}" }} }}'
+        )
+    (root / name / "config.pbtxt").write_text(
+        f'name: "{name}" platform: "ensemble" max_batch_size: 8 '
+        'input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] } '
+        'output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] } '
+        f"ensemble_scheduling {{ {' '.join(texts)} }}"
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the models of this module leave files; the repository lies in it."""
+    folder = tmp_path_factory.mktemp("ensembles")
+    root = folder / "models"
+    for name, code in (("double", DOUBLE), ("left", MEET), ("right", MEET), ("picky", PICKY)):
+        _model(root, name, code)
+    _model(root, "hang", HANG)
+    _model(root, "own", DOUBLE)
+    _model(root, "add", ADD, "X Z?")
+    _model(root, "repeat", REPEAT, rest=DECOUPLED)
+    _ensemble(root, "chain", "double X=X -> a", "double X=a -> b", "double X=b -> Y")
+    _ensemble(root, "diamond", "left X=X -> a", "right X=X -> b", "add X=a Z=b -> Y")
+    _ensemble(root, "nested", "chain X=X -> a", "add X=a -> Y")
+    _ensemble(root, "refused", "double X=X -> a", "picky X=a -> Y")
+    _ensemble(root, "outer", "refused X=X -> Y")
+    _ensemble(root, "stream", "repeat X=X -> a", "double X=a -> Y")
+    _ensemble(root, "hanging", "double X=X -> a", "hang X=a -> Y")
+    _ensemble(root, "alone", "own X=X -> Y")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[RunningServer]:
+    server = RunningServer(
+        folder / "models",
+        "--model-control-mode=explicit",
+        *(
+            f"--load-model={name}"
+            for name in ("chain", "diamond", "nested", "outer", "stream", "hanging", "alone")
+        ),
+        "--ingress-per-node=2",
+    )
+    yield server
+    assert server.terminate() == 0
+
+
+@pytest.fixture
+def http(running: RunningServer) -> Iterator[triton_http.InferenceServerClient]:
+    with triton_http.InferenceServerClient(running.http, network_timeout=60) as client:
+        yield client
+
+
+def _inputs(client: object, *values: int) -> list[object]:
+    tensor = client.InferInput("X", [1, len(values)], "INT32")  # type: ignore[attr-defined]
+    tensor.set_data_from_numpy(np.array([values], np.int32))
+    return [tensor]
+
+
+def _infer(client: triton_http.InferenceServerClient, model: str, *values: int) -> list[int]:
+    found = client.infer(model, _inputs(triton_http, *values), request_id="r").as_numpy("Y")
+    numbers: list[int] = found[0].tolist()
+    return numbers
+
+
+def _error_of(client: triton_http.InferenceServerClient, model: str) -> str:
+    with pytest.raises(InferenceServerException) as caught:
+        _infer(client, model, 1)
+    return str(caught.value.message())
+
+
+def test_steps_follow_each_other(http: triton_http.InferenceServerClient) -> None:
+    assert _infer(http, "chain", 1, 2) == [8, 16]
+
+
+def test_independent_steps_run_at_the_same_time(http: triton_http.InferenceServerClient) -> None:
+    assert _infer(http, "diamond", 5) == [12]
+
+
+def test_an_ensemble_is_a_step_and_an_optional_input_may_be_left_out(
+    http: triton_http.InferenceServerClient,
+) -> None:
+    assert _infer(http, "nested", 3) == [24]
+
+
+def test_errors_name_the_ensembles_they_came_through(
+    http: triton_http.InferenceServerClient,
+) -> None:
+    assert _error_of(http, "outer") == "in ensemble 'outer', in ensemble 'refused', no thanks"
+
+
+def test_large_tensors_pass_through_steps_unchanged(
+    http: triton_http.InferenceServerClient,
+) -> None:
+    values = np.arange(1 << 18, dtype=np.int32).reshape(1, -1)
+    tensor = triton_http.InferInput("X", list(values.shape), "INT32")
+    tensor.set_data_from_numpy(values)
+    for _ in range(3):
+        found = http.infer("chain", [tensor]).as_numpy("Y")
+        np.testing.assert_array_equal(found, values * 8)
+
+
+def test_a_decoupled_step_makes_the_ensemble_decoupled(running: RunningServer) -> None:
+    answers: list[object] = []
+    ended = threading.Event()
+
+    def take(result: triton_grpc.InferResult | None, error: Exception | None) -> None:
+        answers.append(error or result.as_numpy("Y")[0].tolist())  # type: ignore[union-attr]
+        if len(answers) == 3:
+            ended.set()
+
+    with triton_grpc.InferenceServerClient(running.grpc) as client:
+        config = client.get_model_config("stream", as_json=True)["config"]
+        assert config["model_transaction_policy"] == {"decoupled": True}
+        client.start_stream(take)
+        client.async_stream_infer("stream", _inputs(triton_grpc, 10))
+        assert ended.wait(30)
+        client.stop_stream()
+    assert answers == [[20], [22], [24]]
+
+
+def test_counters_are_those_of_all_ingress_replicas(
+    running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    before = _counts(http, "chain"), _counts(http, "double")
+    for _ in range(20):
+        # A connection each, so that both replicas get some.
+        with triton_http.InferenceServerClient(running.http) as client:
+            _infer(client, "chain", 1)
+    after = _counts(http, "chain"), _counts(http, "double")
+    assert after[0] - before[0] == 20
+    assert after[1] - before[1] == 60
+
+
+def _counts(client: triton_http.InferenceServerClient, model: str) -> int:
+    (row,) = client.get_inference_statistics(model)["model_stats"]
+    assert row["inference_count"] == row["inference_stats"]["success"]["count"]
+    count: int = row["inference_count"]
+    return count
+
+
+def test_a_killed_step_gives_one_clear_error_and_the_ensemble_comes_back(
+    folder: Path, running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    (folder / "hang").touch()
+    errors: list[str] = []
+    caller = threading.Thread(target=lambda: errors.append(_error_on(running, "hanging")))
+    caller.start()
+    while not (folder / "hangs").exists():
+        assert caller.is_alive()
+    (folder / "hang").unlink()
+    running.kill(_instance(running, "hang"))
+    caller.join(60)
+    (error,) = errors
+    assert error.startswith("in ensemble 'hanging', ")
+    assert "model 'hang'" in error
+    while not http.is_model_ready("hanging"):
+        assert running.process.poll() is None
+    assert _infer(http, "hanging", 1) == [4]
+
+
+def _error_on(server: RunningServer, model: str) -> str:
+    with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
+        return _error_of(client, model)
+
+
+def _instance(server: RunningServer, model: str) -> psutil.Process:
+    (found,) = server.processes(f"ray::{model}/1") or server.processes(f"manta: {model}/1")
+    return found
+
+
+def test_an_ensemble_goes_and_comes_with_its_models(
+    http: triton_http.InferenceServerClient,
+) -> None:
+    http.unload_model("own")
+    assert not http.is_model_ready("alone")
+    assert _states(http, "alone", "own") == {
+        "alone": ("UNAVAILABLE", "unloaded"),
+        "own": ("UNAVAILABLE", "unloaded"),
+    }
+    http.load_model("own")
+    assert _infer(http, "alone", 1) == [2]
+    # It was asked for now, so it stays.
+    http.unload_model("alone", unload_dependents=True)
+    assert _states(http, "own") == {"own": ("READY", "")}
+
+
+def _states(client: triton_http.InferenceServerClient, *names: str) -> dict[str, tuple[str, str]]:
+    rows = client.get_model_repository_index()
+    return {
+        row["name"]: (row["state"], row.get("reason", "")) for row in rows if row["name"] in names
+    }
+
+
+def test_an_ensemble_that_does_not_fit_its_models_is_not_loaded(
+    folder: Path, http: triton_http.InferenceServerClient
+) -> None:
+    _ensemble(folder / "models", "misfit", "add Q=X -> Y")
+    with pytest.raises(InferenceServerException) as caught:
+        http.load_model("misfit")
+    assert (
+        "in ensemble misfit, ensemble tensor X is mapping to non-existing input Q in model add"
+        in str(caught.value)
+    )

@@ -162,13 +162,24 @@ class ModelController:
         return self._state.secret
 
     async def routing_table(
-        self, known_version: int, timeout_s: float, router_id: str = ""
+        self, known_version: int, timeout_s: float, router_id: str = "", report: bytes = b""
     ) -> RoutingTable | None:
-        """Return the table once it is newer than ``known_version``; None after ``timeout_s``."""
+        """Return the table once it is newer than ``known_version``; None after ``timeout_s``.
+
+        Args:
+            known_version: The table the router has.
+            timeout_s: How long to wait.
+            router_id: Who asks.
+            report: What it has counted itself; see `deployments.router_reports`.
+        """
         if router_id and router_id not in self._state.saved.router_ids:
             self._state.saved.router_ids = [*self._publisher.router_ids, router_id]
             self._spawn(self._state.save())
-        return await self._publisher.wait_newer(known_version, timeout_s, router_id)
+        return await self._publisher.wait_newer(known_version, timeout_s, router_id, report)
+
+    async def router_reports(self, router_id: str) -> list[bytes]:
+        """Return what all routers but the one that asks have counted until now."""
+        return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.

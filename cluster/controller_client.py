@@ -38,6 +38,7 @@ class ControllerClient:
 
     def __init__(self) -> None:
         self._handle: Any = None
+        self._router_id = secrets.token_hex(8)
 
     async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
         """Return the repository index.
@@ -83,19 +84,35 @@ class ControllerClient:
         secret: bytes = await self._call("lane_secret")
         return secret
 
-    async def watch_routing_table(self, update: Callable[[RoutingTable], None]) -> None:
+    async def router_reports(self) -> list[bytes]:
+        """Return what the other routers have counted until now.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        reports: list[bytes] = await self._call("router_reports", self._router_id)
+        return reports
+
+    async def watch_routing_table(
+        self, update: Callable[[RoutingTable], None], report: Callable[[], bytes] = bytes
+    ) -> None:
         """Call ``update`` with each newer table, for ever.
+
+        Args:
+            update: Takes a table.
+            report: Makes the report for the others' `router_reports`.
 
         While the controller is gone nothing is called: the last table stays good.
         """
         known_version = 0
-        router_id = secrets.token_hex(8)
         while True:
             try:
                 async with asyncio.timeout(_LONG_POLL_S + _SILENCE_S):
                     handle = await self._controller()
                     table = await call(
-                        handle.routing_table.remote(known_version, _LONG_POLL_S, router_id)
+                        handle.routing_table.remote(
+                            known_version, _LONG_POLL_S, self._router_id, report()
+                        )
                     )
             except (RayError, ValueError, TimeoutError) as error:
                 _log.warning("the model controller cannot be reached: %s", cause_of(error))

@@ -48,6 +48,7 @@ class RoutingPublisher:
         self._changed = asyncio.Event()
         # The table each router has said that it has.
         self._known: dict[str, int] = dict.fromkeys(router_ids, 0)
+        self._reports: dict[str, bytes] = {}
         self._told = asyncio.Event()
 
     @property
@@ -100,7 +101,7 @@ class RoutingPublisher:
         return self._table
 
     async def wait_newer(
-        self, known_version: int, timeout_s: float, router_id: str = ""
+        self, known_version: int, timeout_s: float, router_id: str = "", report: bytes = b""
     ) -> RoutingTable | None:
         """Return the newest table as soon as it is newer; None when that takes too long.
 
@@ -108,9 +109,11 @@ class RoutingPublisher:
             known_version: Version of the table the router has.
             timeout_s: How long to wait.
             router_id: Who asks; `wait_known` waits for those that have a name.
+            report: What the router has counted; see `collect`.
         """
         if router_id:
             self._known[router_id] = known_version
+            self._reports[router_id] = report
             self._told.set()
             self._told = asyncio.Event()
         try:
@@ -120,6 +123,14 @@ class RoutingPublisher:
         except TimeoutError:
             return None
         return self.table()
+
+    async def collect(self, router_id: str, timeout_s: float) -> list[bytes]:
+        """Have all other routers report, and return what they do."""
+        if self._known.keys() - {router_id}:
+            self.changed()
+            await self.wait_known(timeout_s)
+        self._reports = {name: self._reports.get(name, b"") for name in self._known}
+        return [report for name, report in self._reports.items() if report and name != router_id]
 
     async def wait_known(self, timeout_s: float) -> None:
         """Wait until every router has the table as it is now.

@@ -8,23 +8,27 @@ Triton answers about models and servers; it knows no bytes.
 Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 """
 
+import logging
 import re
 from collections.abc import Collection
 from typing import Any, Final
 
 from backends.api.config_pbtxt import to_json
-from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest
 from deployments import statistics as model_statistics
 from deployments.lane.slabs import SlabPool
 from deployments.metrics import ModelMetrics, render
 from deployments.router import Router, ServedModel
+from deployments.router_reports import counters_of, make_report
 from deployments.routing import ModelReadyState, ModelVersion
 from deployments.seams import ClusterControl, Inflight, RepositoryControl, ResponseSink
 from deployments.settings_plane import SettingsPlane
 from deployments.shared_memory import RegionMaps, RegionSink, leave_in_regions, resolve_regions
 from deployments.tracing import Tracer
+
+logger = logging.getLogger(__name__)
 
 # The Triton release whose protocol behaviour is served; clients compare it, people read it.
 TRITON_VERSION: Final = "2.73.0"
@@ -87,6 +91,7 @@ class DataPlane:
         self.slabs = slabs
         self.tracer = tracer or Tracer()
         self.repository: RepositoryControl = control
+        self._control = control
         self.draining = False
         self.exiting = False
         self._server_id = server_id
@@ -191,12 +196,15 @@ class DataPlane:
             InvalidArgumentError: The model or version is not available.
         """
         rows = []
-        for model_name, entry in self._statistics_entries(name, version):
+        entries = self._statistics_entries(name, version)
+        has_ensemble = any(e.config and e.config.has_ensemble_scheduling for _, e in entries)
+        reports = await self._router_reports() if has_ensemble else []
+        for model_name, entry in entries:
             rows.append(
                 model_statistics.to_json(
                     model_name,
                     str(entry.version),
-                    await self._instance_statistics(model_name, entry.version),
+                    await self._instance_statistics(model_name, entry.version, reports),
                 )
             )
         return {"model_stats": rows}
@@ -232,12 +240,13 @@ class DataPlane:
     async def metrics_text(self) -> bytes:
         """Return this node's metrics in Prometheus text format."""
         rows = []
+        reports = await self._router_reports()
         for model in self._router.table.models.values():
             for entry in model.versions:
                 if entry.state is not ModelReadyState.READY or entry.config is None:
                     continue
                 merged = await self._instance_statistics(
-                    model.name, entry.version, own_node_only=True
+                    model.name, entry.version, reports, own_node_only=True
                 )
                 rows.append(
                     ModelMetrics(
@@ -251,7 +260,7 @@ class DataPlane:
         return render(rows)
 
     async def _instance_statistics(
-        self, name: str, version: int, *, own_node_only: bool = False
+        self, name: str, version: int, reports: list[bytes], *, own_node_only: bool = False
     ) -> model_statistics.Snapshot:
         links = [
             link
@@ -260,10 +269,21 @@ class DataPlane:
         ]
         answers = await self._router.call_instances(links, "statistics", _CALL_TIMEOUT_S)
         snapshots = [model_statistics.decode(answer) for answer in answers]
-        served = self._router.served(name, version)
-        if served is not None and served.ensemble is not None:
-            snapshots.append(served.ensemble.statistics())
+        if reports:
+            node_id = self._router.node_id if own_node_only else ""
+            snapshots += counters_of(reports, name, version, node_id)
         return model_statistics.merge(snapshots)
+
+    async def _router_reports(self) -> list[bytes]:
+        """Return what all routers have counted; nothing when there are no ensembles."""
+        own = make_report(self._router)
+        if not own:
+            return []
+        try:
+            return [own, *await self._control.router_reports()]
+        except TritonError as error:
+            logger.warning("only the counters of this process are shown: %s", error.message)
+            return [own]
 
     def _statistics_entries(self, name: str, version: str) -> list[tuple[str, ModelVersion]]:
         table = self._router.table

@@ -31,6 +31,7 @@ from deployments.lane.messages import LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.log_lines import set_up_logging
 from deployments.router import Router
+from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
 from deployments.seams import ClusterControl
 from deployments.server_settings import LogSettings, ServerSettings
@@ -48,7 +49,9 @@ class ControllerLink(ClusterControl, Protocol):
     async def lane_secret(self) -> bytes:
         """Return the key of the lanes' handshake."""
 
-    async def watch_routing_table(self, update: Callable[[RoutingTable], None]) -> None:
+    async def watch_routing_table(
+        self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
+    ) -> None:
         """Call ``update`` with each newer table, for ever, through restarts of the controller."""
 
 
@@ -153,7 +156,7 @@ class Ingress:
             tracer=self._tracer,
         )
         self._watch = asyncio.get_running_loop().create_task(
-            controller.watch_routing_table(self._update)
+            controller.watch_routing_table(self._update, lambda: make_report(self._router))
         )
         await self._listen()
 

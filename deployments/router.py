@@ -177,7 +177,7 @@ class Router:
         self, node_id: str, secret: bytes, slabs: SlabPool, limits: LaneLimits = DEFAULT_LIMITS
     ) -> None:
         self.table = RoutingTable()
-        self._node_id = node_id
+        self.node_id = node_id
         self._secret = secret
         self._slabs = slabs
         self._limits = limits
@@ -227,6 +227,10 @@ class Router:
         """Return a ready version, or None."""
         found = self._served.get((name, version))
         return None if found is None else found[1]
+
+    def all_served(self) -> list[ServedModel]:
+        """Return all ready versions."""
+        return [served for _, served in self._served.values()]
 
     def find(self, name: str, version: int = -1) -> ServedModel:
         """Return a ready version; a negative number means the newest.
@@ -317,7 +321,7 @@ class Router:
             if key in self._links:
                 continue
             pool = self._pools.setdefault(model_key, Pool())
-            link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
+            link = Link(endpoint, pool, is_local=endpoint.node_id == self.node_id)
             self._links[key] = link
             pool.links.append(link)
             link.task = asyncio.get_running_loop().create_task(self._connect(link))

@@ -74,3 +74,10 @@ class SettingsControl(Protocol):
 
 class ClusterControl(RepositoryControl, SettingsControl, Protocol):
     """All that the ingress asks of the controller."""
+
+    async def router_reports(self) -> list[bytes]:
+        """Return what the other routers have counted until now; see `deployments.router_reports`.
+
+        Raises:
+            TritonError: There is no controller.
+        """

@@ -292,12 +292,13 @@ def test_a_killed_step_gives_one_clear_error_and_the_ensemble_comes_back(
 def _infer_when_back(
     server: RunningServer, client: triton_http.InferenceServerClient, model: str
 ) -> list[int]:
-    while True:
+    while server.process.poll() is None:
         try:
             return _infer(client, model, 1)
         except InferenceServerException as error:
-            assert f"in ensemble '{model}', " in str(error)
-            assert server.process.poll() is None
+            message = str(error)
+        assert f"in ensemble '{model}', " in message
+    raise AssertionError("the server ended")
 
 
 def _error_on(server: RunningServer, model: str) -> str:

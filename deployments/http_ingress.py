@@ -15,7 +15,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -27,11 +27,11 @@ from backends.api.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from backends.api.request import InferenceRequest
 from deployments.http_exchange import JSON, TEXT, HttpExchange
 from deployments.http_generate import GenerateRoute
 from deployments.http_infer import InferRoute
 from deployments.http_metrics import make_metrics_server
+from deployments.http_plane import Plane
 from deployments.http_routes import Handler, Match, Route, route_of
 from deployments.http_server import HttpServer
 from deployments.http_settings import SettingsRoutes
@@ -43,11 +43,9 @@ from deployments.protocol.http_infer_request import (
 )
 from deployments.protocol.http_json import as_bool, find, labelled, read
 from deployments.protocol.http_repository import load_parameters
+from deployments.protocol.openapi import make_document
 from deployments.restrictions import RestrictedRoutes, Restrictions
-from deployments.seams import Inflight, RepositoryControl, ResponseSink
-from deployments.settings_plane import SettingsPlane
 from deployments.tls import TlsFiles
-from deployments.tracing import Tracer
 
 __all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
 
@@ -55,63 +53,6 @@ logger = logging.getLogger(__name__)
 
 # Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
 _PATH_LIMIT: Final = 4096
-
-
-class SlabAllocator(Protocol):
-    """Where large bodies are received."""
-
-    def allocate(self, size_bytes: int, align_at: int = 0) -> memoryview | None:
-        """Return writable memory, or None when there is none left."""
-
-
-class Plane(Protocol):
-    """What the HTTP ingress asks of the data plane."""
-
-    draining: bool
-    exiting: bool
-
-    @property
-    def slabs(self) -> SlabAllocator:
-        """Slabs for large bodies."""
-
-    @property
-    def repository(self) -> RepositoryControl:
-        """The controller's repository control."""
-
-    @property
-    def tracer(self) -> Tracer:
-        """Traces requests."""
-
-    @property
-    def settings(self) -> SettingsPlane:
-        """Log and trace settings and shared-memory regions."""
-
-    def server_live(self) -> bool:
-        """Whether the server runs."""
-
-    def server_ready(self) -> bool:
-        """Whether the server can take requests."""
-
-    def server_metadata(self) -> dict[str, Any]:
-        """Return name, version and extensions."""
-
-    def resolve(self, name: str, version: str = "") -> Any:
-        """Return the `ServedModel` a request means."""
-
-    def model_ready(self, name: str, version: str = "") -> bool:
-        """Whether a model can take requests."""
-
-    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
-        """Return a model's metadata."""
-
-    def model_config_json(self, name: str, version: str = "") -> bytes:
-        """Return a model's config."""
-
-    async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
-        """Return statistics."""
-
-    def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
-        """Run a request."""
 
 
 _MODEL: Final = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[0-9]+))?"
@@ -144,6 +85,7 @@ class HttpIngress:
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[bytes, tuple[Route, Match]] = {}
         self._routes = self._make_routes()
+        self._openapi = b""
 
     def _make_routes(self) -> tuple[Route, ...]:
         def row(
@@ -179,7 +121,13 @@ class HttpIngress:
                 self._on_unload,
             ),
             *map(route_of, SettingsRoutes(self._plane).rows()),
+            row("metadata", r"/v2/openapi\.json", b"GET", self._on_openapi),
         )
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document of the routes."""
+        version = self._plane.server_metadata()["version"]
+        return make_document((route.described() for route in self._routes), version)
 
     # What the server calls
 
@@ -283,6 +231,12 @@ class HttpIngress:
 
     def _on_server_metadata(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(self._plane.server_metadata()))
+
+    def _on_openapi(self, exchange: HttpExchange, match: Match) -> None:
+        if not self._openapi:
+            # Made when first asked for: most ingresses never are.
+            self._openapi = orjson.dumps(self.openapi())
+        exchange.reply_json(self._openapi)
 
     def _on_metadata(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(self._resolved(self._plane.model_metadata, match)))

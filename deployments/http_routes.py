@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from deployments.protocol.openapi import RoutedPath
+
 if TYPE_CHECKING:
     from deployments.http_exchange import HttpExchange
 
@@ -52,6 +54,11 @@ class Route:
     error_type: bytes = JSON
     others: Mapping[bytes, Handler] = field(default_factory=dict)
     category: str = ""
+
+    def described(self) -> RoutedPath:
+        """Return what the OpenAPI document has to know."""
+        methods = tuple(method.decode() for method in (self.method, *self.others))
+        return RoutedPath(self.pattern.pattern, methods, self.category)
 
 
 def route_of(row: Row) -> Route:

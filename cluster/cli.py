@@ -18,6 +18,9 @@ from cluster import __version__
 # As shells report a command that a signal has ended.
 _SIGNAL_EXIT_CODE = 128
 
+# Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
+_SERVE_COMMANDS = ("serve", "tritonserver")
+
 _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
        manta version
@@ -31,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command.startswith("--") and command not in ("--help", "--version"):
         # tritonserver has no subcommands, and scripts written for it have none either.
         return _serve(arguments)
-    if command == "serve":
+    if command in _SERVE_COMMANDS:
         return _serve(arguments[1:])
     if command in ("version", "--version"):
         print(__version__)

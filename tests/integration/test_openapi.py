@@ -7,11 +7,13 @@ happen is an answer that only an unhandled exception gives, or a server that is 
 """
 
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import schemathesis
+import tritonclient.http as triton_http
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import CheckContext
 from schemathesis.specs.openapi.checks import (
@@ -38,9 +40,12 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServe
     write_surface_models(repository)
     running = RunningServer(
         repository,
+        "--allow-grpc=true",
+        "--allow-http=true",
         "--model-control-mode=explicit",
         "--allow-client-shm=true",
         *(f"--load-model={name}" for name in MODELS),
+        launch=("tritonserver", "model-store"),  # as KServe does
     )
     yield running
     assert running.terminate() == 0
@@ -105,9 +110,18 @@ def _hold(operation: Any) -> None:
     hold()
 
 
-def test_the_server_is_none_the_worse(described: RunningServer) -> None:
-    import tritonclient.http as triton_http
+def test_tcp_probes_that_send_nothing_are_taken_in_silence(described: RunningServer) -> None:
+    # KServe's readiness probe of a Triton runtime.
+    host, _, port = described.http.partition(":")
+    before = len(described.lines)
+    for _ in range(5):
+        socket.create_connection((host, int(port)), timeout=5).close()
+    with triton_http.InferenceServerClient(described.http) as client:
+        assert client.is_server_ready()
+    assert described.lines[before:] == []
 
+
+def test_the_server_is_none_the_worse(described: RunningServer) -> None:
     with triton_http.InferenceServerClient(described.http) as client:
         assert client.is_server_live()
         client.load_model("part")

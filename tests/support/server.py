@@ -20,19 +20,26 @@ START_TIMEOUT_S = 90.0
 class RunningServer:
     """``manta serve`` with ephemeral ports on loopback.
 
+    Args:
+        repository: Model repository.
+        flags: Further flags.
+        launch: The command, and the flag that names the repository.
+
     Attributes:
         http: host:port of the HTTP endpoint; grpc and metrics likewise.
         pid: Process id of the driver.
         lines: What it has printed.
     """
 
-    def __init__(self, repository: Path, *flags: str) -> None:
+    def __init__(
+        self, repository: Path, *flags: str, launch: tuple[str, str] = ("serve", "model-repository")
+    ) -> None:
         command = [
             sys.executable,
             "-m",
             "cluster",
-            "serve",
-            f"--model-repository={repository}",
+            launch[0],
+            f"--{launch[1]}={repository}",
             "--http-address=127.0.0.1",
             "--grpc-address=127.0.0.1",
             "--http-port=0",

@@ -416,3 +416,35 @@ def test_all_sources_agree(chosen: dict[str, bool]):
     by_mapping = from_mapping({"model_repository": "/models", "sagemaker_port": 1, **chosen})
     for name in DEFAULTS:
         assert getattr(by_flag, name) == getattr(by_environment, name) == getattr(by_mapping, name)
+
+
+def test_the_arguments_of_kserves_triton_runtime_are_taken() -> None:
+    arguments = [
+        "--model-store=/mnt/models",
+        "--grpc-port=9000",
+        "--http-port=8080",
+        "--allow-grpc=true",
+        "--allow-http=true",
+    ]
+    options = parse_options(arguments, {}, no_file)
+    assert (options.model_repository, options.grpc_port, options.http_port) == (
+        ("/mnt/models",),
+        9000,
+        8080,
+    )
+    assert (options.allow_grpc, options.allow_http, options.metrics_port) == (True, True, 8002)
+
+
+def test_the_arguments_of_modelmeshs_triton_runtime_are_taken() -> None:
+    arguments = [
+        "--model-repository=/models/_triton_models",
+        "--model-control-mode=explicit",
+        "--strict-model-config=false",
+        "--strict-readiness=false",
+        "--allow-http=true",
+        "--allow-sagemaker=false",
+    ]
+    options = parse_options(arguments, {}, no_file)
+    assert options.model_control_mode == "explicit"
+    assert not options.disable_auto_complete_config
+    assert not options.strict_readiness

@@ -4,10 +4,11 @@
 
 Theory of operation. The router holds the last routing table and, per instance in it, one `Link`:
 the lane to the instance, or the attempt to open one. A request goes to the open lane with the
-fewest requests outstanding. When a lane breaks, each request on it that has had no response and
-belongs to no sequence is sent once more, to another instance; the rest fail with UNAVAILABLE. A
-link whose instance is still in the table reconnects; a new incarnation of an instance is a new
-link. The router never waits for the controller: with it gone, the last table goes on being served.
+fewest requests outstanding, or to the instance that has its sequence. When a lane breaks, each
+request on it that has had no response and belongs to no sequence is sent once more, to another
+instance; the rest fail with UNAVAILABLE. A link whose instance is still in the table reconnects; a
+new incarnation of an instance is a new link. The router never waits for the controller: with it
+gone, the last table goes on being served.
 
 Everything here runs on one event loop.
 """
@@ -15,7 +16,6 @@ Everything here runs on one event loop.
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
@@ -25,6 +25,7 @@ from deployments.ensembles import Ensemble
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
+from deployments.links import Link, Pool
 from deployments.request_check import RequestChecker
 from deployments.routing import (
     InstanceEndpoint,
@@ -34,6 +35,7 @@ from deployments.routing import (
     lookup_error,
 )
 from deployments.seams import Inflight, ResponseSink
+from deployments.sequence_routes import SequenceRoutes
 
 logger = logging.getLogger(__name__)
 
@@ -42,48 +44,6 @@ logger = logging.getLogger(__name__)
 _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
 _GREETING_TIMEOUT_S: Final = 5.0
-
-
-class Link:
-    """The way to one incarnation of one instance."""
-
-    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
-
-    def __init__(self, endpoint: InstanceEndpoint, pool: "Pool", *, is_local: bool) -> None:
-        self.endpoint = endpoint
-        self.pool = pool
-        self.is_local = is_local
-        self.lane: LaneClient | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.closed = False
-
-
-@dataclass(slots=True)
-class Pool:
-    """The instances of one model version, and the requests that wait for a first lane."""
-
-    links: list[Link] = field(default_factory=list)
-    lanes: list[LaneClient] = field(default_factory=list)
-    waiting: list["RoutedRequest"] = field(default_factory=list)
-    next_index: int = 0
-
-    def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
-        """Return the open lane with the fewest requests outstanding, or None."""
-        lanes = self.lanes
-        if len(lanes) == 1:
-            only = lanes[0]
-            return None if only is avoid or only.draining else only
-        best: LaneClient | None = None
-        count = len(lanes)
-        # Starting one further each time spreads equal instances evenly.
-        self.next_index = start = (self.next_index + 1) % count if count else 0
-        for offset in range(count):
-            lane = lanes[(start + offset) % count]
-            if lane is avoid or lane.draining:
-                continue
-            if best is None or lane.outstanding < best.outstanding:
-                best = lane
-        return best
 
 
 class ServedModel:
@@ -132,12 +92,13 @@ class ServedModel:
 class RoutedRequest(LaneInflight):
     """One request on its way: what its lane keeps of it, and the handle its caller cancels."""
 
-    __slots__ = ("pool", "retried", "router")
+    __slots__ = ("local_only", "pool", "retried", "router")
 
     def __init__(
         self, router: "Router", pool: Pool, request: InferenceRequest, sink: ResponseSink
     ) -> None:
         super().__init__(request, sink)
+        self.local_only = False
         self.router = router
         self.pool = pool
         self.retried = False
@@ -218,6 +179,9 @@ class Router:
 
     def _serve(self, name: str, entry: ModelVersion, config: ModelConfig) -> ServedModel:
         pool = self._pools.setdefault((name, entry.version), Pool())
+        sequences = config.sequence_batching
+        if sequences is not None and pool.sequences is None:
+            pool.sequences = SequenceRoutes(pool, sequences, self._wait_for_lane)
         ensemble = None
         if config.has_ensemble_scheduling:
             ensemble = Ensemble(self, config, str(entry.version))
@@ -249,6 +213,9 @@ class Router:
         if model.ensemble is not None:
             return model.ensemble.start(request, sink)
         routed = RoutedRequest(self, model.pool, request, sink)
+        if model.pool.sequences is not None and request.correlation_id:
+            model.pool.sequences.start(routed)
+            return routed
         lane = model.pool.choose()
         if lane is not None:
             lane.start(routed)
@@ -261,7 +228,10 @@ class Router:
     ) -> RoutedRequest:
         """Send a checked request to an instance on this node, once: its memory is nowhere else."""
         routed = RoutedRequest(self, model.pool, request, sink)
-        routed.retried = True
+        routed.retried = routed.local_only = True
+        if model.pool.sequences is not None and request.correlation_id:
+            model.pool.sequences.start(routed, local_only=True)
+            return routed
         lanes = [
             link.lane
             for link in model.pool.links
@@ -309,6 +279,10 @@ class Router:
 
     async def close(self) -> None:
         """Close all lanes; what is on them fails."""
+        for pool in self._pools.values():
+            if pool.sequences is not None:
+                for link in list(pool.sequences.retired):
+                    self._drop(link)
         for key in list(self._links):
             self._drop(self._links.pop(key))
 
@@ -359,17 +333,22 @@ class Router:
     def _send_waiting(self, pool: Pool) -> None:
         waiting, pool.waiting = pool.waiting, []
         for routed in waiting:
-            self.resend(routed)
+            if isinstance(routed, RoutedRequest):
+                self.resend(routed)
 
     def resend(self, routed: RoutedRequest) -> None:
-        """Send a request to another instance than the one that had it."""
+        """Send a request to another instance than the one that had it, if one did."""
+        sequences = routed.pool.sequences
+        if sequences is not None and routed.request.correlation_id:
+            sequences.start(routed, local_only=routed.local_only)
+            return
         lane = routed.pool.choose(avoid=routed.lane)
         if lane is None:
             self._wait_for_lane(routed.pool, routed)
             return
         lane.start(routed)
 
-    def _wait_for_lane(self, pool: Pool, routed: RoutedRequest) -> None:
+    def _wait_for_lane(self, pool: Pool, routed: LaneInflight) -> None:
         # A connection attempt is under way: its end decides. Otherwise nobody will ever come.
         if any(link.lane is None and not link.closed for link in pool.links):
             pool.waiting.append(routed)
@@ -380,6 +359,8 @@ class Router:
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         link.lane = None
+        if link.pool.sequences is not None:
+            link.pool.sequences.lost(link)
         if not link.closed:
             link.task = asyncio.get_running_loop().create_task(self._connect(link))
         for routed in orphans:
@@ -392,7 +373,7 @@ class Router:
                     UnavailableError(
                         f"instance '{link.endpoint.name}' of model "
                         f"'{routed.request.model_name}' ended while it served the request; "
-                        f"send the request again"
+                        f"{_what_to_do(routed.request)}"
                     )
                 )
             else:
@@ -420,7 +401,10 @@ class Router:
             return
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
-        lane.close_when_idle()
+        if link.pool.sequences is None:
+            lane.close_when_idle()
+        else:
+            link.pool.sequences.retire(link)
 
     def _drop(self, link: Link) -> None:
         link.closed = True
@@ -436,10 +420,18 @@ class Router:
         waiting, pool.waiting = pool.waiting, []
         for routed in waiting:
             routed.sink.fail(_no_instance(key[0]))
+        if pool.sequences is not None:
+            pool.sequences.close()
 
 
 def _is_stateful(request: InferenceRequest) -> bool:
     return bool(request.correlation_id) or request.flags != 0
+
+
+def _what_to_do(request: InferenceRequest) -> str:
+    if not request.correlation_id:
+        return "send the request again"
+    return f"sequence {request.correlation_id} ended with it, start the sequence again"
 
 
 def _no_instance(model_name: str) -> UnavailableError:

@@ -68,9 +68,10 @@ def table(
     reason: str = "",
     initialised: bool = True,
     version: int = 0,
+    config: ModelConfig = CONFIG,
 ) -> RoutingTable:
     entry = ModelVersion(
-        1, state, reason, CONFIG, instances=tuple(each.endpoint for each in instances)
+        1, state, reason, config, instances=tuple(each.endpoint for each in instances)
     )
     return RoutingTable(version or next(_versions), {"m": Model("m", (entry,))}, initialised)
 
@@ -78,15 +79,16 @@ def table(
 class Routed:
     """A router and its instances, all closed at the end."""
 
-    def __init__(self, *instances: Instance) -> None:
+    def __init__(self, *instances: Instance, config: ModelConfig = CONFIG) -> None:
         self.instances = list(instances)
+        self.config = config
         self.slabs = SlabPool(1 << 20)
         self.router = Router("node", SECRET, self.slabs)
 
     async def __aenter__(self) -> Self:
         for instance in self.instances:
             await instance.start()
-        self.router.update(table(*self.instances))
+        self.router.update(table(*self.instances, config=self.config))
         return self
 
     async def __aexit__(

@@ -5,6 +5,7 @@
 Triton: onnxruntime_backend/src/onnxruntime.cc ModelInstanceState::ProcessRequests
 """
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,9 +20,17 @@ from backends.api.backend import (
     LoadContext,
     ModelInstance,
 )
+from backends.api.batch_inputs import batch_input_array, scatter_rules, scattered
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
-from backends.api.request import InferenceResponse, Tensor, tensor_as_numpy, tensor_from_numpy
+from backends.api.request import (
+    InferenceRequest,
+    InferenceResponse,
+    Tensor,
+    element_count,
+    tensor_as_numpy,
+    tensor_from_numpy,
+)
 from backends.onnxruntime import auto_complete
 from backends.onnxruntime.failure import runtime_error
 from backends.onnxruntime.session import open_for_reading, open_session
@@ -69,7 +78,15 @@ class OnnxRuntimeInstance(ModelInstance):
         self._name = config.name
         self._version = str(context.version)
         self._batches = config.max_batch_size > 0
-        self._outputs = [output.name for output in config.output]
+        sequences = config.sequence_batching
+        states = () if sequences is None else sequences.states
+        # Made whether a client asked for them or not.
+        self._states = [state.output_name for state in states]
+        listed = [output.name for output in config.output]
+        self._outputs = listed + [name for name in self._states if name not in listed]
+        self._ragged = {each.name for each in config.input if each.allow_ragged_batch}
+        self._batch_inputs = config.batch_input
+        self._scattered = scatter_rules(config)
         self._scalar_inputs = {info.name for info in signature.inputs if not info.shape}
         # Outputs of a model without batching that are scalars there, and 1s in the config.
         scalars = {info.name for info in signature.outputs if not info.shape}
@@ -102,28 +119,26 @@ class OnnxRuntimeInstance(ModelInstance):
     def _run_alone(self, batch: ExecuteBatch, execute_request: ExecuteRequest) -> None:
         request = execute_request.request
         feed = {tensor.name: self._array(tensor) for tensor in request.inputs}
+        self._add_batch_inputs(feed, [request.inputs])
         names = self._in_config_order(request.outputs)
         arrays = self._run(batch, names, feed)
         if self._batches and request.inputs:
             self._check_batch(names, arrays, request.inputs[0].shape[0])
+        if self._scattered:
+            split = self._split(names, arrays, [request.inputs])
+            arrays = [parts[0] for parts in split]
         outputs = [self._output(*named) for named in zip(names, arrays, strict=True)]
         execute_request.respond(InferenceResponse(self._name, self._version, request.id, outputs))
 
     def _run_together(self, batch: ExecuteBatch) -> None:
         requests = [execute_request.request for execute_request in batch.requests]
-        first = requests[0].inputs
-        sizes = [request.inputs[0].shape[0] for request in requests]
-        total = sum(sizes)
-        columns = zip(*(request.inputs for request in requests), strict=True)
-        try:
-            feed = {
-                tensor.name: self._array(self._joined(column, total))
-                for tensor, column in zip(first, columns, strict=True)
-            }
-        except ValueError as error:
-            raise InternalError(
-                f"model '{self._name}' got requests with different inputs in one batch"
-            ) from error
+        inputs = self._in_one_order(requests)
+        total = sum(tensors[0].shape[0] for tensors in inputs)
+        feed = {
+            column[0].name: self._array(self._joined(column, total))
+            for column in zip(*inputs, strict=True)
+        }
+        self._add_batch_inputs(feed, inputs)
         names = self._in_config_order(
             ()
             if any(not request.outputs for request in requests)
@@ -131,25 +146,74 @@ class OnnxRuntimeInstance(ModelInstance):
         )
         arrays = self._run(batch, names, feed)
         self._check_batch(names, arrays, total)
-        start = 0
-        for execute_request, size in zip(batch.requests, sizes, strict=True):
+        split = self._split(names, arrays, inputs)
+        for row, execute_request in enumerate(batch.requests):
             request = execute_request.request
-            wanted = request.outputs or names
-            end = start + size
+            wanted = [*request.outputs, *self._states] if request.outputs else names
             outputs = [
-                tensor_from_numpy(name, array[start:end])
-                for name, array in zip(names, arrays, strict=True)
+                tensor_from_numpy(name, parts[row])
+                for name, parts in zip(names, split, strict=True)
                 if name in wanted
             ]
-            start = end
             execute_request.respond(
                 InferenceResponse(self._name, self._version, request.id, outputs)
             )
+
+    def _in_one_order(self, requests: Sequence[InferenceRequest]) -> list[list[Tensor]]:
+        """Return each request's inputs in the order of the first one's."""
+        names = [tensor.name for tensor in requests[0].inputs]
+        inputs = []
+        for request in requests:
+            if [tensor.name for tensor in request.inputs] == names:
+                inputs.append(request.inputs)
+                continue
+            by_name = {tensor.name: tensor for tensor in request.inputs}
+            if sorted(by_name) != sorted(names):
+                raise InternalError(
+                    f"model '{self._name}' got requests with different inputs in one batch"
+                )
+            inputs.append([by_name[name] for name in names])
+        return inputs
+
+    def _add_batch_inputs(
+        self, feed: dict[str, npt.NDArray[Any]], inputs: Sequence[Sequence[Tensor]]
+    ) -> None:
+        for rule in self._batch_inputs:
+            array = batch_input_array(rule, _shapes(inputs, rule.source_inputs[0]))
+            feed.update(dict.fromkeys(rule.target_names, array))
+
+    def _split(
+        self,
+        names: Sequence[str],
+        arrays: Sequence[npt.NDArray[Any]],
+        inputs: Sequence[Sequence[Tensor]],
+    ) -> list[list[npt.NDArray[Any]]]:
+        """Return each output in parts, one for each request."""
+        bounds = [0, *itertools.accumulate(tensors[0].shape[0] for tensors in inputs)]
+        rows = [slice(*ends) for ends in itertools.pairwise(bounds)]
+        split: list[list[npt.NDArray[Any]]] = []
+        for name, array in zip(names, arrays, strict=True):
+            if name not in self._scattered:
+                split.append([array[own] for own in rows])
+                continue
+            rule, dims = self._scattered[name]
+            try:
+                split.append(scattered(array, dims, _shapes(inputs, rule.source_inputs[0])))
+            except ValueError as error:
+                raise InternalError(
+                    f"model '{self._name}' made output '{name}' with shape {list(array.shape)}, "
+                    f"which does not hold an element for each of input '{rule.source_inputs[0]}'"
+                ) from error
+        return split
 
     def _joined(self, column: Sequence[Tensor], total: int) -> Tensor:
         """Join one input of all requests along the batch dimension: in wire form, bytes join."""
         first = column[0]
         dims = first.shape[1:]
+        if first.name in self._ragged:
+            data = memoryview(b"".join([tensor.data for tensor in column]))
+            count = sum(element_count(tensor.shape) for tensor in column)
+            return Tensor(first.name, first.datatype, (count,), data)
         for tensor in column:
             if tensor.name != first.name or tensor.shape[1:] != dims:
                 raise InternalError(
@@ -169,6 +233,8 @@ class OnnxRuntimeInstance(ModelInstance):
             raise InvalidArgumentError(
                 f"input '{tensor.name}' of model '{self._name}' cannot be read: {error}"
             ) from error
+        if tensor.name in self._ragged:
+            return array.reshape(-1)
         return array.reshape(()) if tensor.name in self._scalar_inputs else array
 
     def _run(
@@ -188,7 +254,7 @@ class OnnxRuntimeInstance(ModelInstance):
 
     def _check_batch(self, names: list[str], arrays: list[npt.NDArray[Any]], size: int) -> None:
         for name, array in zip(names, arrays, strict=True):
-            if array.shape[:1] != (size,):
+            if array.shape[:1] != (size,) and name not in self._scattered:
                 raise InternalError(
                     f"model '{self._name}' made output '{name}' with shape {list(array.shape)} "
                     f"for a batch of {size}; its first dimension must be the batch size, or "
@@ -198,11 +264,19 @@ class OnnxRuntimeInstance(ModelInstance):
     def _in_config_order(self, wanted: Iterable[str]) -> list[str]:
         """Return the outputs to compute; all when nobody named any."""
         chosen = set(wanted)
-        return [name for name in self._outputs if name in chosen] if chosen else self._outputs
+        if not chosen:
+            return self._outputs
+        chosen.update(self._states)
+        return [name for name in self._outputs if name in chosen]
 
     def _output(self, name: str, array: npt.NDArray[Any]) -> Tensor:
         dims = self._scalar_dims.get(name)
         return tensor_from_numpy(name, array if dims is None else array.reshape(dims))
+
+
+def _shapes(inputs: Sequence[Sequence[Tensor]], name: str) -> list[tuple[int, ...]]:
+    """Return the shape of one input in each request."""
+    return [tensor.shape for tensors in inputs for tensor in tensors if tensor.name == name]
 
 
 def _decoded(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

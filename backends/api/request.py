@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from backends.api.datatypes import datatype_of, numpy_dtype
+from backends.api.errors import UnsupportedError
 
 EMPTY = memoryview(b"")
 
 # Below this a copy to bytes costs less than the three numpy calls that make a flat view.
 _COPY_BELOW_BYTES = 16384
+_MOST_CORRELATION_ID_BYTES = 128
 ParameterValue = bool | int | float | str
 
 SEQUENCE_START = 1
@@ -127,6 +129,19 @@ class InferenceResponse(msgspec.Struct, array_like=True):
     id: str = ""
     outputs: list[Tensor] = []
     parameters: dict[str, ParameterValue] = {}
+
+
+def checked_correlation_id(text: str) -> str:
+    """Return a correlation id that is a string.
+
+    Triton: core/src/tritonserver.cc TRITONSERVER_InferenceRequestSetCorrelationIdString @73aad7c
+
+    Raises:
+        UnsupportedError: It is too long.
+    """
+    if len(text.encode()) > _MOST_CORRELATION_ID_BYTES:
+        raise UnsupportedError("string correlation ID cannot be longer than 128 characters")
+    return text
 
 
 def id_prefix(request_id: str) -> str:

@@ -29,6 +29,7 @@ from backends.api.request import (
     InferenceRequest,
     ParameterValue,
     Tensor,
+    checked_correlation_id,
     serialize_bytes,
 )
 from deployments.protocol.grpc_wire import MalformedMessageError, content_offset, split_fields
@@ -254,7 +255,7 @@ def _take_parameter(head: _Head, key: str, value: Any) -> None:
             # Triton keeps correlation ids unsigned; a negative one wraps.
             head.correlation_id = value.int64_param & _UINT64_MASK
         elif kind == "string_param":
-            head.correlation_id = value.string_param
+            head.correlation_id = checked_correlation_id(value.string_param)
         else:
             raise _wrong_kind(key, "int64_param or string_param.")
     elif key in _SEQUENCE_FLAGS:

@@ -33,6 +33,7 @@ from backends.api.request import (
     InferenceRequest,
     ParameterValue,
     Tensor,
+    checked_correlation_id,
 )
 from deployments.protocol import http_raw_input
 from deployments.protocol.http_infer_header import (
@@ -375,7 +376,8 @@ def _correlation_id(value: object) -> int | str:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _UINT64_MAX:
         return value
     with labelled("Unable to parse 'sequence_id'"):
-        return as_string(value)
+        text = as_string(value)
+    return checked_correlation_id(text)
 
 
 def _flag(key: str, value: object) -> bool:

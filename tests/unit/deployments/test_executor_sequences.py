@@ -38,7 +38,7 @@ def part(correlation_id: int, flags: int = 0, **fields):
 
 
 async def test_a_queue_timeout_is_told_while_the_model_is_busy():
-    policy = QueuePolicy(default_timeout_us=2000)
+    policy = QueuePolicy(default_timeout_us=60_000_000, allow_timeout_override=True)
     batching = DynamicBatching(default_queue_policy=policy)
     config = ModelConfig("m", max_batch_size=8, dynamic_batching=batching)
     model = ScriptedModel(held=True)
@@ -46,7 +46,7 @@ async def test_a_queue_timeout_is_told_while_the_model_is_busy():
         first = lane_request()
         executor.received([first])
         await asyncio.to_thread(model.entered.wait, 30)
-        waiting = [lane_request(), lane_request()]
+        waiting = [lane_request(timeout_us=2000), lane_request(timeout_us=1000)]
         for request in waiting:
             executor.received([request])
         for request in waiting:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 
 from backends.api.datatypes import DATATYPES
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError, TritonError, UnsupportedError
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, Extent
 from deployments.protocol.grpc_request import RequestDecoder, tensor_offset
 
@@ -120,6 +120,13 @@ def test_request_parameters_become_fields():
     assert request.flags == SEQUENCE_START | SEQUENCE_END
     assert (request.priority, request.timeout_us) == (2, 9000)
     assert request.parameters == {"text": "x", "flag": True, "number": 1.5}
+
+
+def test_a_long_sequence_id_is_not_supported():
+    assert build(message({"sequence_id": "x" * 128})).correlation_id == "x" * 128
+    with pytest.raises(UnsupportedError) as caught:
+        build(message({"sequence_id": "ö" * 65}))
+    assert caught.value.message == "string correlation ID cannot be longer than 128 characters"
 
 
 def test_negative_sequence_id_wraps_and_text_stays_text():

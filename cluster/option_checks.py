@@ -5,6 +5,7 @@
 Triton: server/src/command_line_parser.cc TritonParser::Parse step 3, CheckPortCollision @e1db8a6
 """
 
+import importlib.util
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -101,6 +102,7 @@ def _derive(values: dict[str, Any]) -> None:
 
 def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[str]:
     yield from _loading(values)
+    yield from _tracing(values)
     yield from _caches(values, chosen)
     yield from _ports(values)
     yield from _tls(values)
@@ -123,6 +125,22 @@ def _loading(values: Mapping[str, Any]) -> Iterator[str]:
         )
     if _ALL_MODELS in values["load_model"] and len(values["load_model"]) > 1:
         yield "Wildcard model name '*' must be the ONLY startup model if specified at all."
+
+
+def _tracing(values: Mapping[str, Any]) -> Iterator[str]:
+    modes = [value for mode, key, value in values["trace_config"] if (mode, key) == ("", "mode")]
+    if modes[-1:] == ["opentelemetry"] and not _has_exporter():
+        yield (
+            "--trace-config mode=opentelemetry needs packages that are not installed. Install them "
+            "on every node with: pip install 'manta-serve[otel]'"
+        )
+
+
+def _has_exporter() -> bool:
+    try:
+        return importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _caches(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,8 @@ Triton: server/src/command_line_parser.cc @e1db8a6
 import re
 from collections.abc import Callable
 
+from deployments.metrics_settings import read_quantiles
+
 RESTRICTED_APIS = (
     "health",
     "metadata",
@@ -223,6 +225,11 @@ def metrics_setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not (equals and key and value) or "," in key:
         raise ValueRefusedError(f"--metrics-config option format is <setting>=<value>. Got {text}")
+    if key == "summary_quantiles":
+        try:
+            read_quantiles(value)
+        except ValueError as error:
+            raise ValueRefusedError(f"--metrics-config {key}: {error}") from None
     return key, value
 
 

@@ -5,6 +5,7 @@
 import time
 
 from cluster.option_table import ServerOptions
+from deployments.metrics_settings import MetricsSettings, read_metrics_config
 from deployments.server_settings import (
     TRITON_MODE,
     LogSettings,
@@ -27,11 +28,25 @@ def log_settings(options: ServerOptions) -> LogSettings:
     )
 
 
+def metrics_settings(options: ServerOptions) -> MetricsSettings:
+    """Return the settings of metrics that the options ask for."""
+    return read_metrics_config(
+        options.metrics_config,
+        interval_ms=options.metrics_interval_ms,
+        has_cpu=options.allow_cpu_metrics,
+        has_gpu=options.allow_gpu_metrics,
+    )
+
+
 def settings_at_start(options: ServerOptions) -> ServerSettings:
     """Return all settings that the options ask for."""
     trace = _trace_settings(options)
     return ServerSettings(
-        log=log_settings(options), trace=trace, trace_at_start=trace, started_s=time.time()
+        log=log_settings(options),
+        trace=trace,
+        trace_at_start=trace,
+        started_s=time.time(),
+        metrics=metrics_settings(options),
     )
 
 

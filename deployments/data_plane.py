@@ -8,8 +8,10 @@ Triton answers about models and servers; it knows no bytes.
 Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 """
 
+import asyncio
 import logging
 import re
+import time
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -18,8 +20,11 @@ from backends.api.errors import InvalidArgumentError, TritonError, UnavailableEr
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest
 from deployments import statistics as model_statistics
+from deployments.distributions import bounds_ms
+from deployments.host_metrics import GpuMetrics, HostMetrics, MachineSampler
 from deployments.lane.slabs import SlabPool
 from deployments.metrics import ModelMetrics, render
+from deployments.metrics_settings import MetricsSettings
 from deployments.router import Router, ServedModel
 from deployments.router_reports import counters_of, make_report
 from deployments.routing import ModelReadyState, ModelVersion
@@ -90,6 +95,7 @@ class DataPlane:
     ) -> None:
         self.slabs = slabs
         self.tracer = tracer or Tracer()
+        self._machine: MachineSampler | None = None
         self.repository: RepositoryControl = control
         self._control = control
         self.draining = False
@@ -239,6 +245,7 @@ class DataPlane:
 
     async def metrics_text(self) -> bytes:
         """Return this node's metrics in Prometheus text format."""
+        settings = self._router.table.settings.metrics
         rows = []
         reports = await self._router_reports()
         for model in self._router.table.models.values():
@@ -255,9 +262,23 @@ class DataPlane:
                         merged,
                         load_duration_ns=entry.load_duration_ns,
                         metric_tags=entry.config.metric_tags,
+                        first_response_bounds=(
+                            bounds_ms(entry.config) if settings.has_histograms else ()
+                        ),
                     )
                 )
-        return render(rows)
+        # Not on the loop: the drivers of GPUs may take their time.
+        host, gpus = await asyncio.to_thread(self._sample_machine, settings)
+        return render(rows, host, gpus, settings)
+
+    def _sample_machine(
+        self, settings: MetricsSettings
+    ) -> tuple[HostMetrics | None, tuple[GpuMetrics, ...]]:
+        if self._machine is None:
+            self._machine = MachineSampler(settings.interval_ms)
+        return self._machine.sample(
+            time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
+        )
 
     async def _instance_statistics(
         self, name: str, version: int, reports: list[bytes], *, own_node_only: bool = False

@@ -29,6 +29,7 @@ from backends.api.errors import (
     error_from_code,
 )
 from backends.api.model_config import ModelConfig
+from deployments.distributions import Distributions
 from deployments.execution import (
     LaneRequest,
     Outcome,
@@ -178,6 +179,11 @@ class Executor:
         with self._mutex:
             self._wake_thread()
 
+    def observe(self, distributions: Distributions | None) -> None:
+        """Note single latencies from now on, or no longer."""
+        with self._mutex:
+            self._statistics.distributions = distributions
+
     def statistics(self) -> Snapshot:
         """Return a copy of the counters."""
         with self._mutex:
@@ -274,6 +280,7 @@ class Executor:
             work.lane.traced(execution_activities(work.enqueue_ns, times))
         if work.error is None:
             self._statistics.record_success(1, work.batch_size, work.enqueue_ns, times)
+            self._statistics.record_distribution(work.enqueue_ns, times)
         else:
             self._statistics.record_failure(_reason(work.error), now_ns - work.enqueue_ns)
 
@@ -311,6 +318,9 @@ class Executor:
                 work.error = outcome
                 kind = "fail"
             self._statistics.record_response(work.response_count, kind, now_ns - work.started_ns)
+            distributions = self._statistics.distributions
+            if distributions is not None and not work.response_count:
+                distributions.first_response(now_ns - work.enqueue_ns)
             work.response_count += 1
             if final:
                 work.is_closed = True
@@ -435,6 +445,9 @@ class Executor:
                 success_count += 1
                 inference_count += work.batch_size
                 enqueued_ns += work.enqueue_ns
+                if statistics.distributions is not None:
+                    statistics.record_distribution(work.enqueue_ns, times)
+                    statistics.distributions.first_response(times.end_ns - work.enqueue_ns)
         statistics.record_execution(size, times, time.time_ns() // _NS_PER_MS)
         if success_count:
             statistics.record_success(success_count, inference_count, enqueued_ns, times)

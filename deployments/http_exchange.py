@@ -88,6 +88,7 @@ class HttpExchange:
         head: Request line and headers.
 
     Attributes:
+        extra_headers: Complete header lines of a streamed answer.
         began_ns: When its first bytes were read, by the monotonic clock; 0 unless tracing is on.
         head: The same; not complete before the request is dispatched.
         keep_alive: Whether the connection goes on behind the exchange.
@@ -102,6 +103,7 @@ class HttpExchange:
         "_pieces",
         "began_ns",
         "body",
+        "extra_headers",
         "head",
         "keep_alive",
         "on_disconnect",
@@ -114,6 +116,7 @@ class HttpExchange:
         self._pieces: list[bytes] | None = None
         self._closes = False
         self.began_ns = 0
+        self.extra_headers = b""
         self.head = head
         self.body: bytes | bytearray | memoryview = b""
         self.keep_alive = head.keep_alive
@@ -170,7 +173,12 @@ class HttpExchange:
         if self.head.is_http10 or not self.keep_alive or connection.is_last(self):
             self.end_connection()
             framing += b"Connection: close\r\n"
-        head = b"%sContent-Type: %s\r\n%s\r\n" % (_status_line(status), content_type, framing)
+        head = b"%sContent-Type: %s\r\n%s%s\r\n" % (
+            _status_line(status),
+            content_type,
+            self.extra_headers,
+            framing,
+        )
         if self.head.is_http10:
             head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
         self._pieces = [head]

@@ -9,7 +9,7 @@ Triton: server/src/http_server.cc GenerateRequestClass @e1db8a6
 """
 
 import logging
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse
@@ -22,6 +22,7 @@ from deployments.protocol.http_generate import (
 )
 from deployments.protocol.http_infer_spec import ServedModel
 from deployments.protocol.http_json import error_body
+from deployments.protocol.orca import load_report
 from deployments.seams import Inflight, ResponseSink
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,13 @@ _MODEL_ERROR_STATUS: Final = 400
 _UNENCODED: Final = frozenset((b"", b"identity"))
 
 
+class GeneratePlane(InferPlane, Protocol):
+    """What the routes ask of the data plane."""
+
+    async def metrics_text(self) -> bytes:
+        """Return the metrics page."""
+
+
 class GenerateRoute:
     """Answers generate requests.
 
@@ -40,7 +48,7 @@ class GenerateRoute:
         max_input_bytes: ``--http-max-input-size``.
     """
 
-    def __init__(self, plane: InferPlane, max_input_bytes: int) -> None:
+    def __init__(self, plane: GeneratePlane, max_input_bytes: int) -> None:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
 
@@ -64,6 +72,24 @@ class GenerateRoute:
             passed = traced(tracer, exchange, model, request, sink, received_ns)
         inflight = self._plane.infer(model, request, passed)
         sink.started(inflight)
+
+    async def start_reporting(
+        self, exchange: HttpExchange, model: ServedModel, *, is_stream: bool
+    ) -> None:
+        """Start a request whose answer shall tell this node's load.
+
+        Raises:
+            TritonError: The request is wrong.
+        """
+        form = exchange.head.load_report_form.decode("latin-1")
+        report = load_report((await self._plane.metrics_text()).decode(), form)
+        if report:
+            exchange.extra_headers = b"endpoint-load-metrics: %s\r\n" % report.encode()
+        else:
+            logger.error(
+                "a client asked for endpoint-load-metrics as %r, but there is no report", form
+            )
+        self.start(exchange, model, is_stream=is_stream)
 
 
 class _Sink:

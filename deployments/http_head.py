@@ -25,6 +25,7 @@ _HEADERS: Final[dict[bytes, str]] = {
     b"accept-encoding": "accept_encoding",
     b"inference-header-content-length": "infer_header_length",
     b"expect": "expect",
+    b"endpoint-load-metrics-format": "load_report_form",
 }
 _HEADER_SPELLINGS_LIMIT: Final = 1024
 _PLAIN_LENGTH_DIGITS: Final = 9
@@ -40,6 +41,7 @@ class HttpHead:
         keep_alive: Whether the connection may go on behind the request.
         headers: All headers as sent, in their order.
         body_bytes: Content-Length; 0 when there is none.
+        load_report_form: Endpoint-Load-Metrics-Format.
         json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
     """
 
@@ -54,6 +56,7 @@ class HttpHead:
         "is_http10",
         "json_bytes",
         "keep_alive",
+        "load_report_form",
         "method",
         "transfer_encoding",
         "url",
@@ -73,6 +76,7 @@ class HttpHead:
         self.accept_encoding = b""
         self.infer_header_length: bytes | None = None
         self.expect = b""
+        self.load_report_form = b""
 
     def take(self, name: bytes, value: bytes) -> None:
         """Take one header."""

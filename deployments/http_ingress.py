@@ -206,13 +206,24 @@ class HttpIngress:
         model = self._resolved(self._plane.resolve, match)
         self._infer.start(exchange, model)
 
-    def _on_generate(self, exchange: HttpExchange, match: Match) -> None:
-        model = self._resolved(self._plane.resolve, match)
-        self._generate.start(exchange, model, is_stream=False)
+    def _on_generate(
+        self, exchange: HttpExchange, match: Match
+    ) -> Coroutine[Any, Any, None] | None:
+        return self._start_generate(exchange, match, is_stream=False)
 
-    def _on_generate_stream(self, exchange: HttpExchange, match: Match) -> None:
+    def _on_generate_stream(
+        self, exchange: HttpExchange, match: Match
+    ) -> Coroutine[Any, Any, None] | None:
+        return self._start_generate(exchange, match, is_stream=True)
+
+    def _start_generate(
+        self, exchange: HttpExchange, match: Match, *, is_stream: bool
+    ) -> Coroutine[Any, Any, None] | None:
         model = self._resolved(self._plane.resolve, match)
-        self._generate.start(exchange, model, is_stream=True)
+        if exchange.head.load_report_form:
+            return self._generate.start_reporting(exchange, model, is_stream=is_stream)
+        self._generate.start(exchange, model, is_stream=is_stream)
+        return None
 
     def _on_live(self, exchange: HttpExchange, match: Match) -> None:
         if self._plane.exiting:

@@ -63,5 +63,8 @@ class Plane(Protocol):
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Return statistics."""
 
+    async def metrics_text(self) -> bytes:
+        """Return the metrics page."""
+
     def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Run a request."""

@@ -34,7 +34,7 @@ from deployments.router import Router
 from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
 from deployments.seams import ClusterControl
-from deployments.server_settings import LogSettings, ServerSettings
+from deployments.server_settings import InstanceSettings, LogSettings
 from deployments.tls import TlsFiles
 from deployments.trace_uses import TraceUseReports
 from deployments.trace_writer import make_trace_writer
@@ -132,7 +132,8 @@ class Ingress:
         setproctitle.setproctitle("manta: ingress")
         set_up_logging(settings.log)
         self._settings = settings
-        self._told = ServerSettings(log=settings.log).for_instances()
+        # What instances were told; nothing before there is a routing table.
+        self._told: InstanceSettings | None = None
         self._servers: list[ProtocolServer] = []
         self._draining = False
         controller = connect()
@@ -144,7 +145,6 @@ class Ingress:
         self._tracer = Tracer(uses.report, make_trace_writer)
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         self._router = Router(node_id, await controller.lane_secret(), slabs, limits)
-        self._router.greet("settings", msgspec.msgpack.encode(self._told))
         self._plane = DataPlane(
             settings.server_id,
             self._router,
@@ -166,7 +166,8 @@ class Ingress:
         self._tracer.apply(table.settings, self._replica)
         told = table.settings.for_instances()
         if told != self._told:
-            if told.log != self._told.log:
+            known = self._settings.log if self._told is None else self._told.log
+            if told.log != known:
                 set_up_logging(told.log)
             self._told = told
             self._plane.forget_regions(told.region_sources)

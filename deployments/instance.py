@@ -26,13 +26,16 @@ import setproctitle
 
 from backends.api.backend import ModelInstance
 from backends.api.errors import InternalError, TritonError, UnsupportedError
+from backends.api.model_config import ModelConfig
 from deployments import statistics
+from deployments.distributions import Distributions, bounds_ms
 from deployments.executor import Executor
 from deployments.instance_loading import LoadedInstance, load_instance
 from deployments.instance_spec import InstanceDescription, InstanceSpec
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.log_lines import set_up_logging
+from deployments.metrics_settings import MetricsSettings
 from deployments.routing import InstanceEndpoint
 from deployments.server_settings import InstanceSettings
 from deployments.shared_memory import RegionMaps
@@ -50,9 +53,13 @@ _GOAWAY_GRACE_S = 0.2
 class _LaneHandler:
     """What lanes ask of an instance."""
 
-    __slots__ = ("_executor", "_instance", "_maps")
+    __slots__ = ("_config", "_executor", "_instance", "_maps", "_metrics")
 
-    def __init__(self, executor: Executor, instance: ModelInstance, maps: RegionMaps) -> None:
+    def __init__(
+        self, config: ModelConfig, executor: Executor, instance: ModelInstance, maps: RegionMaps
+    ) -> None:
+        self._config = config
+        self._metrics = MetricsSettings()
         self._executor = executor
         self._instance = instance
         self._maps = maps
@@ -83,8 +90,19 @@ class _LaneHandler:
             settings = msgspec.msgpack.decode(payload, type=InstanceSettings)
             set_up_logging(settings.log)
             self._maps.forget_others(settings.region_sources)
+            self._observe(settings.metrics)
             return b""
         raise UnsupportedError(f"instances know no lane call '{method}'")
+
+    def _observe(self, metrics: MetricsSettings) -> None:
+        if metrics == self._metrics:
+            return
+        self._metrics = metrics
+        distributions = None
+        if metrics.has_summaries or metrics.has_histograms:
+            bounds = bounds_ms(self._config) if metrics.has_histograms else None
+            distributions = Distributions(has_summaries=metrics.has_summaries, bounds=bounds)
+        self._executor.observe(distributions)
 
 
 class ModelInstanceActor:
@@ -176,7 +194,7 @@ class ModelInstanceActor:
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
         self._lanes = LaneServer(
-            _LaneHandler(executor, loaded.instance, maps),
+            _LaneHandler(loaded.config, executor, loaded.instance, maps),
             secret=spec.secret,
             slabs=self._slabs,
             incarnation=self._incarnation,

@@ -8,12 +8,15 @@ tritonserver, so dashboards and scrapers written for it work unchanged.
 Triton: core/src/metrics.cc, core/src/metric_model_reporter.cc @73aad7c
 """
 
+import itertools
+import math
 import operator
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from deployments.distributions import FIRST_RESPONSE, quantile
+from deployments.host_metrics import GpuMetrics, HostMetrics, gpu_rows
+from deployments.metrics_settings import MetricsSettings
 from deployments.statistics import FailureReason, Snapshot
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
@@ -22,8 +25,7 @@ CONTENT_TYPE = "text/plain; charset=utf-8"
 _NUMBER = "%.16g"
 _NS_PER_US = 1000
 _NS_PER_S = 1_000_000_000
-# Triton polls the host every two seconds unless --metrics-interval-ms says otherwise.
-_HOST_INTERVAL_NS = _NS_PER_S
+_DEFAULT_SETTINGS = MetricsSettings()
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
@@ -40,6 +42,7 @@ class ModelMetrics:
         gpu_uuid: GPU of those instances; empty on CPU.
         metric_tags: Tags of the model's config; each becomes a label ``_<key>``.
         has_cache: Whether the model's response cache is on.
+        first_response_bounds: Buckets of the histogram, milliseconds.
     """
 
     name: str
@@ -49,15 +52,7 @@ class ModelMetrics:
     gpu_uuid: str = ""
     metric_tags: Mapping[str, str] = field(default_factory=dict)
     has_cache: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HostMetrics:
-    """Facts about this machine; utilization is in [0, 1]."""
-
-    cpu_utilization: float = 0.0
-    memory_total_bytes: int = 0
-    memory_used_bytes: int = 0
+    first_response_bounds: tuple[float, ...] = ()
 
 
 Value = Callable[[ModelMetrics], float]
@@ -72,6 +67,7 @@ class _Family:
     only_cached: bool = False
     by_gpu: bool = True
     fold: Callable[[float, float], float] = operator.add
+    is_latency: bool = False
 
 
 def _us(ns: int) -> int:
@@ -79,7 +75,8 @@ def _us(ns: int) -> int:
 
 
 def _counter(name: str, text: str, value: Value, *, only_cached: bool = False) -> _Family:
-    return _Family(name, "counter", text, value, only_cached)
+    is_latency = only_cached or "duration" in name
+    return _Family(name, "counter", text, value, only_cached, is_latency=is_latency)
 
 
 _SUCCESS = _counter(
@@ -88,7 +85,7 @@ _SUCCESS = _counter(
     lambda m: m.statistics.success_count,
 )
 _FAILURE = ("nv_inference_request_failure", "Number of failed inference requests, all batch sizes")
-_FAMILIES = (
+_COUNTERS = (
     _counter(
         "nv_inference_count",
         "Number of inferences performed (does not include cached requests)",
@@ -149,6 +146,8 @@ _FAMILIES = (
         lambda m: _us(m.statistics.cache_miss_ns),
         only_cached=True,
     ),
+)
+_GAUGES = (
     _Family(
         "nv_inference_pending_request_count",
         "gauge",
@@ -164,6 +163,51 @@ _FAMILIES = (
         by_gpu=False,
         fold=max,
     ),
+)
+# Name, help text and total of each summary, in the order of `Distributions.latencies`.
+_SUMMARIES: tuple[tuple[str, str, Value], ...] = (
+    (
+        "nv_inference_request_summary_us",
+        "Summary of inference request duration in microseconds (includes cached requests)",
+        lambda m: _us(m.statistics.success_ns),
+    ),
+    (
+        "nv_inference_queue_summary_us",
+        "Summary of inference queuing duration in microseconds (includes cached requests)",
+        lambda m: _us(m.statistics.queue_ns),
+    ),
+    (
+        "nv_inference_compute_input_summary_us",
+        "Cumulative compute input duration in microseconds (does not include cached requests)",
+        lambda m: _us(m.statistics.compute_input_ns),
+    ),
+    (
+        "nv_inference_compute_infer_summary_us",
+        "Cumulative compute inference duration in microseconds (does not include cached requests)",
+        lambda m: _us(m.statistics.compute_infer_ns),
+    ),
+    (
+        "nv_inference_compute_output_summary_us",
+        "Cumulative inference compute output duration in microseconds "
+        "(does not include cached requests)",
+        lambda m: _us(m.statistics.compute_output_ns),
+    ),
+)
+# Name, kind, help text and field of `GpuMetrics`.
+_GPU_COUNTERS = (
+    (
+        "nv_energy_consumption",
+        "counter",
+        "GPU energy consumption in joules since the Triton Server started",
+        "energy_j",
+    ),
+)
+_GPU_GAUGES = (
+    ("nv_gpu_utilization", "gauge", "GPU utilization rate [0.0 - 1.0)", "utilization"),
+    ("nv_gpu_memory_total_bytes", "gauge", "GPU total memory, in bytes", "memory_total_bytes"),
+    ("nv_gpu_memory_used_bytes", "gauge", "GPU used memory, in bytes", "memory_used_bytes"),
+    ("nv_gpu_power_usage", "gauge", "GPU power usage in watts", "power_usage_w"),
+    ("nv_gpu_power_limit", "gauge", "GPU power management limit in watts", "power_limit_w"),
 )
 
 
@@ -214,86 +258,108 @@ def _failures(lines: list[str], models: Sequence[ModelMetrics]) -> None:
         )
 
 
-def _host(lines: list[str], host: HostMetrics) -> None:
+def _gauge(lines: list[str], name: str, text: str, rows: Iterable[tuple[str, float]]) -> None:
+    _head(lines, name, "gauge", text)
+    lines.extend(f"{name}{labels} {_NUMBER % value}" for labels, value in rows)
+
+
+def _gpus(
+    lines: list[str], families: Iterable[tuple[str, str, str, str]], gpus: tuple[GpuMetrics, ...]
+) -> None:
+    for name, kind, text, field_name in families:
+        rows = list(gpu_rows(gpus, field_name))
+        if rows:
+            _head(lines, name, kind, text)
+            lines.extend(
+                f'{name}{{gpu_uuid="{escape_label(uuid)}"}} {_NUMBER % value}'
+                for uuid, value in rows
+            )
+
+
+def _machine(lines: list[str], host: HostMetrics | None, gpus: tuple[GpuMetrics, ...]) -> None:
     # There is no pinned memory pool here; the gauges stay for dashboards that ask for them.
+    for use in ("total", "used"):
+        name = f"nv_pinned_memory_pool_{use}_bytes"
+        _gauge(lines, name, f"Pinned memory pool {use} memory size, in bytes", [("", 0)])
+    _gpus(lines, _GPU_GAUGES, gpus)
+    if host is None:
+        return
     for name, text, value in (
-        (
-            "nv_pinned_memory_pool_total_bytes",
-            "Pinned memory pool total memory size, in bytes",
-            0,
-        ),
-        ("nv_pinned_memory_pool_used_bytes", "Pinned memory pool used memory size, in bytes", 0),
         ("nv_cpu_utilization", "CPU utilization rate [0.0 - 1.0]", host.cpu_utilization),
         ("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes", host.memory_total_bytes),
         ("nv_cpu_memory_used_bytes", "CPU used memory (RAM), in bytes", host.memory_used_bytes),
     ):
-        _head(lines, name, "gauge", text)
-        lines.append(f"{name} {_NUMBER % value}")
+        _gauge(lines, name, text, [("", value)])
 
 
-def render(models: Iterable[ModelMetrics], host: HostMetrics | None = None) -> bytes:
+def _histograms(lines: list[str], models: Sequence[ModelMetrics]) -> None:
+    if not models:
+        return
+    _head(
+        lines,
+        FIRST_RESPONSE,
+        "histogram",
+        "Duration from request to first response in milliseconds",
+    )
+    for model in models:
+        statistics = model.statistics
+        bounds = [_NUMBER % bound for bound in model.first_response_bounds] + ["+Inf"]
+        # Before an instance has told of itself it has no counts.
+        counts = statistics.bucket_counts or [0] * len(bounds)
+        labels = _labels(model)
+        lines.append(f"{FIRST_RESPONSE}_count{labels} {sum(counts)}")
+        lines.append(f"{FIRST_RESPONSE}_sum{labels} {statistics.first_response_ms}")
+        for bound, total in zip(bounds, itertools.accumulate(counts), strict=True):
+            lines.append(f'{FIRST_RESPONSE}_bucket{labels[:-1]},le="{bound}"}} {total}')
+
+
+def _summaries(
+    lines: list[str], models: Sequence[ModelMetrics], quantiles: Sequence[float]
+) -> None:
+    if not models:
+        return
+    for at, (name, text, value) in enumerate(_SUMMARIES):
+        _head(lines, name, "summary", text)
+        for model in models:
+            statistics = model.statistics
+            labels = _labels(model)
+            lines.append(f"{name}_count{labels} {statistics.success_count}")
+            lines.append(f"{name}_sum{labels} {value(model)}")
+            classes = statistics.latencies[at] if statistics.latencies else {}
+            for fraction in quantiles:
+                found = quantile(classes, fraction)
+                shown = "Nan" if math.isnan(found) else f"{found:g}"
+                lines.append(f'{name}{labels[:-1]},quantile="{_NUMBER % fraction}"}} {shown}')
+
+
+def render(
+    models: Iterable[ModelMetrics],
+    host: HostMetrics | None = None,
+    gpus: tuple[GpuMetrics, ...] = (),
+    settings: MetricsSettings = _DEFAULT_SETTINGS,
+) -> bytes:
     """Return the metrics page.
 
     Args:
         models: One row per model version and, on GPU, per GPU.
-        host: Facts about this machine; None samples them, at most once a second.
+        host: Processor and memory of this machine; None leaves them out.
+        gpus: GPUs of this machine.
+        settings: What is shown.
     """
     rows = list(models)
     lines: list[str] = []
     _family(lines, _SUCCESS, rows)
     _failures(lines, rows)
-    for family in _FAMILIES:
+    for family in _COUNTERS:
+        if settings.has_counters or not family.is_latency:
+            _family(lines, family, rows)
+    _gpus(lines, _GPU_COUNTERS, gpus)
+    for family in _GAUGES:
         _family(lines, family, rows)
-    _host(lines, _sampler.sample(time.monotonic_ns()) if host is None else host)
+    _machine(lines, host, gpus)
+    if settings.has_histograms:
+        _histograms(lines, rows)
+    if settings.has_summaries:
+        _summaries(lines, rows, settings.quantiles)
     lines.append("")
     return "\n".join(lines).encode()
-
-
-class HostSampler:
-    """Reads processor and memory use from /proc; where there is none, everything is 0.
-
-    Triton: core/src/metrics.cc ParseCpuInfo, ParseMemInfo @73aad7c
-    """
-
-    __slots__ = ("_busy", "_last", "_proc", "_sampled_ns", "_total")
-
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = Path(proc)
-        self._sampled_ns: int | None = None
-        self._busy = self._total = 0
-        self._last = HostMetrics()
-
-    def sample(self, now_ns: int) -> HostMetrics:
-        """Return the facts, read again when the last ones are a second old."""
-        if self._sampled_ns is not None and now_ns - self._sampled_ns < _HOST_INTERVAL_NS:
-            return self._last
-        self._sampled_ns = now_ns
-        try:
-            utilization = self._utilization((self._proc / "stat").read_text())
-            total, available = _memory((self._proc / "meminfo").read_text())
-        except (OSError, ValueError):
-            return self._last
-        self._last = HostMetrics(utilization, total, total - available)
-        return self._last
-
-    def _utilization(self, stat: str) -> float:
-        # "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guest time is
-        # already in user time.
-        ticks = [int(word) for word in stat.split("\n", 1)[0].split()[1:9]]
-        total = sum(ticks)
-        busy = total - sum(ticks[3:5])
-        elapsed, used = total - self._total, busy - self._busy
-        self._total, self._busy = total, busy
-        return round(used / elapsed, 4) if elapsed > 0 else self._last.cpu_utilization
-
-
-def _memory(meminfo: str) -> tuple[int, int]:
-    sizes = {}
-    for line in meminfo.splitlines():
-        key, _, rest = line.partition(":")
-        if key in {"MemTotal", "MemAvailable"}:
-            sizes[key] = int(rest.split()[0]) * 1024
-    return sizes.get("MemTotal", 0), sizes.get("MemAvailable", 0)
-
-
-_sampler = HostSampler()

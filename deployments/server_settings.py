@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from deployments.metrics_settings import MetricsSettings
 
 TRITON_MODE: Final = "triton"
 
@@ -108,6 +109,7 @@ class ServerSettings:
         trace_uses: Traces taken since the last change, by model and ingress replica; the empty name
             is what all models without settings of their own share.
         started_s: When the server started, seconds since the epoch.
+        metrics: Settings of metrics.
     """
 
     log: LogSettings = LogSettings()
@@ -117,11 +119,12 @@ class ServerSettings:
     regions: dict[str, Region] = field(default_factory=dict)
     trace_uses: dict[str, dict[str, int]] = field(default_factory=dict)
     started_s: float = field(default=0.0, compare=False)
+    metrics: MetricsSettings = MetricsSettings()
 
     def for_instances(self) -> "InstanceSettings":
         """Return what instances have to know."""
         sources = sorted({region.source for region in self.regions.values()})
-        return InstanceSettings(self.log, tuple(sources))
+        return InstanceSettings(self.log, tuple(sources), self.metrics)
 
     def trace_of(self, model: str) -> TraceSettings:
         """Return a model's trace settings; an empty name means the server's."""
@@ -198,10 +201,12 @@ class InstanceSettings:
     Attributes:
         log: Log settings.
         region_sources: Objects that registered regions lie in.
+        metrics: Settings of metrics.
     """
 
     log: LogSettings
     region_sources: tuple[str, ...] = ()
+    metrics: MetricsSettings = MetricsSettings()
 
 
 SettingsChange = LogChange | TraceChange | TraceUse | RegionAdded | RegionRemoved

@@ -9,6 +9,7 @@ compute_output are counted for successes only and so have the same count.
 Triton: core/src/infer_stats.cc @73aad7c
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from backends.api.backend import ExecuteBatch
+from deployments.distributions import Distributions, add_classes
 
 
 class FailureReason(StrEnum):
@@ -73,6 +75,9 @@ class Snapshot(msgspec.Struct, array_like=True):
         pending_count: Requests enqueued and not executing, at the time of the snapshot.
         batches: By batch size.
         responses: By position in the stream; decoupled models only.
+        latencies: Classes of the last minute's latencies, see `Distributions`; if summaries are on.
+        bucket_counts: Requests by the time to their first response; if histograms are on.
+        first_response_ms: Sum of those times.
     """
 
     last_inference_ms: int = 0
@@ -93,6 +98,9 @@ class Snapshot(msgspec.Struct, array_like=True):
     pending_count: int = 0
     batches: dict[int, BatchStatistics] = {}
     responses: dict[int, ResponseStatistics] = {}
+    latencies: list[dict[int, int]] = []
+    bucket_counts: list[int] = []
+    first_response_ms: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -132,11 +140,16 @@ def times_of(batch: ExecuteBatch, start_ns: int, end_ns: int) -> ExecutionTimes:
 
 
 class InstanceStatistics:
-    """The counters of one instance. Not locked: the executor calls it under its own lock."""
+    """The counters of one instance. Not locked: the executor calls it under its own lock.
 
-    __slots__ = ("_totals",)
+    Attributes:
+        distributions: Where single latencies are noted too; None unless metrics show them.
+    """
+
+    __slots__ = ("_totals", "distributions")
 
     def __init__(self) -> None:
+        self.distributions: Distributions | None = None
         self._totals = Snapshot(fail_count=dict.fromkeys(FailureReason, 0))
 
     def record_start(self) -> None:
@@ -181,6 +194,19 @@ class InstanceStatistics:
         totals.compute_infer_ns += request_count * (times.output_start_ns - times.input_end_ns)
         totals.compute_output_ns += request_count * (times.end_ns - times.output_start_ns)
 
+    def record_distribution(self, enqueue_ns: int, times: ExecutionTimes) -> None:
+        """Note the latencies of one request that succeeded, if anyone wants them."""
+        if self.distributions is not None:
+            self.distributions.observe(
+                (
+                    times.end_ns - enqueue_ns,
+                    times.start_ns - enqueue_ns,
+                    times.input_end_ns - times.start_ns,
+                    times.output_start_ns - times.input_end_ns,
+                    times.end_ns - times.output_start_ns,
+                )
+            )
+
     def record_failure(self, reason: FailureReason, duration_ns: int) -> None:
         """Count one request that failed ``duration_ns`` after it was received."""
         self._totals.fail_count[reason] += 1
@@ -203,14 +229,27 @@ class InstanceStatistics:
 
     def snapshot(self, pending_count: int) -> Snapshot:
         """Return a copy of the counters."""
-        self._totals.pending_count = pending_count
-        return merge((self._totals,))
+        totals, distributions = self._totals, self.distributions
+        totals.pending_count = pending_count
+        if distributions is not None:
+            totals.latencies = distributions.latencies()
+            totals.bucket_counts = distributions.bucket_counts
+            totals.first_response_ms = distributions.first_response_ms
+        return merge((totals,))
 
 
 _SUMMED = tuple(
     name
     for name in Snapshot.__struct_fields__
-    if name not in {"last_inference_ms", "fail_count", "batches", "responses"}
+    if name
+    not in {
+        "last_inference_ms",
+        "fail_count",
+        "batches",
+        "responses",
+        "latencies",
+        "bucket_counts",
+    }
 )
 
 
@@ -233,7 +272,17 @@ def merge(snapshots: Iterable[Snapshot]) -> Snapshot:
         for position, response in snapshot.responses.items():
             at = total.responses.setdefault(position, ResponseStatistics())
             _add(at, response, ResponseStatistics.__struct_fields__)
+        _merge_distributions(total, snapshot)
     return total
+
+
+def _merge_distributions(total: Snapshot, part: Snapshot) -> None:
+    if part.latencies and not total.latencies:
+        total.latencies = [{} for _ in part.latencies]
+    for classes, more in zip(total.latencies, part.latencies, strict=False):
+        add_classes(classes, more)
+    counts = itertools.zip_longest(total.bucket_counts, part.bucket_counts, fillvalue=0)
+    total.bucket_counts = [ours + theirs for ours, theirs in counts]
 
 
 def _duration(count: int, ns: int) -> dict[str, int]:

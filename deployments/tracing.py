@@ -10,6 +10,7 @@ Triton: server/src/tracer.cc @e1db8a6, core/src/infer_trace.h @73aad7c
 """
 
 import itertools
+import logging
 import os
 import random
 import time
@@ -38,6 +39,8 @@ from deployments.trace_record import (
     child_of,
 )
 from deployments.trace_sampling import RemoteSpan, Sampler, remote_span
+
+_log = logging.getLogger(__name__)
 
 # Ids are unique among the processes of a node: a process has its own range, which JavaScript's
 # numbers can still hold.
@@ -297,7 +300,12 @@ class Tracer:
         keys = {"", *map(settings.trace_key, settings.trace_overrides)}
         is_on = any(settings.configured_trace(key).level for key in keys)
         if is_on and self._writer is None and self._make_writer is not None:
-            self._writer = self._make_writer(settings)
+            try:
+                self._writer = self._make_writer(settings)
+            except TritonError as error:
+                # Requests go on without traces; the driver checks the same before it starts.
+                _log.error("no traces: %s", error.message)
+                self._make_writer = None
         self.is_on = is_on and self._writer is not None
 
     def _is_current(self, key: str, held: TraceSettings) -> bool:

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of a real server: files as Triton writes them, and spans for an OTLP receiver."""
 
+import http.client
 import http.server
 import json
 import queue
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.conftest import write_add_sub
 from tests.support.server import RunningServer
@@ -119,6 +122,9 @@ def traced(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         "--trace-config=level=TIMESTAMPS",
         "--trace-config=level=TENSORS",
         "--trace-config=rate=1",
+        "--metrics-config=summary_latencies=true",
+        "--metrics-config=histogram_latencies=true",
+        "--allow-gpu-metrics=false",
     )
     yield running
     assert running.terminate() == 0
@@ -228,6 +234,42 @@ def test_log_settings_take_effect_in_instances(traced: RunningServer, folder: Pa
         '"talk says info three"',
     ]
     assert [line[0] for line in lines] == ["I", "W", "2", "2", "2", "2"]
+
+
+def test_a_load_report_that_cannot_be_is_logged_by_the_ingress(
+    traced: RunningServer, folder: Path
+) -> None:
+    connection = http.client.HTTPConnection(traced.http, timeout=20)
+    headers = {"endpoint-load-metrics-format": "json"}
+    connection.request(
+        "POST", "/v2/models/talk/generate", json.dumps({"WORD": "load"}), headers=headers
+    )
+    answer = connection.getresponse()
+    assert "endpoint-load-metrics" not in answer.headers
+    connection.close()
+    lines = (folder / "server.log").read_text().splitlines()
+    (line,) = (line for line in lines if "endpoint-load-metrics" in line)
+    # In the format that the test before has set.
+    assert line.split()[1] == "E"
+
+
+def test_latencies_are_shown_as_summaries_and_histograms(traced: RunningServer) -> None:
+    with urllib.request.urlopen(f"http://{traced.metrics}/metrics", timeout=20) as answer:
+        page = answer.read().decode()
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    summary = families["nv_inference_compute_infer_summary_us"]
+    shown = {
+        (each.name.rpartition("_")[2], each.labels.get("quantile")): each.value
+        for each in summary.samples
+        if each.labels["model"] == "add_sub"
+    }
+    assert shown["count", None] >= 19
+    assert 0 < shown["us", "0.5"] <= shown["us", "0.999"]
+    histogram = families["nv_inference_first_response_histogram_ms"]
+    totals = [each.value for each in histogram.samples if each.labels.get("le") == "+Inf"]
+    assert sum(totals) >= 22
+    assert families["nv_cpu_memory_total_bytes"].samples[0].value > 0
+    assert "nv_gpu_utilization" not in families
 
 
 def wait_for(condition: Any) -> None:

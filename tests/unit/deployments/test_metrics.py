@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from deployments.metrics import HostMetrics, HostSampler, ModelMetrics, render
+from deployments.host_metrics import HostMetrics, HostSampler
+from deployments.metrics import ModelMetrics, render
+from deployments.metrics_settings import MetricsSettings
 from deployments.statistics import Snapshot, merge
 
 HOST = HostMetrics(0.045, 25276063744, 566951936)
@@ -56,6 +58,43 @@ def test_families_come_in_tritons_order_with_tritons_help():
 def test_without_models_only_the_host_is_shown():
     names = {line.split("_")[1] for line in page() if not line.startswith("#")}
     assert names == {"pinned", "cpu"}
+
+
+def test_summaries_and_histograms_look_as_in_triton():
+    statistics = Snapshot(
+        success_count=3,
+        success_ns=6_000_000,
+        latencies=[{5: 2, 7: 1}, {}, {}, {}, {}],
+        bucket_counts=[2, 0, 1],
+        first_response_ms=700,
+    )
+    settings = MetricsSettings(has_summaries=True, has_histograms=True, quantiles=(0.5, 0.999))
+    model = row(statistics=statistics, first_response_bounds=(100.0, 500.0))
+    lines = render([model], HOST, settings=settings).decode().splitlines()
+    found = values(lines)
+    labels = 'model="plain",version="1"'
+    summary = "nv_inference_request_summary_us"
+    assert found[f"{summary}_count{{{labels}}}"] == "3"
+    assert found[f"{summary}_sum{{{labels}}}"] == "6000"
+    assert found[f'{summary}{{{labels},quantile="0.5"}}'] == "5"
+    assert found[f'{summary}{{{labels},quantile="0.999"}}'] == "7"
+    assert found[f'nv_inference_queue_summary_us{{{labels},quantile="0.5"}}'] == "Nan"
+    histogram = "nv_inference_first_response_histogram_ms"
+    assert found[f"{histogram}_sum{{{labels}}}"] == "700"
+    buckets = [found[f'{histogram}_bucket{{{labels},le="{le}"}}'] for le in ("100", "500", "+Inf")]
+    assert buckets == ["2", "2", "3"]
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert families.index("nv_cpu_memory_used_bytes") < families.index(histogram)
+    assert families.index(histogram) < families.index(summary)
+    assert len([name for name in families if name.endswith("_summary_us")]) == 5
+    kinds = {family.type for family in text_string_to_metric_families("\n".join(lines) + "\n")}
+    assert {"summary", "histogram"} <= kinds
+
+
+def test_latency_counters_can_be_left_out():
+    lines = render([row()], HOST, settings=MetricsSettings(has_counters=False)).decode()
+    assert "duration_us" not in lines
+    assert "nv_inference_count{" in lines
 
 
 def test_every_failure_reason_exists_from_the_start():

@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit integration bench demo-models clean
+.PHONY: help install serve test check lint types unit integration bench demo-models interop-tools clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -51,10 +51,14 @@ unit: $(VENV)/.installed-test
 
 check: lint types unit
 
-integration: $(VENV)/.installed-test demo-models
+# The foreign HTTP/2 clients of the gRPC interop tests; without root or npm their tests are skipped.
+interop-tools:
+	scripts/interop_tools.sh
+
+integration: $(VENV)/.installed-test demo-models interop-tools
 	$(PYTEST) -q tests/integration
 
-test: check demo-models
+test: check demo-models interop-tools
 	$(PYTEST) tests/integration
 
 bench: $(VENV)/.installed-test demo-models

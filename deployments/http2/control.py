@@ -20,6 +20,7 @@ _PRIORITY_BYTES: Final = 5
 
 # identifier -> (lowest, highest, code if outside)
 _SETTING_RULES: Final = {
+    frames.HEADER_TABLE_SIZE: (0, (1 << 32) - 1, ErrorCode.PROTOCOL_ERROR),
     frames.ENABLE_PUSH: (0, 1, ErrorCode.PROTOCOL_ERROR),
     frames.INITIAL_WINDOW_SIZE: (0, frames.MAX_WINDOW_BYTES, ErrorCode.FLOW_CONTROL_ERROR),
     frames.MAX_FRAME_SIZE: (
@@ -58,12 +59,13 @@ class ControlFrames:
         table: The connection.
     """
 
-    __slots__ = ("_limits", "_queued_acks", "_table")
+    __slots__ = ("_limits", "_queued_acks", "_table", "_table_shrunk")
 
     def __init__(self, limits: Http2Limits, table: StreamTable) -> None:
         self._limits = limits
         self._table = table
         self._queued_acks = 0
+        self._table_shrunk = False
 
     def output_taken(self) -> None:
         """Note that no acknowledgement waits any more."""
@@ -156,7 +158,7 @@ class ControlFrames:
     def _apply(self, identifier: int, value: int) -> None:
         rule = _SETTING_RULES.get(identifier)
         if rule is None:
-            # Our encoder uses no table and we neither push nor send headers worth a limit.
+            # We neither push nor send headers worth a limit.
             return
         lowest, highest, code = rule
         if not lowest <= value <= highest:
@@ -167,6 +169,14 @@ class ControlFrames:
             self._set_initial_window(value)
         elif identifier == frames.MAX_FRAME_SIZE:
             self._table.out.set_peer_frame_bytes(value)
+        else:
+            self._shrink_table(value)
+
+    def _shrink_table(self, size: int) -> None:
+        # Our encoder uses no table, but has to say so if it has to shrink (RFC 7541 section 4.2).
+        if size < frames.DEFAULT_HEADER_TABLE_BYTES and not self._table_shrunk:
+            self._table_shrunk = True
+            self._table.out.shrinks_table = True
 
     def _set_initial_window(self, size: int) -> None:
         out = self._table.out

@@ -21,6 +21,9 @@ from deployments.http2.streams import CLOSED, Stream
 # From here on a write of its own is cheaper than a copy into the joined small ones.
 LARGE_BYTES: Final = 32 << 10
 
+# HPACK's dynamic table size update to 0 (RFC 7541 section 6.3).
+_EMPTY_TABLE: Final = b"\x20"
+
 _pack_header = frames.HEADER.pack
 
 
@@ -38,6 +41,7 @@ class Outbound:
         queued_bytes: Message data that waits in streams.
         blocked: Set by the transport's owner while the transport is full.
         data_frames: DATA frames sent since the owner last set it to 0.
+        shrinks_table: Whether the next header block has to say that our HPACK table is empty.
         ended: The callback above.
     """
 
@@ -53,6 +57,7 @@ class Outbound:
         "frame_bytes",
         "initial_window",
         "queued_bytes",
+        "shrinks_table",
         "window",
     )
 
@@ -66,6 +71,7 @@ class Outbound:
         self.queued_bytes = 0
         self.blocked = False
         self.data_frames = 0
+        self.shrinks_table = False
         self._frames: list[Buffer] = []
         self._has_large = False
         self._ready: deque[Stream] = deque()
@@ -147,10 +153,26 @@ class Outbound:
         if not out:
             return out
         self._frames = []
+        if self.shrinks_table:
+            out = self._with_table_update(out)
         if not self._has_large:
             return [b"".join(out)]
         self._has_large = False
         return _joined(out)
+
+    def _with_table_update(self, out: list[Buffer]) -> list[Buffer]:
+        """Put a table size update of 0 into the first header block, if there is one."""
+        data = b"".join(out)
+        position = 0
+        while position < len(data):
+            word, flags, stream_id = frames.HEADER.unpack_from(data, position)
+            block = position + frames.HEADER_BYTES
+            if word & 0xFF == frames.HEADERS:
+                self.shrinks_table = False
+                head = _pack_header(word + (1 << 8), flags, stream_id)
+                return [data[:position], head, _EMPTY_TABLE, data[block:]]
+            position = block + (word >> 8)
+        return [data]
 
     def _make_ready(self, stream: Stream) -> None:
         if stream.queued_bytes and stream.send_window > 0 and not stream.ready:

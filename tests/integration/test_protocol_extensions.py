@@ -21,40 +21,15 @@ import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
+from tests.integration.interop_models import write_words
 from tests.support.server import RunningServer
-
-WORDS = """
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        for request in requests:
-            sender = request.get_response_sender()
-            text = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy()[0].decode()
-            for word in text.split():
-                out = pb_utils.Tensor("text_output", np.array([word.encode()], dtype=np.object_))
-                sender.send(pb_utils.InferenceResponse([out]))
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-"""
-WORDS_CONFIG = """
-backend: "python"
-input [ { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] } ]
-output [ { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] } ]
-model_transaction_policy { decoupled: true }
-instance_group [ { kind: KIND_CPU } ]
-"""
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("extended")
     write_add_sub(repository, "add_sub")
-    version = repository / "words" / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(WORDS)
-    (repository / "words" / "config.pbtxt").write_text(WORDS_CONFIG)
+    write_words(repository)
     running = RunningServer(
         repository,
         "--allow-client-shm=true",

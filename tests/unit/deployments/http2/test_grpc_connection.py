@@ -90,6 +90,23 @@ def test_a_large_answer_is_sent_without_copying_it() -> None:
     assert parse_frames(data)[1].payload == grpc_message(b"header" + bytes(100_000))
 
 
+@pytest.mark.parametrize("payload", [b"x", bytes(60_000)])
+def test_a_smaller_header_table_of_the_peer_is_acknowledged_in_one_block(payload: bytes) -> None:
+    client = Client(start=False)
+    client.send(START + frames.settings({frames.HEADER_TABLE_SIZE: 0}))
+    client.send(call(1, payload) + call(3, b"y"))
+    blocks = [frame.payload for frame in client.received() if frame.kind == frames.HEADERS]
+    assert [block[:1] == b"\x20" for block in blocks] == [True, False, False, False]
+    decoder = hpack.Decoder()
+    decoder.max_allowed_table_size = 0
+    assert dict(decoder.decode(blocks[0], raw=True))[b":status"] == b"200"
+    # Going down again needs no further word: the table is empty.
+    client.send(frames.settings({frames.HEADER_TABLE_SIZE: 4096}))
+    client.send(frames.settings({frames.HEADER_TABLE_SIZE: 100}) + call(5, b"z"))
+    [block, _] = [frame.payload for frame in client.received() if frame.kind == frames.HEADERS]
+    assert block[:1] == b"\x88"
+
+
 def test_an_answer_over_the_window_continues_when_it_opens() -> None:
     client = Client()
     client.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 10}))

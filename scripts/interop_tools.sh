@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+# Installs the foreign HTTP/2 clients of tests/integration/test_grpc_interop.py: curl, nghttp and h2load
+# from Debian, @grpc/grpc-js from npm. What cannot be installed is named, and its tests are skipped.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+command -v curl >/dev/null || missing+=(curl)
+{ command -v nghttp && command -v h2load; } >/dev/null || missing+=(nghttp2-client)
+command -v npm >/dev/null || missing+=(nodejs npm)
+
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo -n)
+if [ ${#missing[@]} -gt 0 ]; then
+  install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+  { "${install[@]}" update && "${install[@]}" install --yes --no-install-recommends "${missing[@]}"; } \
+    >/dev/null 2>&1 || echo "interop-tools: apt-get could not install ${missing[*]}"
+fi
+
+packages=tests/integration/grpc_js
+if ! cmp --silent "$packages/package-lock.json" "$packages/node_modules/.installed-lock"; then
+  if npm ci --prefix "$packages" --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null 2>&1; then
+    cp "$packages/package-lock.json" "$packages/node_modules/.installed-lock"
+  else
+    echo "interop-tools: npm could not install @grpc/grpc-js"
+  fi
+fi
+exit 0

@@ -59,6 +59,8 @@ Head = TypeVar("Head")
 _COPY_BYTES: Final = 4096
 # A DATA frame this small that does not end its stream costs credit.
 _TINY_BYTES: Final = 16
+# And so does one of this size for a stream that was reset.
+_SPLINTER_BYTES: Final = 1024
 # Credit that a request gives back: a client may well send a PING and two WINDOW_UPDATEs with each.
 _REQUEST_REFUND: Final = 4
 # And two WINDOW_UPDATEs for each DATA frame that it gets.
@@ -267,11 +269,11 @@ class Http2Connection(Generic[Head]):
         if self._window * 2 < self._limits.connection_window_bytes:
             self._charge_connection()
         ended = bool(flags & frames.END_STREAM)
-        if size < _TINY_BYTES and not ended:
-            self.nuisance("empty or tiny DATA")
         frame_end = end
         if flags & frames.PADDED:
             start, end = frames.unpad(data, start, end)
+        if end - start < _TINY_BYTES and not ended:
+            self.nuisance("empty or tiny DATA")
         stream = self._charged(stream_id, size)
         have = len(data)
         if frame_end > have:
@@ -289,7 +291,7 @@ class Http2Connection(Generic[Head]):
         """Return the stream of a DATA frame after charging its window; None if it has none."""
         stream = self.streams.get(stream_id)
         if stream is None:
-            self._data_on_closed(stream_id)
+            self._data_on_closed(stream_id, size)
         elif stream.receive_window < size:
             self.stream_error(stream, ErrorCode.FLOW_CONTROL_ERROR)
             return None
@@ -328,11 +330,13 @@ class Http2Connection(Generic[Head]):
         if ended or payload:
             self._events.append(DataReceived(stream, payload, ended))
 
-    def _data_on_closed(self, stream_id: int) -> None:
+    def _data_on_closed(self, stream_id: int, size: int) -> None:
         self.require_not_idle(stream_id, "DATA")
-        # What was on its way when we reset the stream is no mistake.
-        if stream_id not in self._reset_ids:
+        # What was on its way when we reset the stream is no mistake, if it is not in splinters.
+        is_reset = stream_id in self._reset_ids
+        if size < _SPLINTER_BYTES or not is_reset:
             self.nuisance("late DATA")
+        if not is_reset:
             self.out.write(frames.rst_stream(stream_id, ErrorCode.STREAM_CLOSED))
 
     def _open_window(self) -> None:

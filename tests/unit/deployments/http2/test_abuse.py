@@ -56,6 +56,7 @@ def _flood(client: Client, frame: bytes, count: int = 100_000) -> int:
         data_frame(1, b""),
         data_frame(1, b"x"),
         data_frame(1, b"", padding=3),
+        data_frame(1, b"", padding=255),
         frames.window_update(1, 1),
         frames.window_update(0, 1),
     ],
@@ -66,6 +67,19 @@ def test_a_flood_of_frames_that_do_no_work_is_cut_off(frame: bytes) -> None:
     client.send(headers_frame(1))
     assert _flood(client, frame) <= Http2Limits().nuisance_credit + 10
     assert error_code(client.h2) == CALM
+
+
+def test_a_flood_of_data_on_a_stream_that_was_reset_is_cut_off() -> None:
+    client = Client()
+    client.send(headers_frame(1) + frames.window_update(1, 0))
+    assert _flood(client, data_frame(1, bytes(100))) <= Http2Limits().nuisance_credit + 10
+    assert error_code(client.h2) == CALM
+
+
+def test_an_upload_on_its_way_when_its_stream_was_reset_is_no_flood() -> None:
+    client = Client()
+    client.send(headers_frame(1) + frames.window_update(1, 0))
+    assert _flood(client, data_frame(1, bytes(16_384)), 10_000) == 10_000
 
 
 def test_pings_and_window_updates_next_to_work_are_no_flood() -> None:

@@ -51,6 +51,7 @@ class HttpConnection(AnsweringConnection):
         "_chunk_count",
         "_chunk_open",
         "_head_bytes",
+        "_is_before_body",
         "_is_parser_behind",
         "_overhead_bytes",
         "_parser",
@@ -63,6 +64,7 @@ class HttpConnection(AnsweringConnection):
         self._parser = httptools.HttpRequestParser(self)
         self._is_parser_behind = False
         # For the request being received
+        self._is_before_body = False
         self._head_bytes = 0
         self._overhead_bytes = 0
         self._begun_count = 0
@@ -119,9 +121,8 @@ class HttpConnection(AnsweringConnection):
         self._begun_count = 0
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The upgrade is declined by answering the request as if it had not been asked for.
-            self._stop_reading()
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(start + upgrade.args[0], stop)
         except httptools.HttpParserInvalidMethodError:
             self._refuse_method(bytes(data))
         except httptools.HttpParserCallbackError:
@@ -177,6 +178,8 @@ class HttpConnection(AnsweringConnection):
         head = exchange.head
         head.finish(self._parser)
         exchange.keep_alive = head.keep_alive
+        # In front of the body of a request that asks for an upgrade, the parser stops.
+        self._is_before_body = head.body_bytes > 0 and self._parser.should_upgrade()
         if self._head_bytes + len(head.url) > self._server.limits.head_bytes:
             self._break_off()
             return
@@ -214,7 +217,7 @@ class HttpConnection(AnsweringConnection):
     def on_message_complete(self) -> None:
         """Hand the request to the application."""
         exchange = self._exchange
-        if exchange is None or self._is_stopped:
+        if exchange is None or self._is_stopped or self._is_before_body:
             return
         self._exchange = None
         if self._target is not None:
@@ -302,6 +305,19 @@ class HttpConnection(AnsweringConnection):
         self._target[:have] = first
 
     # Bodies
+
+    def _decline_upgrade(self, start: int, stop: int) -> None:
+        """Answer a request that asks for an upgrade as if it did not; its body begins at start."""
+        exchange = self._exchange
+        if not self._is_before_body or exchange is None or self._is_stopped:
+            self._stop_reading()
+            return
+        self._is_before_body = False
+        exchange.keep_alive = False
+        size = exchange.head.body_bytes
+        self._begin_direct_body(size, self._server.read_buffer[start : min(stop, start + size)])
+        if self._body_bytes == size:
+            self.on_message_complete()
 
     def _expect_body(self, exchange: HttpExchange) -> None:
         head = exchange.head

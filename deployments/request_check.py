@@ -20,6 +20,7 @@ from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig, ModelInput
 from backends.api.request import InferenceRequest, Tensor, id_prefix
 
+_INT64_MAX: Final = 2**63 - 1
 _LENGTH_BYTES: Final = 4  # the length indicator before each BYTES element
 _BATCH_NOTE: Final = (
     "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be "
@@ -120,18 +121,11 @@ class RequestChecker:
     def _check_all(self, request: InferenceRequest) -> None:
         if request.outputs:
             self._check_outputs(request)
-        inputs = request.inputs
-        if len(inputs) != self._input_count or len({each.name for each in inputs}) != len(inputs):
-            self._check_count(request)
+        self._check_names(request)
         is_batching = self._max_batch_size > 0
-        batch_size = self._batch_size(request) if is_batching else 0
-        expected = self._expected
-        for tensor in inputs:
-            expectation = expected.get(tensor.name)
-            if expectation is None:
-                raise InvalidArgumentError(
-                    f"unexpected inference input '{tensor.name}' for model '{self._name}'"
-                )
+        batch_size = self._batch_size(request) if is_batching else 1
+        for tensor in request.inputs:
+            expectation = self._expected[tensor.name]
             if tensor.datatype != expectation.datatype:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}inference input '{tensor.name}' data-type is "
@@ -139,39 +133,64 @@ class RequestChecker:
                     f"'{expectation.datatype}'"
                 )
             item_shape = tensor.shape[1:] if is_batching else tensor.shape
-            if item_shape != expectation.dims:
+            if item_shape != expectation.dims or -1 in item_shape:
                 self._check_dims(request, tensor, item_shape, expectation)
-            items = batch_size if is_batching else 1
-            if expectation.item_bytes is None:
+            if not batch_size:
+                self._check_empty_batch(request, tensor, expectation)
+            elif expectation.item_bytes is None:
                 self._check_variable_size(request, tensor, expectation)
-            elif expectation.check_dims and tensor.data.nbytes != items * expectation.item_bytes:
-                raise self._size_mismatch(request, tensor, items * expectation.item_bytes)
+            elif expectation.check_dims:
+                size = batch_size * expectation.item_bytes
+                if tensor.data.nbytes != size:
+                    raise self._size_mismatch(request, tensor, size)
             if expectation.reshape is not None:
                 tensor.shape = tensor.shape[: len(tensor.shape) - len(item_shape)] + _reshaped(
                     item_shape, expectation
                 )
-        if is_batching and batch_size > self._max_batch_size:
-            raise InvalidArgumentError(
-                f"{id_prefix(request.id)}inference request batch-size must be <= "
-                f"{self._max_batch_size} for '{self._name}'"
-            )
+
+    def _check_names(self, request: InferenceRequest) -> None:
+        inputs = request.inputs
+        if len(inputs) != self._input_count or len({each.name for each in inputs}) != len(inputs):
+            self._check_count(request)
+        for tensor in inputs:
+            if tensor.name not in self._expected:
+                raise InvalidArgumentError(
+                    f"unexpected inference input '{tensor.name}' for model '{self._name}'"
+                )
 
     def _batch_size(self, request: InferenceRequest) -> int:
-        batch_size = -1
+        batch_size: int | None = None
         for tensor in request.inputs:
             if not tensor.shape:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}input '{tensor.name}' has no shape but model requires "
                     f"batch dimension for '{self._name}'"
                 )
-            if batch_size < 0:
+            if batch_size is None:
                 batch_size = tensor.shape[0]
             elif tensor.shape[0] != batch_size:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}input '{tensor.name}' batch size does not match other "
                     f"inputs for '{self._name}'"
                 )
-        return max(batch_size, 0)
+        if batch_size is not None and not 0 <= batch_size <= self._max_batch_size:
+            raise InvalidArgumentError(
+                f"{id_prefix(request.id)}inference request batch-size must be <= "
+                f"{self._max_batch_size} for '{self._name}'"
+            )
+        return 1 if batch_size is None else batch_size
+
+    def _check_empty_batch(
+        self, request: InferenceRequest, tensor: Tensor, expectation: _Expectation
+    ) -> None:
+        """Refuse a batch of no items, which to Triton is one item without a batch dimension."""
+        count = prod(tensor.shape[1:])
+        if tensor.data.nbytes:
+            raise self._size_mismatch(request, tensor, 0)
+        if expectation.element_bytes == 0:
+            self._check_strings(request, tensor, count)
+        elif count and expectation.check_dims:
+            raise self._size_mismatch(request, tensor, count * expectation.element_bytes)
 
     def _check_outputs(self, request: InferenceRequest) -> None:
         for name in request.outputs:
@@ -219,16 +238,19 @@ class RequestChecker:
         expectation: _Expectation,
     ) -> None:
         dims = expectation.dims
-        if any(dim < 0 for dim in tensor.shape):
-            raise InvalidArgumentError(
-                f"{id_prefix(request.id)}All input dimensions should be specified for input "
-                f"'{tensor.name}' for model '{self._name}', got {render_dims(tensor.shape)}"
-            )
+        if len(dims) == len(item_shape):
+            for want, got in zip(dims, item_shape, strict=True):
+                if got == -1:
+                    raise InvalidArgumentError(
+                        f"{id_prefix(request.id)}All input dimensions should be specified for "
+                        f"input '{tensor.name}' for model '{self._name}', got "
+                        f"{render_dims(tensor.shape)}"
+                    )
+                if want not in (-1, got):
+                    break
+            else:
+                return
         if not expectation.check_dims:
-            return
-        if len(dims) == len(item_shape) and all(
-            want in (-1, got) for want, got in zip(dims, item_shape, strict=True)
-        ):
             return
         full = (-1, *dims) if self._max_batch_size > 0 else dims
         note = _BATCH_NOTE if self._max_batch_size > 0 else ""
@@ -240,10 +262,19 @@ class RequestChecker:
     def _check_variable_size(
         self, request: InferenceRequest, tensor: Tensor, expectation: _Expectation
     ) -> None:
+        is_text = expectation.element_bytes == 0
         if any(dim < 0 for dim in tensor.shape):
-            self._check_dims(request, tensor, tensor.shape, expectation)
+            shape = ("in shape " if is_text else "") + render_dims(tensor.shape)
+            raise InvalidArgumentError(
+                f"tensor '{tensor.name}' contains an invalid dimension {shape}"
+            )
         count = prod(tensor.shape)
-        if expectation.element_bytes == 0:
+        if count * max(expectation.element_bytes, 1) > _INT64_MAX:
+            raise InvalidArgumentError(
+                f"{'element count' if is_text else 'byte size'} for tensor '{tensor.name}' exceeds "
+                f"maximum size of {_INT64_MAX}"
+            )
+        if is_text:
             self._check_strings(request, tensor, count)
         elif expectation.check_dims and tensor.data.nbytes != count * expectation.element_bytes:
             raise self._size_mismatch(request, tensor, count * expectation.element_bytes)
@@ -252,18 +283,18 @@ class RequestChecker:
         data, end = tensor.data, tensor.data.nbytes
         offset = found = 0
         while offset < end:
-            if found >= expected:
-                raise InvalidArgumentError(
-                    f"{id_prefix(request.id)}unexpected number of string elements {found + 1} for "
-                    f"inference input '{tensor.name}' for model '{self._name}', expecting "
-                    f"{expected}"
-                )
             if end - offset < _LENGTH_BYTES:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}incomplete string length indicator for inference "
                     f"input '{tensor.name}' for model '{self._name}', expecting 4 bytes but only "
                     f"{end - offset} bytes available. Please make sure the string length indicator "
                     f"is in one buffer."
+                )
+            if found >= expected:
+                raise InvalidArgumentError(
+                    f"{id_prefix(request.id)}unexpected number of string elements {found + 1} for "
+                    f"inference input '{tensor.name}' for model '{self._name}', expecting "
+                    f"{expected}"
                 )
             length = int.from_bytes(data[offset : offset + 4], "little")
             offset += 4

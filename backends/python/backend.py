@@ -252,13 +252,9 @@ class PythonModelInstance(ModelInstance):
         self._coroutines.start(coroutine, done)
 
     def _failure(self, error: BaseException) -> InternalError:
-        if isinstance(error, _WrongReturnError):
-            subject, reason = "model", str(error)
-        else:
-            subject, reason = "model instance", describe(error)
+        reason = str(error) if isinstance(error, _WrongReturnError) else describe(error)
         return InternalError(
-            f"Failed to process the request(s) for {subject} '{self._instance_name}', message: "
-            f"{reason}"
+            f"Failed to process the request(s) for model '{self._instance_name}', message: {reason}"
         )
 
     def _unanswered(self) -> InternalError:

@@ -383,17 +383,17 @@ def _shared_memory_region(tensor: Any) -> Extent | None:
     given = _SHARED_MEMORY_FIELDS.keys() & tensor.parameters.keys()
     if not given:
         return None
-    for key, kind in _SHARED_MEMORY_FIELDS.items():
-        if key in given and tensor.parameters[key].WhichOneof("parameter_choice") != kind:
-            raise InvalidArgumentError(
-                f"invalid value type for '{key}' parameter for tensor '{tensor.name}', "
-                f"expected {kind}."
-            )
     for key in ("shared_memory_offset", "shared_memory_byte_size"):
         if key in given and "shared_memory_region" not in given:
             raise InvalidArgumentError(
                 f"'{key}' can not be specified without 'shared_memory_region' parameter for "
                 f"tensor '{tensor.name}'"
+            )
+    for key, kind in _SHARED_MEMORY_FIELDS.items():
+        if key in given and tensor.parameters[key].WhichOneof("parameter_choice") != kind:
+            raise InvalidArgumentError(
+                f"invalid value type for '{key}' parameter for tensor '{tensor.name}', "
+                f"expected {kind}."
             )
     if "shared_memory_byte_size" not in given:
         raise InvalidArgumentError(

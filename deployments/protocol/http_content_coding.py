@@ -5,15 +5,18 @@
 Triton: server/src/data_compressor.h, server/src/http_server.cc @e1db8a6
 """
 
+import re
 import zlib
 from collections.abc import Iterable
 from typing import Final
 
 from backends.api.errors import InvalidArgumentError, UnsupportedError
 
-# zlib's window bits; 16 more mean a gzip stream.
+# zlib's window bits; 16 more mean a gzip stream, 32 more that zlib finds out which it is.
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
+_ANY_WINDOW_BITS: Final = 47
 _IDENTITY: Final = b"identity"
+_NUMBER = re.compile(rb"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 # The fastest level: the ingress's loop waits, and clients that ask for compression by habit are
 # mostly on the same network.
@@ -34,12 +37,11 @@ def decompress(encoding: bytes, body: memoryview, max_bytes: int) -> memoryview:
     """
     if not encoding or encoding == _IDENTITY:
         return body
-    bits = _WINDOW_BITS.get(encoding)
-    if bits is None:
+    if encoding not in _WINDOW_BITS:
         raise UnsupportedError("Unsupported compression type")
     if not body.nbytes:
         raise InvalidArgumentError("nothing to be decompressed")
-    stream = zlib.decompressobj(bits)
+    stream = zlib.decompressobj(_ANY_WINDOW_BITS)
     try:
         plain = stream.decompress(body, max_bytes + 1)
     except zlib.error:
@@ -61,29 +63,24 @@ def _inconsistent() -> InvalidArgumentError:
 def choose(accept_encoding: bytes) -> bytes:
     """Return the encoding a response shall have: ``gzip``, ``deflate`` or empty for none.
 
-    The highest q-value wins, and of equal ones the first; names are compared as they are, and ``*``
-    means nothing, as in Triton.
+    The highest q-value wins, and of equal ones the first. As in Triton, names are compared as they
+    are, with what stands before ``;q=``, and ``*`` means nothing.
     """
     best, best_quality = b"", 0.0
     for item in accept_encoding.split(b","):
-        name, _, parameters = item.partition(b";")
-        name = name.strip()
+        name, _, quality_text = item.lstrip(b" ").partition(b";q=")
         if name != _IDENTITY and name not in _WINDOW_BITS:
             continue
-        quality = _quality(parameters)
+        quality = _leading_number(quality_text) if quality_text or name != item.lstrip(b" ") else 1
         if quality > best_quality:
             best, best_quality = name, quality
     return b"" if best == _IDENTITY else best
 
 
-def _quality(parameters: bytes) -> float:
-    key, _, value = parameters.partition(b"=")
-    if key.strip() != b"q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0
+def _leading_number(text: bytes) -> float:
+    """Return the number a text begins with; 0 without one."""
+    found = _NUMBER.match(text)
+    return float(found[0]) if found else 0.0
 
 
 def compress(encoding: bytes, parts: Iterable[bytes | memoryview]) -> list[bytes]:

@@ -287,6 +287,11 @@ class _Assembly:
             request.timeout_us = _number(key, value)
         elif key == "binary_data_output":
             self._is_binary = _flag(key, value)
+        elif key.startswith(_RESERVED_PREFIX):
+            raise InvalidArgumentError(
+                "parameter keys starting with 'triton_' are reserved for Triton usage and should "
+                "not be specified."
+            )
         else:
             custom[key] = custom_parameter(key, value)
 
@@ -394,13 +399,8 @@ def custom_parameter(key: str, value: object) -> ParameterValue:
     """Return the value of a parameter that is the model's own.
 
     Raises:
-        InvalidArgumentError: The key is reserved, or the value has a type no parameter can have.
+        InvalidArgumentError: The value has a type no parameter can have.
     """
-    if key.startswith(_RESERVED_PREFIX):
-        raise InvalidArgumentError(
-            "parameter keys starting with 'triton_' are reserved for Triton usage and should not "
-            "be specified."
-        )
     if isinstance(value, str):
         return as_string(value)
     if isinstance(value, bool | float):
@@ -408,9 +408,8 @@ def custom_parameter(key: str, value: object) -> ParameterValue:
     if isinstance(value, int):
         if _INT64_MIN <= value <= INT64_MAX:
             return value
-        # RapidJSON reads larger integers as doubles, and a double is a legal parameter.
-        if value > _UINT64_MAX or value < _INT64_MIN:
-            return float(value)
+        # What fits no int64 is a number all the same, and taken as a double.
+        return float(value)
     raise InvalidArgumentError(
         f"parameter '{key}' has invalid type. It should be either 'int', 'bool', or 'string'."
     )

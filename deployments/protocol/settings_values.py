@@ -31,8 +31,8 @@ _LEVELS: Final = ("TIMESTAMPS", "TENSORS")
 _OFF: Final = "OFF"
 _INTEGER: Final = re.compile(r"\s*([+-]?[0-9]{1,40})")
 _UINT32_MAX: Final = 2**32 - 1
-_INT32: Final = (-(2**31), 2**31 - 1)
-_INT64_MAX: Final = 2**63 - 1
+_INT32_MIN: Final = -(2**31)
+_INT32_MAX: Final = 2**31 - 1
 
 
 def refuse_trace_file() -> None:
@@ -66,23 +66,24 @@ def read_trace_level(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_trace_number(key: str, text: str) -> int:
-    """Read a number as C++'s ``stoi`` and ``stoul`` do.
+    """Read a number as C++'s ``stoi`` does; other than a count, it wraps where it is negative.
 
     Raises:
         InvalidArgumentError: It is none, or out of range.
     """
-    least, most = _INT32 if key == "trace_count" else (0, _UINT32_MAX)
     match = _INTEGER.match(text)
     if match is None:
         raise InvalidArgumentError(f"Unable to parse '{key}', got: {text}")
     number = int(match[1])
-    if key != "trace_count" and -_INT64_MAX <= number < 0:
-        # Negative numbers wrap, as they do where Triton casts them.
-        number &= _UINT32_MAX
-    if not least <= number <= most:
+    is_count = key == "trace_count"
+    if not _INT32_MIN <= number <= _INT32_MAX:
+        # The range in the text is that of the setting, not of the numbers taken.
+        shown = f"-1, {_INT32_MAX}" if is_count else f"0, {_UINT32_MAX}"
         raise InvalidArgumentError(
-            f"Unable to parse '{key}', value is out of range [ {least}, {most} ], got: {text}"
+            f"Unable to parse '{key}', value is out of range [ {shown} ], got: {text}"
         )
+    if not is_count:
+        return number & _UINT32_MAX
     if number < -1:
         raise InvalidArgumentError(
             f"Unable to parse 'trace_count'. Expecting value >= -1, got:{text}"

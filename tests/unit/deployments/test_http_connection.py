@@ -318,6 +318,24 @@ async def test_upgrade_is_declined() -> None:
         assert (answer.status, answer.version) == (200, "HTTP/1.1")
 
 
+@pytest.mark.parametrize("piece_bytes", [0, 10, 1])
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_body_of_a_request_that_asks_for_an_upgrade_is_taken(
+    piece_bytes: int, *, is_large: bool
+) -> None:
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    if is_large:
+        asked, tensor = large_request(100_000 if piece_bytes != 1 else 20_000, upgrade)
+    else:
+        asked, tensor = post(INFER, simple_body(id="a"), headers=upgrade), b""
+    async with running() as here:
+        client = await here.connect()
+        await client.send(asked, piece_bytes)
+        answer = await client.answer()
+    assert answer.status == 200
+    assert answer.body.endswith(tensor)
+
+
 async def test_disconnect_cancels_what_is_in_flight() -> None:
     async with running() as here:
         here.plane.is_holding = True

@@ -152,6 +152,23 @@ async def test_wrong_settings_have_the_text_of_triton(
         assert here.plane.control.settings.trace == here.plane.control.settings.trace_at_start
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "limits"),
+    [
+        ("trace_rate", "2147483648", "0, 4294967295"),
+        ("log_frequency", "-2147483649", "0, 4294967295"),
+        ("trace_count", "2147483648", "-1, 2147483647"),
+    ],
+)
+async def test_trace_number_that_is_no_int_is_refused(key: str, text: str, limits: str) -> None:
+    async with running() as here:
+        status, answer = await ask(await here.connect(), "/v2/trace/setting", {key: text})
+    assert status == 400
+    assert answer["error"] == (
+        f"Unable to parse '{key}', value is out of range [ {limits} ], got: {text}"
+    )
+
+
 async def test_negative_trace_rate_wraps() -> None:
     async with running() as here:
         _, trace = await ask(await here.connect(), "/v2/trace/setting", {"trace_rate": "-1"})

@@ -100,6 +100,36 @@ CASES = {
         "[request id: <id_unknown>] All input dimensions should be specified for input 'A' for "
         "model 'm', got [1,-1]",
     ),
+    "wildcard where any is taken": (
+        InferenceRequest("m", inputs=[_a(), Tensor("B", "FP32", (1, -1), memoryview(bytes(20)))]),
+        "[request id: <id_unknown>] All input dimensions should be specified for input 'B' for "
+        "model 'm', got [1,-1]",
+    ),
+    "batch of none": (
+        InferenceRequest("m", inputs=[_a(0)]),
+        "[request id: <id_unknown>] input byte size mismatch for input 'A' for model 'm'. "
+        "Expected 64, got 0",
+    ),
+    "other negative dimension": (
+        InferenceRequest("m", inputs=[Tensor("A", "INT32", (1, -16), memoryview(bytes(64)))]),
+        "[request id: <id_unknown>] unexpected shape for input 'A' for model 'm'. Expected "
+        "[-1,16], got [1,-16]. NOTE: Setting a non-zero max_batch_size in the model config "
+        "requires a batch dimension to be prepended to each input shape. If you want to specify "
+        "the full shape including the batch dim in your input dims config, try setting "
+        "max_batch_size to zero. See the model configuration docs for more info on max_batch_size.",
+    ),
+    "negative batch": (
+        InferenceRequest("m", inputs=[Tensor("A", "FP32", (-1, 16), memoryview(bytes(64)))]),
+        "[request id: <id_unknown>] inference request batch-size must be <= 8 for 'm'",
+    ),
+    "negative dimension where any is taken": (
+        InferenceRequest("m", inputs=[_a(), Tensor("B", "FP32", (1, -5), memoryview(bytes(20)))]),
+        "tensor 'B' contains an invalid dimension [1,-5]",
+    ),
+    "more bytes than can be counted": (
+        InferenceRequest("m", inputs=[_a(), Tensor("B", "FP32", (1, 2**62), memoryview(b""))]),
+        "byte size for tensor 'B' exceeds maximum size of 9223372036854775807",
+    ),
 }
 
 
@@ -136,9 +166,13 @@ def test_unknown_input_in_place_of_a_known_one_is_refused() -> None:
         (Tensor("S", "BYTES", (2,), _strings(b"a").data), "expected 2 string elements for"),
         (Tensor("S", "BYTES", (1,), _strings(b"a", b"b").data), "unexpected number of string"),
         (Tensor("S", "BYTES", (1,), memoryview(b"\1\0")), "incomplete string length indicator"),
+        (
+            Tensor("S", "BYTES", (1,), memoryview(serialize_bytes([b"a"]) + b"z")),
+            "incomplete string length indicator",
+        ),
         (Tensor("S", "BYTES", (1,), memoryview(b"\x09\0\0\0a")), "incomplete string data"),
     ],
-    ids=["too few", "too many", "length cut", "element cut"],
+    ids=["too few", "too many", "length cut", "surplus byte", "element cut"],
 )
 def test_malformed_bytes_tensor_is_refused(tensor: Tensor, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):

@@ -14,8 +14,7 @@ from backends.api.errors import (
 from tests.support.recording import execute, recorded
 from tests.unit.backends.python.probe import DECOUPLED, model
 
-PREFIX = "Failed to process the request(s) for model instance 'probe_0_0', message: "
-WRONG_RETURN = "Failed to process the request(s) for model 'probe_0_0', message: "
+PREFIX = "Failed to process the request(s) for model 'probe_0_0', message: "
 
 
 def request(value=1, **fields):
@@ -164,13 +163,13 @@ def test_exceptions_are_named_as_in_triton(tmp_path, body, says):
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_wrong_return_values_have_the_texts_of_triton(tmp_path, body, says, kind):
-    assert answer(tmp_path, body, execute=kind).error.message == WRONG_RETURN + says
+    assert answer(tmp_path, body, execute=kind).error.message == PREFIX + says
 
 
 def test_decoupled_model_must_return_none(tmp_path):
     error = answer(tmp_path, "return [one(1)]", config=DECOUPLED).error
     assert error.message == (
-        f"{WRONG_RETURN}Python model 'probe' is using the decoupled mode and the execute function "
+        f"{PREFIX}Python model 'probe' is using the decoupled mode and the execute function "
         "must return None."
     )
 

@@ -287,7 +287,7 @@ REGION = {"shared_memory_region": "r", "shared_memory_byte_size": 64}
             "parameter for tensor '{}'",
         ),
         (
-            {"shared_memory_byte_size": 1},
+            {"shared_memory_byte_size": "1"},
             "'shared_memory_byte_size' can not be specified without 'shared_memory_region' "
             "parameter for tensor '{}'",
         ),

@@ -18,6 +18,8 @@ PLAIN = b"some text " * 50
         (b"identity", PLAIN),
         (b"gzip", gzip.compress(PLAIN)),
         (b"deflate", zlib.compress(PLAIN)),
+        (b"gzip", zlib.compress(PLAIN)),
+        (b"deflate", gzip.compress(PLAIN)),
     ],
 )
 def test_encoded_body_is_restored(encoding: bytes, body: bytes) -> None:
@@ -54,6 +56,11 @@ def test_bad_body_is_refused(
         (b"gzip", b"gzip"),
         (b"deflate", b"deflate"),
         (b"gzip, deflate", b"gzip"),
+        (b"gzip;", b""),
+        (b"gzip;level=1", b""),
+        (b"gzip ;q=1", b""),
+        (b"gzip;q=0.5 ", b"gzip"),
+        (b"gzip;q=", b""),
         (b"deflate, gzip", b"deflate"),
         (b"gzip;q=0.5, deflate;q=0.8", b"deflate"),
         (b"identity;q=0, gzip", b"gzip"),

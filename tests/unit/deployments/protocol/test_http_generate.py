@@ -56,6 +56,10 @@ def test_keys_that_name_inputs_become_tensors_and_others_parameters() -> None:
     assert request.parameters == {"id": "g1", "t": 0.5, "on": True}
 
 
+def test_keys_triton_reserves_elsewhere_are_parameters_here() -> None:
+    assert decode({"text_input": "a", "triton_x": 1}).parameters == {"triton_x": 1}
+
+
 def test_keys_inside_parameters_count_as_outside() -> None:
     request = decode({"text_input": "one", "parameters": {"max_tokens": 3, "s": "x"}})
     assert [each.name for each in request.inputs] == ["text_input", "max_tokens"]

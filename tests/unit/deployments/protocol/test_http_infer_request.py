@@ -128,6 +128,7 @@ def test_parameters_are_sorted_into_their_fields() -> None:
             "flag": True,
             "ratio": 1.5,
             "huge": 2**64,
+            "large": 2**63,
         }
     )
     decoded = decode(header, FIRST + SECOND)
@@ -141,6 +142,7 @@ def test_parameters_are_sorted_into_their_fields() -> None:
         "flag": True,
         "ratio": 1.5,
         "huge": float(2**64),
+        "large": float(2**63),
     }
     assert decoded.outputs.is_binary
 

@@ -25,6 +25,7 @@ from ray.exceptions import RayError
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
 from cluster.actor_calls import call, cause_of
+from cluster.controller_client import connect_controller
 from cluster.placement import ClusterResources, NodeResources, blocked_reason
 from cluster.planner import ActorName, demand_of, parse_actor_name
 from deployments.instance import create_instance_actor
@@ -201,7 +202,7 @@ class InstancePool:
             if instance.handle is None:
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
                 instance.creation = asyncio.ensure_future(
-                    asyncio.to_thread(create_instance_actor, instance.spec)
+                    asyncio.to_thread(create_instance_actor, instance.spec, connect_controller)
                 )
                 instance.handle = await asyncio.shield(instance.creation)
             instance.description = await self._describe(instance)

@@ -297,9 +297,9 @@ class DataPlane:
 
     async def _router_reports(self) -> list[bytes]:
         """Return what all routers have counted; nothing when there are no ensembles."""
-        own = make_report(self._router)
-        if not own:
+        if all(model.ensemble is None for model in self._router.all_served()):
             return []
+        own = make_report(self._router)
         try:
             return [own, *await self._control.router_reports()]
         except TritonError as error:

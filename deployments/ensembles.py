@@ -42,6 +42,7 @@ class Ensemble:
         "_bound",
         "_config",
         "_is_batching",
+        "_is_used",
         "_limits",
         "_router",
         "_statistics",
@@ -57,6 +58,7 @@ class Ensemble:
         limit = config.max_inflight_requests
         self._limits = StepLimits(limit) if limit else None
         self._bound: _Bound | None = None
+        self._is_used = False
 
     def unbind(self) -> None:
         """Look the models up again for the next request: the routing table has changed."""
@@ -64,6 +66,7 @@ class Ensemble:
 
     def start(self, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Run a checked request; everything that follows reaches the sink."""
+        self._is_used = True
         bound = self._bound
         if bound is None:
             try:
@@ -104,6 +107,11 @@ class Ensemble:
             TritonError: A step has no ready model.
         """
         return (self._bound or self._bind()).graph
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a request ever ran here."""
+        return self._is_used
 
     def statistics(self) -> Snapshot:
         """Return the counters of the requests that ran here."""

@@ -33,7 +33,7 @@ from deployments.log_lines import set_up_logging
 from deployments.router import Router
 from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
-from deployments.seams import ClusterControl
+from deployments.seams import ControllerLink
 from deployments.server_settings import InstanceSettings, LogSettings
 from deployments.tls import TlsFiles
 from deployments.trace_uses import TraceUseReports
@@ -41,18 +41,6 @@ from deployments.trace_writer import make_trace_writer
 from deployments.tracing import Tracer
 
 logger = logging.getLogger(__name__)
-
-
-class ControllerLink(ClusterControl, Protocol):
-    """What a replica needs of the controller."""
-
-    async def lane_secret(self) -> bytes:
-        """Return the key of the lanes' handshake."""
-
-    async def watch_routing_table(
-        self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
-    ) -> None:
-        """Call ``update`` with each newer table, for ever, through restarts of the controller."""
 
 
 class ProtocolServer(Protocol):

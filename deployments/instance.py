@@ -18,6 +18,7 @@ import logging
 import os
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -36,7 +37,9 @@ from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.log_lines import set_up_logging
 from deployments.metrics_settings import MetricsSettings
+from deployments.model_calls import RouterCaller
 from deployments.routing import InstanceEndpoint
+from deployments.seams import ControllerLink
 from deployments.server_settings import InstanceSettings
 from deployments.shared_memory import RegionMaps
 
@@ -110,9 +113,12 @@ class ModelInstanceActor:
 
     Args:
         spec: The recipe.
+        connect: Makes the link to the controller, for models that call models; importable here.
     """
 
-    def __init__(self, spec: InstanceSpec) -> None:
+    def __init__(
+        self, spec: InstanceSpec, connect: Callable[[], ControllerLink] | None = None
+    ) -> None:
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
         self._spec = spec
@@ -124,6 +130,7 @@ class ModelInstanceActor:
         self._description: InstanceDescription | None = None
         self._describing = asyncio.Lock()
         self._closed = asyncio.Event()
+        self._caller = None if connect is None else self._make_caller(connect)
         threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
 
     async def describe(self) -> InstanceDescription:
@@ -132,6 +139,8 @@ class ModelInstanceActor:
         Raises:
             TritonError: The load failed.
         """
+        if self._caller is not None:
+            self._caller.run_on(asyncio.get_running_loop())
         loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
         async with self._describing:
             if self._description is None:
@@ -176,8 +185,19 @@ class ModelInstanceActor:
             await self._serving.result().close(_CLOSE_TIMEOUT_S)
         if self._lanes is not None:
             await self._lanes.close()
+        if self._caller is not None:
+            await self._caller.close()
         self._slabs.close()
         ray.actor.exit_actor()
+
+    def _make_caller(self, connect: Callable[[], ControllerLink]) -> RouterCaller:
+        return RouterCaller(
+            connect,
+            node_id=ray.get_runtime_context().get_node_id(),
+            incarnation=self._incarnation,
+            secret=self._spec.secret,
+            slabs=self._slabs,
+        )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
         spec = self._spec
@@ -214,7 +234,7 @@ class ModelInstanceActor:
     def _load_and_run(self) -> None:
         setproctitle.setthreadtitle("manta-execute")
         try:
-            loaded = load_instance(self._spec)
+            loaded = load_instance(self._spec, self._caller)
         except TritonError as error:
             self._loaded.set_exception(error)
             return
@@ -231,8 +251,14 @@ class ModelInstanceActor:
         self._serving.result().run()
 
 
-def create_instance_actor(spec: InstanceSpec) -> Any:
+def create_instance_actor(
+    spec: InstanceSpec, connect: Callable[[], ControllerLink] | None = None
+) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
+
+    Args:
+        spec: The recipe.
+        connect: See `ModelInstanceActor`.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -253,4 +279,4 @@ def create_instance_actor(spec: InstanceSpec) -> Any:
         resources=dict(spec.resources) or None,
         enable_task_events=False,
     )
-    return remote.remote(spec)
+    return remote.remote(spec, connect)

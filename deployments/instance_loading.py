@@ -12,6 +12,7 @@ from backends.api.backend import Backend, LoadContext, ModelInstance
 from backends.api.config_normalisation import normalise_defaults
 from backends.api.config_validation import validate_before_auto_complete, validate_tensors
 from backends.api.errors import InvalidArgumentError
+from backends.api.model_caller import ModelCaller
 from backends.api.model_config import ModelConfig
 from backends.registry import create_backend
 from deployments.instance_spec import InstanceSpec
@@ -40,8 +41,12 @@ class LoadedInstance:
     state_files: Mapping[str, bytes]
 
 
-def load_instance(spec: InstanceSpec) -> LoadedInstance:
+def load_instance(spec: InstanceSpec, caller: ModelCaller | None = None) -> LoadedInstance:
     """Load the instance a spec describes; changes this process's environment.
+
+    Args:
+        spec: The recipe.
+        caller: What the model calls other models with.
 
     Raises:
         TritonError: The model cannot be loaded; the message says why.
@@ -57,6 +62,7 @@ def load_instance(spec: InstanceSpec) -> LoadedInstance:
         device_id=_claim_device(spec),
         thread_count=spec.thread_count,
         backend_config=spec.backend_config,
+        caller=caller,
     )
     backend = create_backend(spec.config.backend or spec.config.platform)
     if spec.auto_complete:

@@ -40,6 +40,11 @@ class Pool:
     waiting: list[LaneInflight] = field(default_factory=list)
     sequences: "SequenceRoutes | None" = None
     next_index: int = 0
+    # Of a router that opens lanes on demand: instances without a lane, until the first request.
+    unopened: list[InstanceEndpoint] = field(default_factory=list)
+    is_used: bool = False
+    # Whether this process is among the instances.
+    has_own: bool = False
 
     def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, or None."""

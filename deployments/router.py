@@ -132,11 +132,22 @@ class Router:
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
         limits: Bounds of the lanes.
+        opens_on_demand: Whether lanes to a model's instances open with its first request.
+        own_incarnation: Instance in this process, which gets no requests from here.
     """
 
     def __init__(
-        self, node_id: str, secret: bytes, slabs: SlabPool, limits: LaneLimits = DEFAULT_LIMITS
+        self,
+        node_id: str,
+        secret: bytes,
+        slabs: SlabPool,
+        limits: LaneLimits = DEFAULT_LIMITS,
+        *,
+        opens_on_demand: bool = False,
+        own_incarnation: str = "",
     ) -> None:
+        self._opens_on_demand = opens_on_demand
+        self._own_incarnation = own_incarnation
         self.table = RoutingTable()
         self.node_id = node_id
         self._secret = secret
@@ -199,6 +210,8 @@ class Router:
     def find(self, name: str, version: int = -1) -> ServedModel:
         """Return a ready version; a negative number means the newest.
 
+        A router that opens lanes on demand opens those to its instances.
+
         Raises:
             NotFoundError: No such model or version, or none of its versions is ready.
             UnavailableError: The version is not ready.
@@ -206,7 +219,14 @@ class Router:
         found = self.ready_by_name.get(name) if version < 0 else self.served(name, version)
         if found is None:
             raise lookup_error(self.table, name, version)
+        if self._opens_on_demand:
+            self._open_all(found.pool)
         return found
+
+    def is_only_own(self, model: ServedModel) -> bool:
+        """Whether this process is a model's only instance, so that nobody can be called."""
+        pool = model.pool
+        return pool.has_own and not (pool.links or pool.unopened)
 
     def submit(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Send a checked request to an instance; the sink hears of everything that follows."""
@@ -291,14 +311,30 @@ class Router:
     ) -> None:
         for key in [key for key in self._links if key not in wanted]:
             self._retire(self._links.pop(key))
+        for pool in self._pools.values():
+            pool.unopened.clear()
+            pool.has_own = False
         for key, (endpoint, model_key) in wanted.items():
             if key in self._links:
                 continue
             pool = self._pools.setdefault(model_key, Pool())
-            link = Link(endpoint, pool, is_local=endpoint.node_id == self.node_id)
-            self._links[key] = link
-            pool.links.append(link)
-            link.task = asyncio.get_running_loop().create_task(self._connect(link))
+            if endpoint.incarnation == self._own_incarnation:
+                pool.has_own = True
+            elif self._opens_on_demand and not pool.is_used:
+                pool.unopened.append(endpoint)
+            else:
+                self._open(pool, endpoint)
+
+    def _open_all(self, pool: Pool) -> None:
+        pool.is_used = True
+        while pool.unopened:
+            self._open(pool, pool.unopened.pop())
+
+    def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
+        link = Link(endpoint, pool, is_local=endpoint.node_id == self.node_id)
+        self._links[endpoint.name, endpoint.incarnation] = link
+        pool.links.append(link)
+        link.task = asyncio.get_running_loop().create_task(self._connect(link))
 
     async def _connect(self, link: Link) -> None:
         delay_s = _RECONNECT_FIRST_S

@@ -34,11 +34,11 @@ _decoder = msgspec.msgpack.Decoder(RouterReport)
 
 
 def make_report(router: "Router") -> bytes:
-    """Return the report of a router; empty when it serves no ensemble."""
+    """Return the report of a router; empty when it has run no ensemble."""
     rows = [
         (model.name, model.version, model.ensemble.statistics())
         for model in router.all_served()
-        if model.ensemble is not None
+        if model.ensemble is not None and model.ensemble.is_used
     ]
     return _encoder.encode(RouterReport(router.node_id, rows)) if rows else b""
 

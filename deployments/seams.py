@@ -7,10 +7,12 @@ on the event loop. Callbacks, not awaitables, because a task per request costs 1
 request may take.
 """
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceResponse, ParameterValue
+from deployments.routing import RoutingTable
 from deployments.server_settings import ServerSettings, SettingsChange
 from deployments.trace_record import TraceReport
 
@@ -81,3 +83,15 @@ class ClusterControl(RepositoryControl, SettingsControl, Protocol):
         Raises:
             TritonError: There is no controller.
         """
+
+
+class ControllerLink(ClusterControl, Protocol):
+    """What a process with a router needs of the controller."""
+
+    async def lane_secret(self) -> bytes:
+        """Return the key of the lanes' handshake."""
+
+    async def watch_routing_table(
+        self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
+    ) -> None:
+        """Call ``update`` with each newer table, for ever, through restarts of the controller."""

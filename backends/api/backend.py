@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.model_caller import ModelCaller
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse
 
@@ -32,6 +33,7 @@ class LoadContext:
         device_id: Index of the GPU; 0 for CPU.
         thread_count: Threads the instance may compute with.
         backend_config: ``--backend-config`` settings for this backend.
+        caller: What the model calls other models with; None outside a server.
     """
 
     config: ModelConfig
@@ -42,6 +44,7 @@ class LoadContext:
     device_id: int = 0
     thread_count: int = 1
     backend_config: Mapping[str, str] = field(default_factory=dict)
+    caller: ModelCaller | None = None
 
     @property
     def version_dir(self) -> str:

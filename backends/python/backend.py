@@ -20,6 +20,7 @@ from backends.api.config_pbtxt import edit, from_json, to_json, to_message
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.errors import TritonError as ApiError
 from backends.api.model_config import ModelConfig
+from backends.python import calls
 from backends.python.coroutines import CoroutineRunner, run_elsewhere
 from backends.python.failure import TritonModelException, describe
 from backends.python.loading import load_model_class
@@ -123,6 +124,8 @@ class PythonModelInstance(ModelInstance):
                 f"Python model {context.model_path('model.py')} does not implement `execute` "
                 "method."
             )
+        calls.allow_calls(None)
+        calls.allow_control(context.caller)
         try:
             self._model = model_class()
             if hasattr(self._model, "initialize"):
@@ -130,6 +133,7 @@ class PythonModelInstance(ModelInstance):
         except Exception as error:
             raise InternalError(describe(error)) from error
         self._is_ready = getattr(self._model, "is_ready", None)
+        calls.allow_calls(context.caller)
 
     def execute(self, batch: ExecuteBatch) -> None:
         """Hand the batch to the model's execute and answer with what it returns.
@@ -142,6 +146,7 @@ class PythonModelInstance(ModelInstance):
             ReceivedRequest(request, writer, decoupled=decoupled) for request in batch.requests
         ]
         batch.compute_input_end_ns = time.monotonic_ns()
+        calls.set_parents(batch.requests)
         try:
             returned = self._model.execute(requests)
             if inspect.iscoroutine(returned):
@@ -155,6 +160,9 @@ class PythonModelInstance(ModelInstance):
             failure = self._failure(error)
             _close_senders(requests, failure)
             raise failure from error
+        finally:
+            # Requests may not be kept beyond their answers.
+            calls.set_parents(())
         if responses is None:
             _reschedule(requests)
         else:
@@ -181,6 +189,8 @@ class PythonModelInstance(ModelInstance):
 
     def close(self) -> None:
         """Finalize the model; what it raises is logged."""
+        calls.allow_calls(None)
+        calls.allow_control(None)
         try:
             if hasattr(self._model, "finalize"):
                 self._model.finalize()

@@ -89,6 +89,14 @@ def to_api_error(error: TritonError) -> ApiError:
     return _API_ERROR[error.code()](error.message())
 
 
+_CODE_OF_API_ERROR = {api_error: code for code, api_error in _API_ERROR.items()}
+
+
+def from_api_error(error: ApiError) -> TritonError:
+    """Return the error a model sees."""
+    return TritonError(error.message, _CODE_OF_API_ERROR.get(type(error), ErrorCode.UNKNOWN))
+
+
 def unsupported(what: str) -> TritonModelException:
     """Return the exception for a part of pb_utils that Manta lacks."""
     return TritonModelException(

@@ -5,14 +5,16 @@
 Triton: python_backend/src/resources/triton_python_backend_utils.py
 """
 
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from backends.api.datatypes import DATATYPES
+from backends.api.errors import TritonError as ApiError
 from backends.api.request import deserialize_bytes, serialize_bytes
-from backends.python import loading
+from backends.python import calls, loading
 from backends.python.failure import TritonError, TritonModelException, unsupported
 from backends.python.logger import Logger
 from backends.python.model_config import ModelConfig
@@ -159,19 +161,56 @@ def get_model_dir() -> str:
     return loading.current_version_dir()
 
 
-def load_model(model_name: str, config: str = "", files: Any = None) -> NoReturn:
-    """Load a model."""
-    raise unsupported("pb_utils.load_model")
+def load_model(model_name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+    """Load or reload a model and wait until it is ready.
+
+    Args:
+        model_name: Model.
+        config: Its config as JSON, in place of the repository's.
+        files: By ``file:<path in the version's parent>``: contents, in place of the repository's.
+
+    Raises:
+        TritonModelException: It could not be loaded.
+    """
+    parameters: dict[str, Any] = {"config": config} if config else {}
+    parameters |= files or {}
+    try:
+        calls.controller().load_model(model_name, parameters)
+    except ApiError as error:
+        raise TritonModelException(error.message) from error
 
 
-def unload_model(model_name: str, unload_dependents: bool = False) -> NoReturn:
-    """Unload a model."""
-    raise unsupported("pb_utils.unload_model")
+def unload_model(model_name: str, unload_dependents: bool = False) -> None:
+    """Unload a model and wait until that is done.
+
+    Raises:
+        TritonModelException: It could not be unloaded.
+    """
+    try:
+        calls.controller().unload_model(model_name, unload_dependents=unload_dependents)
+    except ApiError as error:
+        raise TritonModelException(error.message) from error
 
 
-def is_model_ready(model_name: str, model_version: str = "") -> NoReturn:
-    """Tell whether a model is ready."""
-    raise unsupported("pb_utils.is_model_ready")
+def is_model_ready(model_name: str, model_version: str = "") -> bool:
+    """Whether a version of a model, or with no version the newest, takes requests.
+
+    Raises:
+        TritonModelException: The version is no integer above 0.
+    """
+    try:
+        version = int(model_version) if model_version else -1
+    except ValueError:
+        version = 0
+    if (model_version and version < 0) or version == 0:
+        raise TritonModelException(
+            f"failed to get model version from specified version string '{model_version}', version "
+            f"should be an integral value > 0"
+        )
+    try:
+        return calls.controller().is_model_ready(model_name, version)
+    except ApiError as error:
+        raise TritonModelException(error.message) from error
 
 
 class MetricFamily:

@@ -7,12 +7,14 @@ Triton: python_backend/src/infer_request.cc
 
 import enum
 import json
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from backends.api.backend import ExecuteRequest
+from backends.api.request import InferenceRequest as ApiRequest
 from backends.api.request import TraceContext
-from backends.python.failure import TritonModelException, unsupported
+from backends.python import calls
+from backends.python.failure import TritonModelException
 from backends.python.response import (
     InferenceResponse,
     InferenceResponseSender,
@@ -109,11 +111,16 @@ class InferenceRequest:
     ) -> None:
         if not isinstance(correlation_id, int | str):
             raise TritonModelException("Correlation ID must be integer or string")
-        self._request_id = request_id
+        self._request_id = _text(request_id)
         self._correlation_id = correlation_id
         self._inputs: list[Tensor] | None = list(inputs)
-        self._requested = tuple(requested_output_names)
-        self._model_name = model_name
+        self._requested = tuple(map(_text, requested_output_names))
+        self._model_name = _text(model_name)
+        subject = f"for request with id '{self._request_id}' and model name '{self._model_name}'"
+        if any(tensor is None for tensor in self._inputs):
+            raise TritonModelException(f"Input tensor {subject} should not be empty.")
+        if "" in self._requested:
+            raise TritonModelException(f"Requested output name {subject} should not be empty.")
         self._model_version = model_version
         self._flags = flags
         self._timeout = timeout
@@ -186,13 +193,43 @@ class InferenceRequest:
             "made"
         )
 
-    def exec(self, decoupled: bool = False) -> NoReturn:
-        """Call the model this request is for."""
-        raise unsupported("InferenceRequest.exec")
+    def exec(self, decoupled: bool = False) -> "InferenceResponse | calls.ResponseIterator":
+        """Call the model this request is for and wait.
 
-    def async_exec(self, decoupled: bool = False) -> NoReturn:
-        """Call the model this request is for, to be awaited."""
-        raise unsupported("InferenceRequest.async_exec")
+        Args:
+            decoupled: Return an iterator over any number of responses.
+
+        Raises:
+            TritonModelException: The model is not executing. Every other error is a response.
+        """
+        request = self._to_api()
+        return calls.execute_decoupled(request) if decoupled else calls.execute(request)
+
+    def async_exec(self, decoupled: bool = False) -> Awaitable[Any]:
+        """Call the model this request is for now; the result is awaited.
+
+        Raises:
+            TritonModelException: As `exec`.
+        """
+        return calls.execute_async(self._to_api(), decoupled=decoupled)
+
+    def _to_api(self) -> ApiRequest:
+        return ApiRequest(
+            self._model_name,
+            self._model_version,
+            self._request_id,
+            [tensor.to_wire() for tensor in self.inputs()],
+            list(self._requested),
+            dict(self._parameters),
+            timeout_us=self._timeout,
+            correlation_id=self._correlation_id,
+            flags=self._flags,
+        )
+
+
+def _text(value: str | bytes) -> str:
+    # Models pass on what they read from BYTES tensors.
+    return value.decode() if isinstance(value, bytes) else value
 
 
 class ReceivedRequest(InferenceRequest):

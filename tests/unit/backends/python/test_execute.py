@@ -280,9 +280,7 @@ def test_bad_response_parameters_have_the_texts_of_triton(tmp_path, parameters, 
 @pytest.mark.parametrize(
     "call",
     [
-        "pb_utils.load_model('m')",
         "pb_utils.MetricFamily('n', 'd', pb_utils.MetricFamily.COUNTER)",
-        "pb_utils.InferenceRequest(model_name='m').exec()",
     ],
 )
 def test_parts_that_are_missing_say_so(tmp_path, call):

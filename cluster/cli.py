@@ -23,6 +23,7 @@ _SERVE_COMMANDS = ("serve", "tritonserver")
 
 _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
+       manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
        manta version
 """
 
@@ -36,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _serve(arguments)
     if command in _SERVE_COMMANDS:
         return _serve(arguments[1:])
+    if command == "graph":
+        from cluster.graph_view import main as graph  # noqa: PLC0415
+
+        return graph(arguments[1:])
     if command in ("version", "--version"):
         print(__version__)
         return 0

@@ -5,9 +5,11 @@ import asyncio
 from backends.api.errors import InternalError, RequestCancelledError, UnavailableError
 from backends.api.request import SEQUENCE_START, InferenceResponse
 from deployments.lane.server import ServerRequest
+from deployments.lane.slabs import SlabPool
+from deployments.router import Router
 from deployments.routing import ModelReadyState
 from tests.unit.deployments.cluster_of_instances import Instance, Routed, request, table
-from tests.unit.deployments.lane.rig import Sink, echo, until
+from tests.unit.deployments.lane.rig import SECRET, Sink, echo, until
 
 
 def _refuse(server_request: ServerRequest) -> None:
@@ -175,3 +177,30 @@ async def test_requests_waiting_for_a_lane_fail_when_the_version_goes() -> None:
     await sink.ended
     assert isinstance(sink.error, UnavailableError)
     await here.router.close()
+
+
+async def test_lanes_on_demand_open_with_the_first_request() -> None:
+    instance = await Instance(echo).start()
+    slabs = SlabPool(1 << 20)
+    router = Router("node", SECRET, slabs, opens_on_demand=True)
+    try:
+        router.update(table(instance))
+        assert not router.links_of("m", 1)
+        sink = Sink()
+        router.submit(router.find("m"), request(), sink)
+        await sink.ended
+        assert len(router.links_of("m", 1)) == 1
+    finally:
+        await router.close()
+        await instance.stop()
+
+
+async def test_an_instance_does_not_call_itself() -> None:
+    own, other = Instance(echo), Instance(echo)
+    router = Router("node", SECRET, SlabPool(1 << 20), own_incarnation=own.incarnation)
+    router.update(table(own))
+    assert router.is_only_own(router.find("m"))
+    router.update(table(own, other))
+    assert not router.is_only_own(router.find("m"))
+    assert [link.endpoint.incarnation for link in router.links_of("m", 1)] == [other.incarnation]
+    await router.close()

@@ -20,6 +20,7 @@ from deployments.scheduling.ensemble_graph import Step, StepGraph, compile_graph
 from deployments.scheduling.ensemble_run import EnsembleRun
 from deployments.scheduling.ensemble_step import StepLimits, StepRunner
 from deployments.seams import Inflight, ResponseSink
+from deployments.shared_memory import RegionSink
 from deployments.statistics import ExecutionTimes, FailureReason, InstanceStatistics, Snapshot
 from deployments.tracing import TracedCall
 
@@ -76,8 +77,10 @@ class Ensemble:
                 sink.fail(type(error)(f"in ensemble '{self._config.name}', {error.message}"))
                 return _ENDED
         runner: StepRunner = bound.run_step
-        if request.trace is not None and isinstance(sink, TracedCall):
-            runner = bound.runner_in(sink)
+        if request.trace is not None:
+            caller = sink.sink if isinstance(sink, RegionSink) else sink
+            if isinstance(caller, TracedCall):
+                runner = bound.runner_in(caller)
         run = EnsembleRun(
             bound.graph,
             self._version_text,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from deployments.grpc_calls import Metadata, RpcCall, RpcReply
 from deployments.grpc_health import WATCH_PATH, WatchCall
-from deployments.grpc_infer import InferCall, InferContext, StreamCall
+from deployments.grpc_infer import InferCall, InferContext
 from deployments.grpc_methods import HANDLERS, ControlCall
+from deployments.grpc_stream_infer import StreamCall
 from deployments.protocol.grpc_request import tensor_offset
 from deployments.protocol.grpc_wire import Buffer
 from deployments.restrictions import RestrictedRoutes, Restrictions

@@ -203,12 +203,15 @@ class RegionSink:
         sink: Takes the responses afterwards.
         regions: By output name: where it shall be written.
         maps: This process's mappings.
+
+    Attributes:
+        sink: The same.
     """
 
-    __slots__ = ("_error", "_maps", "_regions", "_sink")
+    __slots__ = ("_error", "_maps", "_regions", "sink")
 
     def __init__(self, sink: ResponseSink, regions: dict[str, Extent], maps: RegionMaps) -> None:
-        self._sink = sink
+        self.sink = sink
         self._regions = regions
         self._maps = maps
         self._error: TritonError | None = None
@@ -221,10 +224,10 @@ class RegionSink:
             except TritonError as error:
                 self._error = error
         if self._error is None:
-            self._sink.respond(response, final=final)
+            self.sink.respond(response, final=final)
         elif final:
-            self._sink.fail(self._error)
+            self.sink.fail(self._error)
 
     def fail(self, error: TritonError) -> None:
         """Pass the error on."""
-        self._sink.fail(error)
+        self.sink.fail(error)

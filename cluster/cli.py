@@ -76,6 +76,8 @@ def _serve(arguments: list[str]) -> int:
     except OptionError as error:
         print(error, file=sys.stderr if error.exit_code else sys.stdout)
         return error.exit_code
+    for warning in options.warnings:
+        print(warning, file=sys.stderr)
     if options.print_options:
         print(render_options(options))
         return 0

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cluster.option_table import DEFAULTS, ServerOptions
+from cluster.option_table import DEFAULTS, PENDING, ServerOptions
 from cluster.option_values import ValueRefusedError, port
 
 _ALL_MODELS = "*"
@@ -36,6 +36,7 @@ def finish(
     """
     values = {**DEFAULTS, **_vertex_ai_defaults(environ), **chosen}
     warnings = [*_fold_deprecated(values, chosen)]
+    warnings += _without_effect(chosen)
     _derive(values)
     for complaint in _complaints(values, chosen):
         raise ValueRefusedError(complaint)
@@ -87,6 +88,12 @@ def _fold_deprecated(values: dict[str, Any], chosen: Mapping[str, Any]) -> Itera
                 f"in future releases. Please use '--trace-config {prefix}{form}' instead."
             )
     values["trace_config"] = (*settings, *values["trace_config"])
+
+
+def _without_effect(chosen: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(PENDING & chosen.keys()):
+        if chosen[name] != DEFAULTS[name]:
+            yield f"Warning: '--{name.replace('_', '-')}' is not there yet and has no effect."
 
 
 def _derive(values: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from cluster import __version__
 from cluster.option_checks import finish
-from cluster.option_table import ALIASES, DEFAULTS, FLAGS, Flag, ServerOptions
+from cluster.option_table import ALIASES, DEFAULTS, FLAGS, PENDING, Flag, ServerOptions
 from cluster.option_values import ValueRefusedError
 
 __all__ = ["OptionError", "ServerOptions", "from_mapping", "parse_options", "render_options"]
@@ -127,6 +127,8 @@ def _describe(name: str, flag: Flag) -> str:
         parts.append(f"Default {_render(default)}.")
     if flag.is_unused:
         parts.append("Accepted, but has no effect here.")
+    if name in PENDING:
+        parts.append("Not there yet: accepted, but has no effect.")
     return " ".join(parts)
 
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+import re
 from collections.abc import Callable
 
 import pytest
@@ -8,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster import __version__
-from cluster.option_table import DEFAULTS, FLAGS
+from cluster.option_table import DEFAULTS, FLAGS, PENDING
 from cluster.options import OptionError, from_mapping, parse_options, render_options
+from deployments.grpcio_server import OPTIONS
+from tests.support.server import ROOT
 
 REPOSITORY = "--model-repository=/models"
+TLS = ("use_ssl", "use_ssl_mutual", "server_cert", "server_key", "root_cert")
 
 
 def no_file(path: str) -> str:
@@ -448,3 +452,44 @@ def test_the_arguments_of_modelmeshs_triton_runtime_are_taken() -> None:
     assert options.model_control_mode == "explicit"
     assert not options.disable_auto_complete_config
     assert not options.strict_readiness
+
+
+# Folded into other options when they are parsed.
+FOLDED = {
+    "response_cache_byte_size",
+    "strict_model_config",
+    "trace_count",
+    "trace_file",
+    "trace_level",
+    "trace_log_frequency",
+    "trace_rate",
+}
+
+
+def test_every_flag_has_an_effect_or_says_that_it_has_none() -> None:
+    modules = (ROOT / "cluster").glob("*.py")
+    source = "".join(p.read_text() for p in modules if not p.name.startswith("option"))
+    # How those of TLS and keepalive are named there: by protocol, and as gRPC names them.
+    source += "".join(f" {protocol}_{name}" for protocol in ("http", "grpc") for name in TLS)
+    source += "".join(f" grpc_{name.replace('-', '_')}" for name in OPTIONS)
+    for name, flag in FLAGS.items():
+        is_read = re.search(rf"(\b|_){name}\b", source) is not None
+        assert is_read != (flag.is_unused or name in PENDING or name in FOLDED), name
+
+
+def test_a_flag_without_effect_is_warned_of_unless_it_has_its_default() -> None:
+    options = parse_options(
+        [REPOSITORY, "--model-namespacing=true", "--rate-limit=off", "--allow-sagemaker=false"],
+        {},
+        no_file,
+    )
+    assert options.warnings == (
+        "Warning: '--model-namespacing' is not there yet and has no effect.",
+    )
+    assert "Not there yet: accepted, but has no effect." in refusal_text("--help")
+
+
+def refusal_text(*argv: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        parse_options(argv, {}, no_file)
+    return " ".join(str(caught.value).split())

@@ -388,14 +388,10 @@ ALIASES = {"model-store": "model-repository"}
 # Options that are parsed and checked, and have no effect yet; a test holds that nothing reads them.
 PENDING = frozenset(
     {
-        "allow_cpu_metrics",
-        "allow_gpu_metrics",
         "allow_sagemaker",
         "allow_vertex_ai",
         "cache_config",
         "host_policy",
-        "metrics_config",
-        "metrics_interval_ms",
         "min_supported_compute_capability",
         "model_load_gpu_limit",
         "model_namespacing",

@@ -303,6 +303,19 @@ def make_densenet_shaped(directory: Path) -> str:
     return f"FP32[3, 224, 224] -> FP32[1000], {path.stat().st_size / 1e6:.1f} MB of random weights"
 
 
+# Models that need no making: their directories are beside this script.
+_READY_MADE = Path(__file__).parent / "demo_models"
+
+
+def _copy_of(name: str, text: str) -> Callable[[Path], str]:
+    def make(directory: Path) -> str:
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(_READY_MADE / name, directory)
+        return text
+
+    return make
+
+
 def _save_graph(graph: Any, path: Path) -> None:
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
@@ -324,6 +337,10 @@ def _write(directory: Path, config: str, *, source: str | None = None) -> None:
 MODELS: dict[str, Callable[[Path], str]] = {
     "densenet_shaped": make_densenet_shaped,
     "digits": make_digits,
+    "digits_decode": _copy_of("digits_decode", "BYTES[1] PNG -> FP32[64] pixels"),
+    "digits_name": _copy_of("digits_name", "INT64[1] label -> BYTES[1] name"),
+    "digits_png": _copy_of("digits_png", "ensemble of digits_decode, digits and digits_name"),
+    "digits_png_bls": _copy_of("digits_png_bls", "the same, called from a Python model"),
     "identity_fp32": make_identity_fp32,
     "simple": make_simple,
     "simple_identity": make_simple_identity,

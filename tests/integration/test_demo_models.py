@@ -14,6 +14,7 @@ import tritonclient.grpc.aio as triton_grpc_aio
 import tritonclient.http as triton_http
 import tritonclient.http.aio as triton_http_aio
 
+from tests.support.png import png_of
 from tests.support.server import ROOT, RunningServer
 
 DECIMALS = np.array([str(i).encode() for i in range(16)], dtype=np.object_).reshape(1, 16)
@@ -152,6 +153,27 @@ def test_classification_names_the_digit(server: RunningServer, demo_script: Modu
     value, index, _label = rows.reshape(-1)[0].decode().split(":")
     assert int(index) == labels[0]
     assert 0 < float(value) <= 1
+
+
+def test_the_png_pipeline_reads_digits_as_an_ensemble_and_as_calls(
+    server: RunningServer, demo_script: ModuleType
+) -> None:
+    images, labels = (each[:64] for each in demo_script.held_out_digits())
+    grey = np.rint(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8)
+    blobs = np.array(
+        [[png_of(image, [0, 1, 2, 3, 4, 0, 1, 2])] for image in grey], dtype=np.object_
+    )
+    tensor = triton_http.InferInput("PNG", list(blobs.shape), "BYTES")
+    tensor.set_data_from_numpy(blobs)
+    with triton_http.InferenceServerClient(server.http) as client:
+        answers = [client.infer(name, [tensor]) for name in ("digits_png", "digits_png_bls")]
+    names, by_calls = (answer.as_numpy("NAME").reshape(-1) for answer in answers)
+    expected = np.array(
+        [["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]]
+    )[0][labels]
+    assert (names.astype(str) == expected).mean() > 0.9
+    np.testing.assert_array_equal(names, by_calls)
+    np.testing.assert_allclose(*(answer.as_numpy("PROBABILITIES") for answer in answers))
 
 
 def test_config_endpoint_agrees_over_both_protocols(server: RunningServer) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from scripts import make_demo_models as demo
 from tests.support.models import context_of, load
+from tests.support.png import png_of
 from tests.support.recording import execute, recorded
 
 
@@ -65,3 +66,19 @@ def test_identities_repeat_their_input(tmp_path, name, array):
     request = recorded({"INPUT0": array})
     execute(loaded(tmp_path, name), request)
     assert np.array_equal(request.arrays()["OUTPUT0"], array)
+
+
+def test_digits_decode_reads_every_filter_of_png(tmp_path):
+    pixels = np.random.default_rng(1).integers(0, 256, (8, 8), np.uint8)
+    png = png_of(pixels, (0, 1, 2, 3, 4, 4, 3, 1))
+    request = recorded({"PNG": np.array([[png]], dtype=object)})
+    refused = recorded({"PNG": np.array([[b"GIF89a"]], dtype=object)})
+    execute(loaded(tmp_path, "digits_decode"), request, refused)
+    np.testing.assert_allclose(request.arrays()["X"][0], pixels.reshape(-1) * (16 / 255), rtol=1e-6)
+    assert refused.error.message == "the bytes are no PNG"
+
+
+def test_digits_name_names_labels(tmp_path):
+    request = recorded({"label": np.array([[7], [0]])})
+    execute(loaded(tmp_path, "digits_name"), request)
+    assert request.arrays()["NAME"].tolist() == [[b"seven"], [b"zero"]]

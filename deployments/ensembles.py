@@ -21,7 +21,7 @@ from deployments.scheduling.ensemble_run import EnsembleRun
 from deployments.scheduling.ensemble_step import StepLimits, StepRunner
 from deployments.seams import Inflight, ResponseSink
 from deployments.shared_memory import RegionSink
-from deployments.statistics import ExecutionTimes, FailureReason, InstanceStatistics, Snapshot
+from deployments.statistics import FailureReason, InstanceStatistics, Snapshot
 from deployments.tracing import TracedCall
 
 if TYPE_CHECKING:
@@ -103,14 +103,6 @@ class Ensemble:
         if self._bound is None:
             self._bind()
 
-    def graph(self) -> StepGraph:
-        """Return the compiled graph.
-
-        Raises:
-            TritonError: A step has no ready model.
-        """
-        return (self._bound or self._bind()).graph
-
     @property
     def is_used(self) -> bool:
         """Whether a request ever ran here."""
@@ -137,12 +129,9 @@ class Ensemble:
         request = run.request
         batch_size = request.inputs[0].shape[0] if self._is_batching and request.inputs else 1
         batch_size = max(1, batch_size)
-        # Steps do not report their times yet: all of it counts as inference.
-        times = ExecutionTimes(run.start_ns, run.start_ns, now_ns, now_ns)
-        statistics = self._statistics
-        statistics.record_start()
-        statistics.record_execution(batch_size, times, time.time_ns() // _NS_PER_MS)
-        statistics.record_success(1, batch_size, run.start_ns, times)
+        self._statistics.record_steps(
+            batch_size, now_ns - run.start_ns, run.compute_ns, time.time_ns() // _NS_PER_MS
+        )
 
 
 class _Bound:

@@ -442,6 +442,8 @@ class Executor:
             if isinstance(outcome, TritonError):
                 statistics.record_failure(_reason(outcome), times.end_ns - work.enqueue_ns)
             else:
+                if work.request.wants_times and outcome is not None:
+                    outcome.compute_ns = times.compute_ns
                 success_count += 1
                 inference_count += work.batch_size
                 enqueued_ns += work.enqueue_ns

@@ -129,6 +129,15 @@ class ExecutionTimes(msgspec.Struct):
     output_start_ns: int
     end_ns: int
 
+    @property
+    def compute_ns(self) -> tuple[int, int, int]:
+        """What input, inference and output took."""
+        return (
+            self.input_end_ns - self.start_ns,
+            self.output_start_ns - self.input_end_ns,
+            self.end_ns - self.output_start_ns,
+        )
+
 
 def times_of(batch: ExecuteBatch, start_ns: int, end_ns: int) -> ExecutionTimes:
     """Return the instants of an execution; a backend's own stamps are taken only as far as sane."""
@@ -193,6 +202,30 @@ class InstanceStatistics:
         totals.compute_input_ns += request_count * (times.input_end_ns - times.start_ns)
         totals.compute_infer_ns += request_count * (times.output_start_ns - times.input_end_ns)
         totals.compute_output_ns += request_count * (times.end_ns - times.output_start_ns)
+
+    def record_steps(
+        self, inference_count: int, duration_ns: int, compute_ns: Sequence[int], wall_ms: int
+    ) -> None:
+        """Count a request of an ensemble that succeeded; it is executed by others, and not queued.
+
+        Args:
+            inference_count: Its batch size.
+            duration_ns: From receipt to response.
+            compute_ns: Input, inference and output, each summed over the steps.
+            wall_ms: Now, milliseconds since the epoch.
+        """
+        totals = self._totals
+        totals.last_inference_ms = wall_ms
+        totals.execution_count += 1
+        totals.success_count += 1
+        totals.inference_count += inference_count
+        totals.success_ns += duration_ns
+        batch = totals.batches.setdefault(inference_count, BatchStatistics())
+        batch.count += 1
+        for target in (totals, batch):
+            target.compute_input_ns += compute_ns[0]
+            target.compute_infer_ns += compute_ns[1]
+            target.compute_output_ns += compute_ns[2]
 
     def record_distribution(self, enqueue_ns: int, times: ExecutionTimes) -> None:
         """Note the latencies of one request that succeeded, if anyone wants them."""

@@ -97,6 +97,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         regions: By output name, where in clients' shared memory it shall be written; None unless
             an input or output lies there.
         trace: Set when the request is traced.
+        wants_times: Whether the response shall tell what the execution took.
     """
 
     model_name: str
@@ -111,6 +112,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     flags: int = 0
     regions: dict[str, Extent] | None = None
     trace: TraceContext | None = None
+    wants_times: bool = False
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):
@@ -122,6 +124,7 @@ class InferenceResponse(msgspec.Struct, array_like=True):
         id: The request's id.
         outputs: Outputs in the order the model's config lists them.
         parameters: Response parameters.
+        compute_ns: What input, inference and output took, for requests that ask for it.
     """
 
     model_name: str
@@ -129,6 +132,7 @@ class InferenceResponse(msgspec.Struct, array_like=True):
     id: str = ""
     outputs: list[Tensor] = []
     parameters: dict[str, ParameterValue] = {}
+    compute_ns: tuple[int, int, int] | None = None
 
 
 def checked_correlation_id(text: str) -> str:

@@ -74,6 +74,7 @@ class EnsembleRun:
         request: The request.
         runner: Sends step requests.
         start_ns: When it came, for whoever made it; 0 until set.
+        compute_ns: Input, inference and output, summed over the steps that told.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class EnsembleRun:
         "_sink",
         "_unfinished",
         "_version",
+        "compute_ns",
         "request",
         "runner",
         "start_ns",
@@ -108,6 +110,7 @@ class EnsembleRun:
         self.request = request
         self.runner = runner
         self.start_ns = 0
+        self.compute_ns = (0, 0, 0)
         self._graph = graph
         self._version = version
         self._sink = sink
@@ -175,6 +178,9 @@ class EnsembleRun:
 
     def _take(self, sink: StepSink, response: InferenceResponse) -> InferenceResponse | None:
         step = sink.step
+        if response.compute_ns is not None:
+            before, more = self.compute_ns, response.compute_ns
+            self.compute_ns = (before[0] + more[0], before[1] + more[1], before[2] + more[2])
         origin = sink.origin
         if response.parameters:
             origin = sequence_of(response.parameters, origin)
@@ -278,6 +284,7 @@ class EnsembleRun:
                 request.timeout_us,
                 correlation_id,
                 flags,
+                wants_times=True,
             ),
         )
 
@@ -297,7 +304,12 @@ class EnsembleRun:
                 parameters["sequence_id"] = origin[0]
                 parameters["sequence_start"] = bool(origin[1] & SEQUENCE_START)
                 parameters["sequence_end"] = bool(origin[1] & SEQUENCE_END)
-        return InferenceResponse(self._graph.name, self._version, request.id, outputs, parameters)
+        response = InferenceResponse(
+            self._graph.name, self._version, request.id, outputs, parameters
+        )
+        if request.wants_times:
+            response.compute_ns = self.compute_ns
+        return response
 
     # Step requests in flight
 

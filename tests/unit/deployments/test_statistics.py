@@ -131,3 +131,21 @@ def test_merging_instances_equals_counting_in_one(parts):
     assert merged.last_inference_ms == max((s.last_inference_ms for s in snapshots), default=0)
     merged.last_inference_ms = whole.last_inference_ms
     assert merged == whole
+
+
+def test_a_request_of_an_ensemble_counts_what_its_steps_took():
+    statistics = InstanceStatistics()
+    statistics.record_steps(3, 100, (1, 20, 3), 5)
+    row = to_json("e", "1", statistics.snapshot(0))
+    assert (row["inference_count"], row["execution_count"], row["last_inference"]) == (3, 1, 5)
+    assert row["inference_stats"]["success"] == {"count": 1, "ns": 100}
+    assert row["inference_stats"]["queue"] == {"count": 1, "ns": 0}
+    assert row["inference_stats"]["compute_infer"] == {"count": 1, "ns": 20}
+    assert row["batch_stats"] == [
+        {
+            "batch_size": 3,
+            "compute_input": {"count": 1, "ns": 1},
+            "compute_infer": {"count": 1, "ns": 20},
+            "compute_output": {"count": 1, "ns": 3},
+        }
+    ]

@@ -131,9 +131,14 @@ class Call:
         *outputs: Tensor,
         final: bool = True,
         parameters: Mapping[str, ParameterValue] | None = None,
+        compute_ns: tuple[int, int, int] | None = None,
     ) -> None:
         response = InferenceResponse(
-            self.step.model_name, "1", outputs=list(outputs), parameters=dict(parameters or {})
+            self.step.model_name,
+            "1",
+            outputs=list(outputs),
+            parameters=dict(parameters or {}),
+            compute_ns=compute_ns,
         )
         self.sink.respond(response, final=final)
 

@@ -89,6 +89,15 @@ def test_a_response_repeats_the_sequence_fields():
     }
 
 
+def test_computing_times_are_summed_over_the_steps():
+    rig = Rig(CHAIN, request("X", wants_times=True))
+    assert rig.calls[0].request.wants_times
+    rig.calls[0].answer(tensor("O"), compute_ns=(1, 2, 3))
+    rig.calls[1].answer(tensor("O"), compute_ns=(10, 20, 30))
+    assert rig.run.compute_ns == (11, 22, 33)
+    assert rig.sink.responses[0].compute_ns == (11, 22, 33)
+
+
 def test_a_steps_response_may_set_the_sequence_of_what_follows():
     rig = Rig(CHAIN, request("X"))
     rig.calls[0].answer(

@@ -14,6 +14,7 @@ from deployments.grpc_calls import Metadata, RpcCall, RpcReply
 from deployments.grpc_health import WATCH_PATH, WatchCall
 from deployments.grpc_infer import InferCall, InferContext
 from deployments.grpc_methods import HANDLERS, ControlCall
+from deployments.grpc_reflection import REFLECTION_PATHS, ReflectionCall
 from deployments.grpc_stream_infer import StreamCall
 from deployments.protocol.grpc_request import tensor_offset
 from deployments.protocol.grpc_wire import Buffer
@@ -50,7 +51,7 @@ _CONTROL: Final = {
     HEALTH_PATH if rpc == "Check" else _PREFIX + rpc.encode(): rpc for rpc in HANDLERS
 }
 # Paths whose calls have more than one message.
-STREAM_PATHS: Final = frozenset((STREAM_PATH, WATCH_PATH))
+STREAM_PATHS: Final = frozenset((STREAM_PATH, WATCH_PATH, *REFLECTION_PATHS))
 PATHS: Final = frozenset((INFER_PATH, *STREAM_PATHS, *_CONTROL))
 
 # The restricted category of each RPC.
@@ -111,7 +112,9 @@ class GrpcService:
         rpc = _CONTROL.get(path)
         if rpc is not None:
             return ControlCall(self._context.plane, rpc, reply, self._tasks)
-        return WatchCall(self._context.plane, reply) if path == WATCH_PATH else None
+        if path == WATCH_PATH:
+            return WatchCall(self._context.plane, reply)
+        return ReflectionCall(reply) if path in REFLECTION_PATHS else None
 
     def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
         """Return slab memory for a large message, so that its tensors need not be copied again.

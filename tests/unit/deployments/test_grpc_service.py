@@ -15,6 +15,7 @@ from backends.api.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
+from deployments.grpc_reflection import REFLECTION_PATHS
 from deployments.grpc_service import HEALTH_PATH, INFER_PATH, PATHS, STREAM_PATH, GrpcService
 from tests.unit.deployments.grpc_plane import fake_plane
 
@@ -204,7 +205,7 @@ async def test_garbage_is_an_internal_error_on_every_method(service, path):
     assert (reply.status, reply.details) == (13, "Unable to parse request")
 
 
-@pytest.mark.parametrize("path", sorted(PATHS - {STREAM_PATH}))
+@pytest.mark.parametrize("path", sorted(PATHS - {STREAM_PATH} - REFLECTION_PATHS))
 async def test_unary_call_without_a_request_is_an_internal_error(service, path):
     reply = RecordedReply()
     service.start(path, [], reply).half_closed()

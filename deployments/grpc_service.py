@@ -58,7 +58,7 @@ PATHS: Final = frozenset((INFER_PATH, *STREAM_PATHS, *_CONTROL))
 _CATEGORIES: Final = {
     **dict.fromkeys(("ModelInfer", "ModelStreamInfer"), "inference"),
     **dict.fromkeys(("Check", "Watch", "ServerLive", "ServerReady", "ModelReady"), "health"),
-    **dict.fromkeys(("ServerMetadata", "ModelMetadata"), "metadata"),
+    **dict.fromkeys(("ServerMetadata", "ModelMetadata", "ServerReflectionInfo"), "metadata"),
     "ModelConfig": "model-config",
     "ModelStatistics": "statistics",
     "TraceSetting": "trace",

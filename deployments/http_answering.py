@@ -63,7 +63,8 @@ class AnsweringConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = transport  # type: ignore[assignment]
-        self._server.opened(self)
+        if not self._server.opened(self):
+            self._abort()
 
     def eof_received(self) -> bool:
         """Close: half-closed connections are not kept."""

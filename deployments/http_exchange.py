@@ -29,6 +29,7 @@ class HttpLimits:
     """What a peer may ask of a server.
 
     Attributes:
+        connection_count: Open connections; further ones are closed at once.
         body_bytes: Largest body. Triton bounds only the JSON part; 2 GiB is what Triton's own
             Content-Length parser can take.
         head_bytes: Request line and headers; Triton's HTTP library closes at about as much.
@@ -42,6 +43,7 @@ class HttpLimits:
         linger_s: For the peer to read the answer to a body that was refused unread.
     """
 
+    connection_count: int = 10_000
     body_bytes: int = (1 << 31) - 1
     head_bytes: int = 8192
     chunk_count: int = 65536

@@ -4,6 +4,7 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 from typing import Final
 
@@ -13,6 +14,8 @@ from deployments.http_exchange import HttpApplication, HttpLimits
 from deployments.http_head import KnownHeads
 from deployments.tls import TlsFiles
 from deployments.tracing import Tracer
+
+logger = logging.getLogger(__name__)
 
 # Connections the kernel completes for us while the loop is busy; Triton listens with as many.
 _BACKLOG: Final = 1024
@@ -57,6 +60,8 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained = asyncio.Event()
+        # When the limit of connections was last told of; once a sweep is enough.
+        self._told_tick = -1
 
     async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
         """Listen.
@@ -131,9 +136,17 @@ class HttpServer:
         for connection in list(self._connections):
             connection.sweep(self.tick)
 
-    def opened(self, connection: AnsweringConnection) -> None:
-        """Note a connection."""
+    def opened(self, connection: AnsweringConnection) -> bool:
+        """Note a connection; False when there are too many."""
+        if len(self._connections) >= self.limits.connection_count:
+            if self._told_tick != self.tick:
+                self._told_tick = self.tick
+                logger.warning(
+                    "HTTP connections are refused: %d are open, the limit", self.connection_count
+                )
+            return False
         self._connections.add(connection)
+        return True
 
     def closed(self, connection: AnsweringConnection) -> None:
         """Forget a connection."""

@@ -442,6 +442,22 @@ async def test_slow_peer_is_closed_after_its_timeout(data: bytes, limits: HttpLi
         assert await client.rest() == b""
 
 
+async def test_connections_over_the_limit_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(HttpLimits(connection_count=2)) as here:
+        kept = [await here.connect() for _ in range(2)]
+        for _ in range(2):
+            refused = await here.connect()
+            assert await refused.rest() == b""
+        assert here.server.connection_count == 2
+        assert [(await client.call(LIVE)).status for client in kept] == [200, 200]
+        assert caplog.text.count("2 are open, the limit") == 1
+        await kept[0].close()
+        for _ in range(3):
+            await kept[1].call(LIVE)
+        assert here.server.connection_count == 1
+        assert (await (await here.connect()).call(LIVE)).status == 200
+
+
 async def test_idle_connection_is_never_too_slow() -> None:
     async with running() as here:
         client = await here.connect()

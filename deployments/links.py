@@ -10,6 +10,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.routing import InstanceEndpoint
 
 if TYPE_CHECKING:
+    from deployments.ordered_sink import Order
     from deployments.sequence_routes import SequenceRoutes
 
 
@@ -33,12 +34,14 @@ class Pool:
 
     Attributes:
         sequences: Where its sequences run; None when the model has none.
+        order: The order of its responses; None when any will do.
     """
 
     links: list[Link] = field(default_factory=list)
     lanes: list[LaneClient] = field(default_factory=list)
     waiting: list[LaneInflight] = field(default_factory=list)
     sequences: "SequenceRoutes | None" = None
+    order: "Order | None" = None
     next_index: int = 0
     # Of a router that opens lanes on demand: instances without a lane, until the first request.
     unopened: list[InstanceEndpoint] = field(default_factory=list)

@@ -26,6 +26,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.links import Link, Pool
+from deployments.ordered_sink import OrderedSink, order_of
 from deployments.request_check import RequestChecker
 from deployments.routing import (
     InstanceEndpoint,
@@ -193,6 +194,8 @@ class Router:
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._wait_for_lane)
+        if pool.order is None:
+            pool.order = order_of(config)
         ensemble = None
         if config.has_ensemble_scheduling:
             ensemble = Ensemble(self, config, str(entry.version))
@@ -232,40 +235,46 @@ class Router:
         """Send a checked request to an instance; the sink hears of everything that follows."""
         if model.ensemble is not None:
             return model.ensemble.start(request, sink)
-        routed = RoutedRequest(self, model.pool, request, sink)
-        if model.pool.sequences is not None and request.correlation_id:
-            model.pool.sequences.start(routed)
+        pool = model.pool
+        if pool.order is not None:
+            sink = OrderedSink(pool.order, sink)
+        routed = RoutedRequest(self, pool, request, sink)
+        if pool.sequences is not None and request.correlation_id:
+            pool.sequences.start(routed)
             return routed
-        lane = model.pool.choose()
+        lane = pool.choose()
         if lane is not None:
             lane.start(routed)
         else:
-            self._wait_for_lane(model.pool, routed)
+            self._wait_for_lane(pool, routed)
         return routed
 
     def submit_local(
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
     ) -> RoutedRequest:
         """Send a checked request to an instance on this node, once: its memory is nowhere else."""
-        routed = RoutedRequest(self, model.pool, request, sink)
-        routed.retried = routed.local_only = True
-        if model.pool.sequences is not None and request.correlation_id:
-            model.pool.sequences.start(routed, local_only=True)
-            return routed
+        pool = model.pool
         lanes = [
             link.lane
-            for link in model.pool.links
+            for link in pool.links
             if link.is_local and link.lane is not None and not link.lane.draining
         ]
-        if not lanes and all(link.is_local for link in model.pool.links):
-            self._wait_for_lane(model.pool, routed)
-            return routed
-        if not lanes:
+        is_sequence = pool.sequences is not None and bool(request.correlation_id)
+        if not lanes and not is_sequence and not all(link.is_local for link in pool.links):
             raise UnavailableError(
                 f"model '{model.name}' has no instance on this node that answers at present; "
                 f"requests with tensors in shared memory need one"
             )
-        min(lanes, key=lambda each: each.outstanding).start(routed)
+        if pool.order is not None:
+            sink = OrderedSink(pool.order, sink)
+        routed = RoutedRequest(self, pool, request, sink)
+        routed.retried = routed.local_only = True
+        if pool.sequences is not None and is_sequence:
+            pool.sequences.start(routed, local_only=True)
+        elif lanes:
+            min(lanes, key=lambda each: each.outstanding).start(routed)
+        else:
+            self._wait_for_lane(pool, routed)
         return routed
 
     async def call_instances(
@@ -363,6 +372,8 @@ class Router:
             return
         link.lane = lane
         link.pool.lanes.append(lane)
+        if link.pool.sequences is not None:
+            link.pool.sequences.joined()
         self._greet([link])
         self._send_waiting(link.pool)
 

@@ -5,8 +5,10 @@
 Every router gives a new sequence to the same instance, by rendezvous hashing of its correlation id
 over the instances that answer, and remembers it until the sequence ends. So a pool may grow or
 shrink around running sequences. A router that does not know a running sequence, because another
-one saw it start, asks the instances once. An instance that leaves the pool goes on with its
-sequences until they end; one that is lost ends them, and nothing of them is tried elsewhere.
+one saw it start, asks the instances once; so it does for what it knew before the pool changed, as
+the sequence may have ended and started again by another router since. An instance that leaves the
+pool goes on with its sequences until they end; one that is lost ends them, and nothing of them is
+tried elsewhere.
 """
 
 import asyncio
@@ -34,9 +36,10 @@ _US_PER_S: Final = 1_000_000
 class _Route:
     """One sequence: the instance that has it, or the requests that wait to know."""
 
-    __slots__ = ("link", "used_s", "waiting")
+    __slots__ = ("generation", "link", "used_s", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
         self.link: Link | None = None
         self.used_s = 0.0
         self.waiting: list[tuple[LaneInflight, bool]] | None = None
@@ -62,6 +65,8 @@ class SequenceRoutes:
         self._wait_for_lane = wait_for_lane
         self._forget_after_s = max(_FORGET_AFTER_S, batching.max_sequence_idle_us / _US_PER_S)
         self._loop = asyncio.get_running_loop()
+        # Counts the changes of the pool.
+        self._generation = 0
         self._asking: set[asyncio.Task[None]] = set()
         # The least recently used first.
         self._routes: dict[_CorrelationId, _Route] = {}
@@ -79,11 +84,14 @@ class SequenceRoutes:
             self._routes[correlation_id] = route
             route.waiting.append((inflight, local_only))
             return
+        previous = None if route is None else route.link
+        if route is not None and route.generation != self._generation:
+            route = None
         if inflight.request.flags & SEQUENCE_START:
             if route is None or not _may_start(route.link):
                 route = self._new_route(correlation_id, local_only=local_only)
         elif route is None:
-            route = self._find(correlation_id, inflight, local_only=local_only)
+            route = self._find(inflight, previous, local_only=local_only)
         if route is None:
             self._wait_for_lane(self._pool, inflight)
             return
@@ -92,12 +100,18 @@ class SequenceRoutes:
         if route.waiting is None:
             self._send(route, inflight, local_only=local_only)
 
+    def joined(self) -> None:
+        """Take note that an instance answers."""
+        self._generation += 1
+
     def retire(self, link: Link) -> None:
         """Let an instance that left the pool go on with its sequences; it closes the lane."""
+        self._generation += 1
         self.retired.append(link)
 
     def lost(self, link: Link) -> None:
         """Take note that an instance is gone; its sequences hear of it by their next request."""
+        self._generation += 1
         if link in self.retired:
             self.retired.remove(link)
 
@@ -116,34 +130,40 @@ class SequenceRoutes:
         ]
         if not links:
             return None
-        route = _Route()
+        route = _Route(self._generation)
         route.link = choose(correlation_id, links)
         return route
 
     def _find(
-        self, correlation_id: _CorrelationId, inflight: LaneInflight, *, local_only: bool
+        self, inflight: LaneInflight, previous: Link | None, *, local_only: bool
     ) -> _Route | None:
-        """Return the route of a sequence that another router saw start."""
+        """Return the route of a sequence that any instance may have, likeliest ``previous``."""
         links = [link for link in (*self._pool.links, *self.retired) if link.lane is not None]
-        if not links:
-            return None
-        route = _Route()
-        if len(links) == 1:
-            route.link = links[0]
-            return route
+        others = [link for link in links if link is not previous]
+        route = _Route(self._generation)
+        if not others or (previous is None and len(links) == 1):
+            route.link = previous or (links[0] if links else None)
+            return route if route.link is not None else None
         route.waiting = [(inflight, local_only)]
-        task = self._loop.create_task(self._ask(correlation_id, route, links))
+        task = self._loop.create_task(
+            self._ask(inflight.request.correlation_id, route, links, previous)
+        )
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
         return route
 
-    async def _ask(self, correlation_id: _CorrelationId, route: _Route, links: list[Link]) -> None:
+    async def _ask(
+        self,
+        correlation_id: _CorrelationId,
+        route: _Route,
+        links: list[Link],
+        previous: Link | None,
+    ) -> None:
         payload = msgspec.msgpack.encode(correlation_id)
-        calls = [_knows(link, payload) for link in links]
-        answers = await asyncio.gather(*calls)
+        answers = await asyncio.gather(*(_knows(link, payload) for link in links))
         knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
-        # Nobody: then the instance of a new sequence is as good as any to say so.
-        route.link = knowing[0] if knowing else choose(correlation_id, links)
+        # Nobody: then the one that had it, or would have it, is the one to say so.
+        route.link = knowing[0] if knowing else previous or choose(correlation_id, links)
         waiting, route.waiting = route.waiting or [], None
         for inflight, local_only in waiting:
             if inflight.cancelled:

@@ -182,13 +182,15 @@ class DynamicBatcher(Generic[Item]):
             if size in self._preferred:
                 self._best_count = len(batch)
             self._oldest_ns = min(self._oldest_ns, item.enqueue_ns)
-            self._expires_ns = min(self._expires_ns, rank.expires_ns(item))
+            if rank.level.timeout_ns:
+                self._expires_ns = min(self._expires_ns, rank.expires_ns(item))
 
     def _take(self, count: int) -> list[Item]:
         batch, ranks = self._batch, self._ranks
         self._rewind(count)
-        del batch[count:]
-        for rank in ranks[:count]:
+        if count < len(batch):
+            del batch[count:], ranks[count:]
+        for rank in ranks:
             rank.level.count -= 1
         return batch
 

@@ -103,6 +103,8 @@ class PriorityQueue(Generic[Item]):
         "_ageing_ns",
         "_default_rank",
         "_first_ranks",
+        "_has_levels",
+        "_is_plain",
         "_ranks",
         "deadline_ns",
         "dropped",
@@ -118,8 +120,11 @@ class PriorityQueue(Generic[Item]):
             if level.delays:
                 self._ranks.append(Rank(level, len(self._ranks), is_delayed=True))
         self._default_rank = self._first_ranks[rules.default_level]
+        self._has_levels = len(rules.policies) > 1
+        # One rank without a timeout, as most models have it, needs no search.
+        self._is_plain = len(self._ranks) == 1 and not self._default_rank.level.timeout_ns
         # Only between levels: within one the order is that of arrival already.
-        self._ageing_ns = rules.ageing_us * _NS_PER_US if len(rules.policies) > 1 else 0
+        self._ageing_ns = rules.ageing_us * _NS_PER_US if self._has_levels else 0
         self.dropped: list[tuple[Item, TritonError]] = []
         self.deadline_ns = NEVER
 
@@ -138,7 +143,7 @@ class PriorityQueue(Generic[Item]):
             UnavailableError: The item's level holds its ``max_queue_size`` of requests.
         """
         rank = self._default_rank
-        if 0 < item.priority <= len(self._first_ranks):
+        if self._has_levels and 0 < item.priority <= len(self._first_ranks):
             rank = self._first_ranks[item.priority - 1]
         level = rank.level
         if level.max_count and level.count >= level.max_count:
@@ -151,6 +156,11 @@ class PriorityQueue(Generic[Item]):
 
     def head(self, now_ns: int) -> Rank[Item] | None:
         """Return the rank whose first request is served next, after policies were applied."""
+        if self._is_plain:
+            rank = self._default_rank
+            items = rank.items
+            if items and not items[0].is_cancelled:
+                return rank
         best: Rank[Item] | None = None
         least = 0
         for rank in self._ranks:

@@ -1,14 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+from dataclasses import replace
 
 from backends.api.errors import InternalError, RequestCancelledError, UnavailableError
+from backends.api.model_config import DynamicBatching
 from backends.api.request import SEQUENCE_START, InferenceResponse
 from deployments.lane.server import ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.router import Router
 from deployments.routing import ModelReadyState
-from tests.unit.deployments.cluster_of_instances import Instance, Routed, request, table
+from tests.unit.deployments.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.unit.deployments.lane.rig import SECRET, Sink, echo, until
 
 
@@ -204,3 +206,20 @@ async def test_an_instance_does_not_call_itself() -> None:
     assert not router.is_only_own(router.find("m"))
     assert [link.endpoint.incarnation for link in router.links_of("m", 1)] == [other.incarnation]
     await router.close()
+
+
+async def test_responses_keep_the_order_of_requests_across_instances_where_the_model_asks() -> None:
+    ordered = replace(CONFIG, dynamic_batching=DynamicBatching(preserve_ordering=True))
+    first, second = Instance(), Instance()
+    async with Routed(first, second, config=ordered) as here:
+        await _lanes(here, 2)
+        order: list[int] = []
+        sinks = [Sink() for _ in range(4)]
+        for number, sink in enumerate(sinks):
+            sink.ended.add_done_callback(lambda _, number=number: order.append(number))
+            here.router.submit(here.model, request(), sink)
+        await until(lambda: len(first.handler.requests) == 2 == len(second.handler.requests))
+        for server_request in [*second.handler.requests, *first.handler.requests]:
+            echo(server_request)
+        await asyncio.gather(*(sink.ended for sink in sinks))
+        assert order == [0, 1, 2, 3]

@@ -143,7 +143,26 @@ async def test_a_pool_that_grows_moves_no_running_sequence() -> None:
             assert await here.ask(correlation_id) is None
             assert await here.ask(correlation_id, router=other) is None
         assert first.known == set(range(1, 9))
-        assert first.asked == 8
+        assert first.asked == 16
+
+
+async def test_an_id_that_started_again_by_another_router_is_found_after_the_pool_changed() -> None:
+    instances = [SequenceInstance() for _ in range(5)]
+    first, *more = instances
+    async with Cluster(first) as here:
+        other = await here.another_router(first)
+        for correlation_id in range(1, 9):
+            await here.ask(correlation_id, START)
+            await here.ask(correlation_id, END, router=other)
+        for instance in more:
+            here.instances.append(await instance.start())
+        for router in (here.router, other):
+            here.update(router, *instances)
+            await here.connected(router, 5)
+        for correlation_id in range(1, 9):
+            assert await here.ask(correlation_id, START, router=other) is None
+            assert await here.ask(correlation_id) is None
+        assert len(first.known) < 8
 
 
 async def test_requests_that_come_while_a_router_asks_keep_their_order() -> None:

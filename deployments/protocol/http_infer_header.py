@@ -229,10 +229,11 @@ def _careful_uint(parameters: object, key: str) -> int | msgspec.UnsetType:
 
 def _careful_region(parameters: object) -> tuple[str | msgspec.UnsetType, int, int]:
     region = find(parameters, "shared_memory_region")
-    if region is msgspec.UNSET:
-        return msgspec.UNSET, 0, 0
-    with labelled("Unable to parse 'shared_memory_region'"):
-        name = as_string(region)
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    if region is not msgspec.UNSET:
+        with labelled("Unable to parse 'shared_memory_region'"):
+            name = as_string(region)
+    # Looked at even where they have no effect, which is without a region.
     offset = _careful_uint(parameters, "shared_memory_offset")
     size = _careful_uint(parameters, "shared_memory_byte_size")
     return name, offset or 0, size or 0

@@ -320,6 +320,10 @@ DATA = list(range(16))
             f"Internal: Unable to parse 'timeout': {UINT}",
         ),
         (
+            {"inputs": [given_input(data=DATA, parameters={"shared_memory_offset": "x"})]},
+            f"Internal: Unable to parse 'shared_memory_offset': {UINT}",
+        ),
+        (
             b'{"inputs":' + b"[" * 101 + b"]" * 101 + b"}",
             "Invalid argument: JSON nesting depth exceeds maximum allowed limit (100)",
         ),

@@ -72,7 +72,14 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         http_tls=tls_files(options, "http"),
         grpc_tls=tls_files(options, "grpc"),
         grpc_compression=options.grpc_infer_response_compression_level,
+        cache=_cache(options),
     )
+
+
+def _cache(options: ServerOptions) -> tuple[str, dict[str, str]] | None:
+    if not options.cache_config:
+        return None
+    return options.cache_config[0][0], {key: value for _, key, value in options.cache_config}
 
 
 def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:

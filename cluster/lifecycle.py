@@ -85,6 +85,7 @@ class VersionRecord:
         config: The complete config of the generation that serves.
         instances: Endpoints that take requests now.
         load_duration_ns: Longest load among the instances of the serving generation.
+        digest: Digest of what that generation was loaded with.
     """
 
     version: int
@@ -93,6 +94,7 @@ class VersionRecord:
     config: ModelConfig | None = None
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
+    digest: str = ""
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -103,11 +105,19 @@ class VersionRecord:
         return replace(self, state=next_state(self.state, event), reason=reason)
 
     def serving(
-        self, config: ModelConfig, instances: Iterable[InstanceEndpoint], load_duration_ns: int
+        self,
+        config: ModelConfig,
+        instances: Iterable[InstanceEndpoint],
+        load_duration_ns: int,
+        digest: str,
     ) -> "VersionRecord":
         """Return the record with what a generation serves with; the state is left alone."""
         return replace(
-            self, config=config, instances=tuple(instances), load_duration_ns=load_duration_ns
+            self,
+            config=config,
+            instances=tuple(instances),
+            load_duration_ns=load_duration_ns,
+            digest=digest,
         )
 
     def with_instances(self, instances: Iterable[InstanceEndpoint]) -> "VersionRecord":
@@ -168,6 +178,7 @@ class ModelRecord:
                     labels=dict(self.labels),
                     instances=record.instances,
                     load_duration_ns=record.load_duration_ns,
+                    digest=record.digest,
                 )
                 for _, record in sorted(self.versions.items())
             ),

@@ -268,7 +268,7 @@ class ModelLifecycle:
         model.pools[version] = pool
         model.digests[version] = digest
         record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
-        record = record.serving(config, pool.endpoints, pool.load_duration_ns)
+        record = record.serving(config, pool.endpoints, pool.load_duration_ns, digest)
         known = self.records.get(name, ModelRecord(name, is_known=True))
         self._put(known.with_version(record))
 
@@ -444,7 +444,12 @@ class ModelLifecycle:
             is_first = before.state is ModelReadyState.LOADING
             event = LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED
             after = before.after(event, new.pool.reason)
-            after = after.serving(new.config, new.pool.endpoints, new.pool.load_duration_ns)
+            after = after.serving(
+                new.config,
+                new.pool.endpoints,
+                new.pool.load_duration_ns,
+                candidate.digests[version],
+            )
             record = record.with_version(after)
         self._put(record)
         self._spawn(self._let_go(replaced, before_candidate))

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from backends.api.errors import InvalidArgumentError
 from cluster.option_table import DEFAULTS, PENDING, ServerOptions
 from cluster.option_values import ValueRefusedError, port
+from deployments.response_cache.factory import check_settings
 
 _ALL_MODELS = "*"
 _PROTOCOLS = ("http", "grpc")
@@ -160,6 +162,12 @@ def _caches(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[st
         yield (
             "found multiple cache configurations, but only a single cache is currently supported"
         )
+    elif values["cache_config"]:
+        settings = {key: value for _, key, value in values["cache_config"]}
+        try:
+            check_settings(values["cache_config"][0][0], settings)
+        except InvalidArgumentError as error:
+            yield f"Error: {error.message}"
 
 
 def _tls(values: Mapping[str, Any]) -> Iterator[str]:

@@ -390,7 +390,6 @@ PENDING = frozenset(
     {
         "allow_sagemaker",
         "allow_vertex_ai",
-        "cache_config",
         "host_policy",
         "min_supported_compute_capability",
         "model_load_gpu_limit",

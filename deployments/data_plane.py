@@ -203,8 +203,11 @@ class DataPlane:
         """
         rows = []
         entries = self._statistics_entries(name, version)
-        has_ensemble = any(e.config and e.config.has_ensemble_scheduling for _, e in entries)
-        reports = await self._router_reports() if has_ensemble else []
+        is_counted_in_routers = any(
+            entry.config and (entry.config.has_ensemble_scheduling or entry.config.response_cache)
+            for _, entry in entries
+        )
+        reports = await self._router_reports() if is_counted_in_routers else []
         for model_name, entry in entries:
             rows.append(
                 model_statistics.to_json(
@@ -262,6 +265,7 @@ class DataPlane:
                         merged,
                         load_duration_ns=entry.load_duration_ns,
                         metric_tags=entry.config.metric_tags,
+                        has_cache=self._router.has_cache and entry.config.response_cache,
                         first_response_bounds=(
                             bounds_ms(entry.config) if settings.has_histograms else ()
                         ),
@@ -269,7 +273,7 @@ class DataPlane:
                 )
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
-        return render(rows, host, gpus, settings)
+        return render(rows, host, gpus, settings, self._router.cache_gauges())
 
     def _sample_machine(
         self, settings: MetricsSettings
@@ -296,8 +300,8 @@ class DataPlane:
         return model_statistics.merge(snapshots)
 
     async def _router_reports(self) -> list[bytes]:
-        """Return what all routers have counted; nothing when there are no ensembles."""
-        if all(model.ensemble is None for model in self._router.all_served()):
+        """Return what all routers have counted; nothing without ensembles and caches."""
+        if not any(model.is_counted_here for model in self._router.all_served()):
             return []
         own = make_report(self._router)
         try:

@@ -10,6 +10,7 @@ ports.
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from deployments.http_ingress import make_http_server, make_metrics_server
 from deployments.lane.messages import LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.log_lines import set_up_logging
+from deployments.response_cache.factory import make_store
 from deployments.router import Router
 from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
@@ -83,6 +85,7 @@ class IngressSettings:
         http_tls: Set to serve HTTP over TLS.
         grpc_tls: Set to serve gRPC over TLS.
         grpc_compression: ``--grpc-infer-response-compression-level``.
+        cache: Name and settings of the response cache; None without one.
     """
 
     server_id: str = "triton"
@@ -104,6 +107,7 @@ class IngressSettings:
     http_tls: TlsFiles | None = None
     grpc_tls: TlsFiles | None = None
     grpc_compression: str = "none"
+    cache: tuple[str, dict[str, str]] | None = field(default=None, repr=False)
 
 
 class Ingress:
@@ -132,7 +136,8 @@ class Ingress:
         self._replica = replica
         self._tracer = Tracer(uses.report, make_trace_writer)
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
-        self._router = Router(node_id, await controller.lane_secret(), slabs, limits)
+        cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
+        self._router = Router(node_id, await controller.lane_secret(), slabs, limits, cache)
         self._plane = DataPlane(
             settings.server_id,
             self._router,

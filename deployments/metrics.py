@@ -332,11 +332,25 @@ def _summaries(
                 lines.append(f'{name}{labels[:-1]},quantile="{_NUMBER % fraction}"}} {shown}')
 
 
+_CACHE_HELP = {
+    "nv_cache_num_entries": "Number of responses stored in response cache",
+    "nv_cache_num_lookups": "Number of cache lookups in response cache",
+    "nv_cache_num_hits": "Number of cache hits in response cache",
+    "nv_cache_num_misses": "Number of cache misses in response cache",
+    "nv_cache_num_evictions": "Number of cache evictions in response cache",
+    "nv_cache_lookup_duration": "Total cache lookup duration (hit and miss), in microseconds",
+    "nv_cache_insertion_duration": "Total cache insertion duration, in microseconds",
+    "nv_cache_util": "Cache utilization [0.0 - 1.0]",
+}
+_NO_CACHE: Mapping[str, float] = {}
+
+
 def render(
     models: Iterable[ModelMetrics],
     host: HostMetrics | None = None,
     gpus: tuple[GpuMetrics, ...] = (),
     settings: MetricsSettings = _DEFAULT_SETTINGS,
+    cache: Mapping[str, float] = _NO_CACHE,
 ) -> bytes:
     """Return the metrics page.
 
@@ -345,6 +359,7 @@ def render(
         host: Processor and memory of this machine; None leaves them out.
         gpus: GPUs of this machine.
         settings: What is shown.
+        cache: Gauges of the response cache by metric name; empty without one.
     """
     rows = list(models)
     lines: list[str] = []
@@ -357,6 +372,8 @@ def render(
     for family in _GAUGES:
         _family(lines, family, rows)
     _machine(lines, host, gpus)
+    for name, value in cache.items():
+        _gauge(lines, name, _CACHE_HELP[name], [("", value)])
     if settings.has_histograms:
         _histograms(lines, rows)
     if settings.has_summaries:

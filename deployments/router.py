@@ -15,7 +15,8 @@ Everything here runs on one event loop.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
@@ -28,6 +29,8 @@ from deployments.lane.slabs import SlabPool
 from deployments.links import Link, Pool
 from deployments.ordered_sink import OrderedSink, order_of
 from deployments.request_check import RequestChecker
+from deployments.response_cache.cached_model import CachedModel
+from deployments.response_cache.store import CacheStore
 from deployments.routing import (
     InstanceEndpoint,
     ModelReadyState,
@@ -37,6 +40,7 @@ from deployments.routing import (
 )
 from deployments.seams import Inflight, ResponseSink
 from deployments.sequence_routes import SequenceRoutes
+from deployments.statistics import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +63,11 @@ class ServedModel:
         checker: The model's compiled request checks.
         pool: Its instances.
         ensemble: What runs its requests here; None for a model with instances.
+        cache: What answers requests before it; None unless its response cache is on.
     """
 
     __slots__ = (
+        "cache",
         "checker",
         "config",
         "ensemble",
@@ -88,6 +94,21 @@ class ServedModel:
         self.checker = RequestChecker(config)
         self.pool = pool
         self.ensemble = ensemble
+        self.cache: CachedModel | None = None
+
+    @property
+    def is_counted_here(self) -> bool:
+        """Whether routers count some of its requests, rather than instances."""
+        return self.ensemble is not None or self.cache is not None
+
+    def own_statistics(self) -> list[Snapshot]:
+        """Return what was counted in this process: runs of an ensemble, lookups of a cache."""
+        counters = []
+        if self.ensemble is not None and self.ensemble.is_used:
+            counters.append(self.ensemble.statistics())
+        if self.cache is not None:
+            counters.append(self.cache.snapshot())
+        return counters
 
 
 class RoutedRequest(LaneInflight):
@@ -135,6 +156,7 @@ class Router:
         limits: Bounds of the lanes.
         opens_on_demand: Whether lanes to a model's instances open with its first request.
         own_incarnation: Instance in this process, which gets no requests from here.
+        cache: Where answers of models with a response cache are kept; None when there is none.
     """
 
     def __init__(
@@ -143,6 +165,7 @@ class Router:
         secret: bytes,
         slabs: SlabPool,
         limits: LaneLimits = DEFAULT_LIMITS,
+        cache: CacheStore | None = None,
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
@@ -154,6 +177,7 @@ class Router:
         self._secret = secret
         self._slabs = slabs
         self._limits = limits
+        self._cache = cache
         self._links: dict[tuple[str, str], Link] = {}
         self._pools: dict[tuple[str, int], Pool] = {}
         self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
@@ -180,6 +204,8 @@ class Router:
                     if known is None or known[0].config != entry.config:
                         known = (entry, self._serve(model.name, entry, entry.config))
                     served[key] = known
+                    if known[1].cache is not None:
+                        known[1].cache.identity = table.identity(model.name, entry.version)
                     if known[1].ensemble is not None:
                         known[1].ensemble.unbind()
                     newest[model.name] = known[1]
@@ -199,7 +225,19 @@ class Router:
         ensemble = None
         if config.has_ensemble_scheduling:
             ensemble = Ensemble(self, config, str(entry.version))
-        return ServedModel(name, entry, config, pool, ensemble)
+        served = ServedModel(name, entry, config, pool, ensemble)
+        if self._cache is not None and config.response_cache:
+            served.cache = CachedModel(self._cache, time.monotonic_ns)
+        return served
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether models may have a response cache."""
+        return self._cache is not None
+
+    def cache_gauges(self) -> Mapping[str, float]:
+        """Return what metrics show of the whole cache."""
+        return {} if self._cache is None else self._cache.gauges()
 
     def served(self, name: str, version: int) -> ServedModel | None:
         """Return a ready version, or None."""
@@ -233,6 +271,13 @@ class Router:
 
     def submit(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Send a checked request to an instance; the sink hears of everything that follows."""
+        if model.cache is not None:
+            return model.cache.start(
+                request, sink, lambda request, sink: self._send(model, request, sink)
+            )
+        return self._send(model, request, sink)
+
+    def _send(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         if model.ensemble is not None:
             return model.ensemble.start(request, sink)
         pool = model.pool

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters of what runs in routers: each tells the controller with every poll of the table.
 
-An ensemble runs in whoever called it, so its counters lie in as many processes as there are
-routers. Who is asked for them makes the controller publish a table; all routers take it and report.
+An ensemble runs in whoever called it and a response cache answers there, so their counters lie in
+as many processes as there are routers. Who is asked for them makes the controller publish a table;
+all routers take it and report.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ class RouterReport(msgspec.Struct, array_like=True):
 
     Attributes:
         node_id: Ray node it is on.
-        rows: Ensemble, version and counters.
+        rows: Model, version and counters.
     """
 
     node_id: str
@@ -34,11 +35,11 @@ _decoder = msgspec.msgpack.Decoder(RouterReport)
 
 
 def make_report(router: "Router") -> bytes:
-    """Return the report of a router; empty when it has run no ensemble."""
+    """Return the report of a router; empty when it has run no ensemble and asked no cache."""
     rows = [
-        (model.name, model.version, model.ensemble.statistics())
+        (model.name, model.version, counters)
         for model in router.all_served()
-        if model.ensemble is not None and model.ensemble.is_used
+        for counters in model.own_statistics()
     ]
     return _encoder.encode(RouterReport(router.node_id, rows)) if rows else b""
 
@@ -46,11 +47,11 @@ def make_report(router: "Router") -> bytes:
 def counters_of(
     reports: Iterable[bytes], name: str, version: int, node_id: str = ""
 ) -> list[Snapshot]:
-    """Return the counters of one ensemble in all reports.
+    """Return the counters of one model in all reports.
 
     Args:
         reports: From `make_report`.
-        name: Ensemble.
+        name: Model.
         version: Version number.
         node_id: Only routers of this node; empty for all.
 

@@ -6,6 +6,7 @@ Pure data. A table is immutable and versioned; a router swaps the whole of it. R
 their last table when the controller is gone.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -45,7 +46,19 @@ class InstanceEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """One version of a model and its instances; config is None until it was first READY."""
+    """One version of a model and its instances.
+
+    Attributes:
+        version: Version number.
+        state: Where in its life it is.
+        reason: Why it is not READY.
+        config: The complete config; None until it was first READY.
+        labels: Class labels by output name.
+        instances: Where requests go.
+        load_duration_ns: How long the load took.
+        digest: Of the files, config and options it was loaded with; changes with every reload that
+            replaced the instances.
+    """
 
     version: int
     state: ModelReadyState
@@ -54,6 +67,7 @@ class ModelVersion:
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,31 @@ class RoutingTable:
     initialised: bool = False
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
+
+    def identity(self, name: str, version: int = -1) -> bytes:
+        """Return what stands for a version as it is loaded now, its ensemble's models included.
+
+        Args:
+            name: Model name.
+            version: Version number; negative for the newest ready one.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        self._identify(digest, name, version)
+        return digest.digest()
+
+    def _identify(self, digest: "hashlib.blake2b", name: str, version: int) -> None:
+        model = self.models.get(name)
+        ready = [
+            entry
+            for entry in (model.versions if model else ())
+            if entry.state is ModelReadyState.READY and version in {entry.version, -1}
+        ]
+        if not ready:
+            return
+        entry = ready[-1]
+        digest.update(repr((name, entry.version, entry.digest)).encode())
+        for step in entry.config.ensemble_steps if entry.config else ():
+            self._identify(digest, step.model_name, step.model_version)
 
 
 def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonError:

@@ -245,6 +245,21 @@ class InstanceStatistics:
         self._totals.fail_count[reason] += 1
         self._totals.fail_ns += duration_ns
 
+    def record_cache_hit(self, duration_ns: int, lookup_ns: int) -> None:
+        """Count one request that the response cache answered ``duration_ns`` after it came."""
+        totals = self._totals
+        totals.success_count += 1
+        totals.success_ns += duration_ns
+        totals.cache_hit_count += 1
+        totals.cache_hit_ns += lookup_ns
+
+    def record_cache_miss(self, duration_ns: int) -> None:
+        """Count one lookup in vain: its time and that of storing the answer."""
+        totals = self._totals
+        totals.cache_miss_count += 1
+        totals.cache_miss_ns += duration_ns
+        totals.success_ns += duration_ns
+
     def record_response(self, position: int, outcome: str, duration_ns: int) -> None:
         """Count one response of a decoupled model.
 

@@ -7,20 +7,29 @@ decoupled answer within ``execute``; their outcome stays with the request until 
 Responses of decoupled models go out as they come, from any thread.
 """
 
+import logging
 from typing import Protocol
 
-from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from backends.api.backend import ExecuteBatch, ModelInstance
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+    error_from_code,
+)
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.scheduling.sequence_controls import SequenceStates
 from deployments.scheduling.signature import Signature
 from deployments.trace_record import Activity
 
+_log = logging.getLogger(__name__)
+
 Outcome = InferenceResponse | TritonError | None
 
 
 class LaneRequest(Protocol):
-    """A request as it came from a lane; answered on the event loop only."""
+    """A request as it came from a lane; answered where the reactor is turned."""
 
     @property
     def request(self) -> InferenceRequest:
@@ -288,3 +297,20 @@ class StreamWork(Work):
         """
         self.is_abandoned = self.is_abandoned or not final
         self._streams.stream(self, error, final=True)
+
+
+def run_model(instance: ModelInstance, batch: ExecuteBatch, model_name: str) -> TritonError | None:
+    """Execute a batch and return what it raised, which refers to the batch no more."""
+    try:
+        instance.execute(batch)
+    except TritonError as error:
+        # A new error, because a traceback would keep the batch's inputs alive.
+        return error_from_code(error.code, error.message)
+    except BaseException as error:
+        # Also SystemExit: a model that calls sys.exit must not end the thread unanswered.
+        _log.exception("model '%s' failed to execute", model_name)
+        return InternalError(
+            f"Failed to process the request(s) for model '{model_name}', message: "
+            f"{type(error).__name__}: {error}"
+        )
+    return None

@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one model instance: takes requests from lanes, batches them, answers them.
 
-Two threads share an executor. The event loop hands over whatever one socket read brought
-(`Executor.received`) and gives outcomes back to the lanes. The execution thread (`Executor.run`)
-asks the scheduler for the next batch as soon as it has finished one, so no batch waits for the
-loop; with nothing to run it sleeps on a lock that `received` releases. The outcomes of a whole
-batch travel back in one wake-up of the loop, and none is sent while one is already under way.
+Whoever turns the reactor hands over whatever one socket read brought (`Executor.received`) and
+gives outcomes back to the lanes. The execution thread (`Executor.run`) asks the scheduler for the
+next batch as soon as it has finished one, so no batch waits for a loop. The outcomes of a whole
+batch travel in one callback of the reactor, and none is posted while one is under way.
 
 From `received` on, the executor owes each request exactly one terminal outcome. The scheduler, the
 outbox and the statistics belong to ``_mutex``; outstanding requests and their order of completion
-belong to the event loop. Nothing keeps a request alive after its outcome: its inputs may be views
-into a sender's shared memory.
+belong to the thread that turns the reactor. Nothing keeps a request alive after its outcome: its
+inputs may be views into a sender's shared memory.
 """
 
 import asyncio
+import concurrent.futures
 import logging
 import threading
 import time
@@ -26,7 +26,6 @@ from backends.api.errors import (
     RequestCancelledError,
     TritonError,
     UnavailableError,
-    error_from_code,
 )
 from backends.api.model_config import ModelConfig
 from deployments.distributions import Distributions
@@ -36,7 +35,11 @@ from deployments.execution import (
     ServedModel,
     StreamWork,
     UnaryWork,
+    run_model,
 )
+from deployments.execution_thread import ENDED, NEVER, NOW, ExecutionThread
+from deployments.lane.transport import Cancellable
+from deployments.leading import Lead
 from deployments.scheduling.completion import CompletionQueue
 from deployments.scheduling.factory import make_scheduler, make_signature
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
@@ -65,7 +68,7 @@ class Executor:
         config: The model's complete config.
         version: Version number.
         instance: The loaded instance; closed when `run` ends.
-        loop: The event loop that calls `received` and that lanes live on.
+        lead: The right to turn the reactor that lanes live on.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
         clock_ns: Monotonic clock, the one backends stamp their times with.
@@ -76,7 +79,7 @@ class Executor:
         config: ModelConfig,
         version: int,
         instance: ModelInstance,
-        loop: asyncio.AbstractEventLoop,
+        lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
@@ -84,7 +87,9 @@ class Executor:
         batching = config.dynamic_batching or config.sequence_batching
         self._model = ServedModel(config, version, make_signature(config))
         self._instance = instance
-        self._loop = loop
+        self._lead = lead
+        self._reactor = lead.reactor
+        self._post = lead.reactor.call_soon_threadsafe
         self._clock_ns = clock_ns
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
@@ -93,23 +98,19 @@ class Executor:
         self._statistics = statistics or InstanceStatistics()
         self._outbox: list[tuple[AnyWork, Outcome, bool]] = []
         self._is_flush_due = False
-        self._is_asleep = False
         self._is_closing = False
-        # The execution thread's alarm: held while it sleeps, released once to wake it.
-        self._alarm = threading.Lock()
-        self._alarm.acquire()
+        self._thread = ExecutionThread(lead, self._mutex, clock_ns)
         self._ended = threading.Event()
-        # Owned by the event loop.
+        # Owned by the thread that turns the reactor.
         self._outstanding_count = 0
-        self._is_draining = False
-        self._idle = asyncio.Event()
-        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._idle: list[concurrent.futures.Future[None]] = []
+        self._expiry_timer: Cancellable | None = None
         self._expiry_ns = 0
         self._completion: CompletionQueue[AnyWork, Outcome] | None = (
             CompletionQueue() if batching is not None and batching.preserve_ordering else None
         )
 
-    # The event loop's side.
+    # The side of the thread that turns the reactor.
 
     @property
     def inflight_count(self) -> int:
@@ -140,7 +141,7 @@ class Executor:
                     refused.append((work, refusal))
                     self._statistics.record_failure(FailureReason.REJECTED, 0)
             if is_due:
-                self._wake_thread()
+                self._thread.wake()
             deadline_ns = self._scheduler.deadline_ns
         if deadline_ns is not None:
             self._expire_at(deadline_ns)
@@ -157,7 +158,7 @@ class Executor:
             timer.cancel()
         self._expiry_ns = deadline_ns
         delay_s = max(0.0, (deadline_ns - self._clock_ns()) / _NS_PER_S)
-        self._expiry_timer = self._loop.call_later(delay_s, self._expire)
+        self._expiry_timer = self._reactor.call_later(delay_s, self._expire)
 
     def _expire(self) -> None:
         self._expiry_timer = None
@@ -177,7 +178,7 @@ class Executor:
     def look_again(self) -> None:
         """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
         with self._mutex:
-            self._wake_thread()
+            self._thread.wake()
 
     def observe(self, distributions: Distributions | None) -> None:
         """Note single latencies from now on, or no longer."""
@@ -192,24 +193,27 @@ class Executor:
     async def drain(self, timeout_s: float) -> bool:
         """Refuse new requests and wait for those in flight, and for running sequences to end.
 
+        On any event loop.
+
         Returns:
             Whether every request got its outcome in time.
         """
         with self._mutex:
             self._scheduler.stop()
-        self._is_draining = True
+        idle: concurrent.futures.Future[None] = concurrent.futures.Future()
         try:
             async with asyncio.timeout(timeout_s):
                 while self._scheduler.sequence_count:  # noqa: ASYNC110 - see the constant
                     await asyncio.sleep(_SEQUENCES_ENDED_POLL_S)
                 if self._outstanding_count:
-                    await self._idle.wait()
+                    self._post(self._note_drain, idle)
+                    await asyncio.wrap_future(idle)
         except TimeoutError:
             return False
         return True
 
     async def close(self, timeout_s: float) -> bool:
-        """End the execution thread; requests still queued fail as UNAVAILABLE.
+        """End the execution thread; requests still queued fail as UNAVAILABLE. On any event loop.
 
         Returns:
             Whether the thread ended and closed the instance; False while a model does not return.
@@ -219,11 +223,21 @@ class Executor:
             for work in self._scheduler.clear():
                 self._drop(work, UnavailableError(STOPPED))
             self._is_closing = True
-            self._wake_thread()
-        self._flush()
-        ended = await asyncio.to_thread(self._ended.wait, timeout_s)
-        self._flush()
-        return ended
+            self._thread.wake()
+        self._post(self._flush)
+        self._reactor.interrupt()
+        return await asyncio.to_thread(self._ended.wait, timeout_s)
+
+    def _note_drain(self, idle: "concurrent.futures.Future[None]") -> None:
+        self._idle.append(idle)
+        if not self._outstanding_count:
+            self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        waiting, self._idle = self._idle, []
+        for idle in waiting:
+            if idle.set_running_or_notify_cancel():
+                idle.set_result(None)
 
     def _flush(self) -> None:
         with self._mutex:
@@ -254,15 +268,10 @@ class Executor:
             _log.exception("a response of model '%s' could not be sent", self._model.name)
         if final:
             self._outstanding_count -= 1
-            if self._is_draining and not self._outstanding_count:
-                self._idle.set()
+            if self._idle and not self._outstanding_count:
+                self._tell_idle()
 
     # Called with the mutex held.
-
-    def _wake_thread(self) -> None:
-        if self._is_asleep:
-            self._is_asleep = False
-            self._alarm.release()
 
     def _drop(self, work: AnyWork, error: TritonError) -> None:
         is_cancelled = isinstance(error, RequestCancelledError)
@@ -290,14 +299,7 @@ class Executor:
         self._is_flush_due = True
         return True
 
-    # Any thread but the loop's, without the mutex.
-
-    def _wake_loop(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._flush)
-        except RuntimeError:
-            # The loop is closed: the process is ending, and its lanes with it.
-            _log.debug("results of model '%s' came after the end of the loop", self._model.name)
+    # Any thread, without the mutex.
 
     def stream(self, work: StreamWork, outcome: Outcome, *, final: bool) -> None:
         """Send an outcome of a decoupled request on its way, from any thread.
@@ -328,15 +330,14 @@ class Executor:
             self._outbox.append((work, outcome, final))
             is_due = self._claim_flush()
         if is_due:
-            self._wake_loop()
+            self._post(self._flush)
 
     # The execution thread's side.
 
     def run(self) -> None:
         """Execute batches on the calling thread until `close`, then close the instance."""
         try:
-            while self._execute_next():
-                pass
+            self._thread.run(self._execute_next, self._is_idle)
         finally:
             try:
                 self._instance.close()
@@ -344,16 +345,19 @@ class Executor:
                 _log.exception("model '%s' failed to close", self._model.name)
             self._ended.set()
 
-    def _execute_next(self) -> bool:
-        # In a frame of its own, so that no local keeps a batch alive while the thread sleeps.
+    def _execute_next(self) -> int:
+        """Execute what there is; return until when there will be nothing else, or `ENDED`."""
+        # In a frame of its own, so that no local keeps a batch alive while the thread waits.
         decision = self._decide()
         if decision.batch:
             self._execute(decision)
-        elif self._is_closing:
-            return False
-        else:
-            self._sleep(decision.wake_at_ns)
-        return True
+            return NOW
+        if self._is_closing:
+            return ENDED
+        return NEVER if decision.wake_at_ns is None else decision.wake_at_ns
+
+    def _is_idle(self) -> bool:
+        return not self._scheduler.pending_count
 
     def _decide(self) -> Decision[AnyWork]:
         is_due = False
@@ -366,24 +370,10 @@ class Executor:
             if decision.batch:
                 self._statistics.record_start()
             else:
-                self._is_asleep = not self._is_closing
+                self._thread.may_sleep()
         if is_due:
-            self._wake_loop()
+            self._post(self._flush)
         return decision
-
-    def _sleep(self, wake_at_ns: int | None) -> None:
-        if wake_at_ns is None:
-            self._alarm.acquire()
-            return
-        timeout_s = max(0.0, (wake_at_ns - self._clock_ns()) / _NS_PER_S)
-        if self._alarm.acquire(timeout=timeout_s):
-            return
-        with self._mutex:
-            if self._is_asleep:
-                self._is_asleep = False
-            else:
-                # Woken between the timeout and now: use up that wake-up.
-                self._alarm.acquire()
 
     def _execute(self, decision: Decision[AnyWork]) -> None:
         works = decision.batch
@@ -392,28 +382,16 @@ class Executor:
             for work in works:
                 work.started_ns = start_ns  # type: ignore[union-attr]
         batch = ExecuteBatch(decision.rows or works)
-        error = self._run_model(batch)
-        times = times_of(batch, start_ns, self._clock_ns())
+        self._lead.execution_begins(start_ns)
+        error = run_model(self._instance, batch, self._model.name)
+        end_ns = self._clock_ns()
+        self._lead.execution_ended(end_ns)
+        times = times_of(batch, start_ns, end_ns)
         with self._mutex:
             self._settle(works, error, times)
             is_due = self._claim_flush()
         if is_due:
-            self._wake_loop()
-
-    def _run_model(self, batch: ExecuteBatch) -> TritonError | None:
-        try:
-            self._instance.execute(batch)
-        except TritonError as error:
-            # A new error, because a traceback would keep the batch's inputs alive.
-            return error_from_code(error.code, error.message)
-        except BaseException as error:
-            # Also SystemExit: a model that calls sys.exit must not end the thread unanswered.
-            _log.exception("model '%s' failed to execute", self._model.name)
-            return InternalError(
-                f"Failed to process the request(s) for model '{self._model.name}', message: "
-                f"{type(error).__name__}: {error}"
-            )
-        return None
+            self._post(self._flush)
 
     def _settle(
         self, works: list[AnyWork], error: TritonError | None, times: ExecutionTimes

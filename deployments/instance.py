@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instance actor: one model instance in a process of its own.
 
-Two threads: Ray's event loop answers the controller and carries the lanes, the execution thread
-loads the model and then executes batches. So control calls are answered while the model loads or
+Three threads: Ray's event loop answers the controller. The execution thread loads the model and
+then executes batches; between short executions it serves the lanes too. During long ones a follower
+does (`deployments.leading`). So control calls and lanes are answered while the model loads or
 computes, and a model sees one thread from its first line to its last.
 
 The constructor only starts the load. `describe` waits for it, opens the lanes at its first call and
@@ -33,8 +34,10 @@ from deployments.distributions import Distributions, bounds_ms
 from deployments.executor import Executor
 from deployments.instance_loading import LoadedInstance, load_instance
 from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.lane.reactor import Reactor
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
+from deployments.leading import Lead
 from deployments.log_lines import set_up_logging
 from deployments.metrics_settings import MetricsSettings
 from deployments.model_calls import RouterCaller
@@ -74,7 +77,7 @@ class _LaneHandler:
         del request
         self._executor.look_again()
 
-    async def call(self, method: str, payload: bytes) -> bytes:
+    def call(self, method: str, payload: bytes) -> bytes:
         """Answer ``statistics`` (an encoded snapshot) or ``health``, or take on ``settings``.
 
         ``knows_sequence`` tells whether the sequence of an id goes on here.
@@ -126,6 +129,7 @@ class ModelInstanceActor:
         self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
         self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
         self._slabs = SlabPool()
+        self._reactor = Reactor()
         self._lanes: LaneServer | None = None
         self._description: InstanceDescription | None = None
         self._describing = asyncio.Lock()
@@ -168,7 +172,7 @@ class ModelInstanceActor:
         if not self._serving.done():
             return True
         if self._lanes is not None:
-            self._lanes.start_draining()
+            self._reactor.call_soon_threadsafe(self._lanes.start_draining)
         # Requests may be under way from routers that have not heard of it; they are still served.
         grace_s = min(_GOAWAY_GRACE_S, timeout_s / 2)
         await asyncio.sleep(grace_s)
@@ -184,7 +188,7 @@ class ModelInstanceActor:
         if self._serving.done():
             await self._serving.result().close(_CLOSE_TIMEOUT_S)
         if self._lanes is not None:
-            await self._lanes.close()
+            await asyncio.wrap_future(self._reactor.submit(self._lanes.close))
         if self._caller is not None:
             await self._caller.close()
         self._slabs.close()
@@ -201,12 +205,11 @@ class ModelInstanceActor:
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
         spec = self._spec
-        loop = asyncio.get_running_loop()
         executor = Executor(
             loaded.config,
             spec.version,
             loaded.instance,
-            loop,
+            Lead(self._reactor),
             loaded.statistics,
             loaded.state_files,
         )
@@ -215,12 +218,13 @@ class ModelInstanceActor:
         host = ray.util.get_node_ip_address()
         self._lanes = LaneServer(
             _LaneHandler(loaded.config, executor, loaded.instance, maps),
+            reactor=self._reactor,
             secret=spec.secret,
             slabs=self._slabs,
             incarnation=self._incarnation,
             maps=maps,
         )
-        _, tcp = await self._lanes.start(uds, host)
+        _, tcp = self._lanes.start(uds, host)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(
             name=f"{spec.model_name}/{spec.version}#{spec.index}",

@@ -114,6 +114,7 @@ class LaneClient(LaneConnection):
         handshake = ClientHandshake(secret, random.token_bytes(NONCE_BYTES))
         loop = asyncio.get_running_loop()
         super().__init__(loop, handshake, slabs, limits, offers_slabs=same_node)
+        self._asyncio = loop
         self.endpoint = endpoint
         self.outstanding = 0
         self.queue_depth = 0
@@ -185,14 +186,14 @@ class LaneClient(LaneConnection):
             # Connected here because uvloop cannot connect to abstract paths.
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             try:
-                await self._loop.sock_connect(sock, self.endpoint.uds)
-                await self._loop.create_unix_connection(lambda: self, sock=sock)
+                await self._asyncio.sock_connect(sock, self.endpoint.uds)
+                await self._asyncio.create_unix_connection(lambda: self, sock=sock)
             except BaseException:
                 sock.close()
                 raise
         else:
             host, port = self.endpoint.tcp
-            await self._loop.create_connection(lambda: self, host, port, ssl=tls)
+            await self._asyncio.create_connection(lambda: self, host, port, ssl=tls)
         await self._ready
         if self._is_lost:
             raise ConnectionError(self._lost_reason)
@@ -265,7 +266,7 @@ class LaneClient(LaneConnection):
         if len(message) > self._limits.max_message_bytes:
             raise InvalidArgumentError(f"call of '{method}' has {len(message)} bytes")
         call_id = self._next_id()
-        answer: asyncio.Future[bytes] = self._loop.create_future()
+        answer: asyncio.Future[bytes] = self._asyncio.create_future()
         self._calls[call_id] = answer
         self._send(CALL, call_id, message)
         try:

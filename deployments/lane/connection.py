@@ -8,10 +8,11 @@ Theory of operation. A connection goes through four phases: *handshake* (nobody 
 of ours, yet everything it sends is checked, for a peer may be of another build or half dead: the
 first bad frame closes the lane with a logged reason.
 
-Frames queue in a list that is joined into one write at the end of the loop tick; during
-``data_received`` that is at its end, so answers to what was read leave without another trip through
-the loop. Tails are handed to the transport as they are, never joined. The buffers of a request or
-response must not change until it has been written.
+Routers' ends live on asyncio, instances' ends on a `Reactor`; `deployments.lane.transport` says
+what a lane asks of either. Frames queue in a list that is joined into one write at the end of the
+loop tick; during ``data_received`` that is at its end, so answers to what was read leave without
+another trip through the loop. Tails are handed to the transport as they are, never joined. The
+buffers of a request or response must not change until it has been written.
 """
 
 import asyncio
@@ -43,6 +44,7 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import Handshake, HandshakeError
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
 from deployments.lane.slabs import SlabPool, SlabReader, can_read_probe
+from deployments.lane.transport import Cancellable, LaneLoop, LaneTransport
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +69,11 @@ _KEEPALIVE: Final = (
 class LaneConnection(asyncio.Protocol):
     """One end of a lane; `LaneClient` and the server's lanes fill in what differs."""
 
-    _transport: asyncio.Transport
+    _transport: LaneTransport
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: LaneLoop,
         handshake: Handshake,
         slabs: SlabPool,
         limits: LaneLimits,
@@ -85,7 +87,7 @@ class LaneConnection(asyncio.Protocol):
         self._is_set_up = False
         self._is_lost = False
         self._is_connected = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
         # writing
         self._out: list[bytes] = []
         self._is_flush_due = False
@@ -133,9 +135,9 @@ class LaneConnection(asyncio.Protocol):
 
     # asyncio.Protocol
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport | LaneTransport) -> None:
         """Start the handshake."""
-        self._transport = transport = cast("asyncio.Transport", transport)
+        self._transport = transport = cast("LaneTransport", transport)
         self._is_connected = True
         transport.set_write_buffer_limits(high=self._limits.high_water_bytes)
         sock = transport.get_extra_info("socket")

@@ -21,7 +21,6 @@ class LaneLimits:
         max_message_bytes: Longest message (headers and small tensors).
         max_tail_bytes: Longest tail.
         max_inflight_count: Requests that one client may have unanswered.
-        max_call_count: Control calls that one client may have unanswered.
         max_unsent_bytes: A lane whose peer lets more than this pile up is closed. Large, because
             four answers of 250 MB waiting for a healthy reader are legitimate.
         high_water_bytes: Unsent bytes from which on `is_writable` is False.
@@ -32,7 +31,6 @@ class LaneLimits:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_tail_bytes: int = MAX_TAIL_BYTES
     max_inflight_count: int = 65536
-    max_call_count: int = 64
     max_unsent_bytes: int = 1 << 30
     high_water_bytes: int = 4 << 20
     handshake_timeout_s: float = 5.0

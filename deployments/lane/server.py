@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instance's end of its lanes: where routers connect."""
 
-import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from deployments.lane.handshake import MIN_SECRET_BYTES
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.lane.reactor import Reactor
+from deployments.lane.reactor_socket import ListeningSocket
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerRequest, ServerState
 from deployments.lane.slabs import SlabPool
 from deployments.shared_memory import RegionMaps
@@ -22,8 +24,11 @@ _BACKLOG: Final = 1024
 class LaneServer:
     """Listens for lanes on a Unix socket and on TCP.
 
+    All but `start` is for the thread that turns the reactor.
+
     Args:
         handler: Where requests go.
+        reactor: What carries the lanes.
         secret: The cluster's lane secret.
         slabs: The slabs of this process, for large outputs.
         incarnation: The instance's incarnation; routers that expect another one turn away.
@@ -35,6 +40,7 @@ class LaneServer:
         self,
         handler: LaneHandler,
         *,
+        reactor: Reactor,
         secret: bytes,
         slabs: SlabPool,
         incarnation: str = "",
@@ -43,9 +49,11 @@ class LaneServer:
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
-        self._state = ServerState(handler, slabs, incarnation, limits, maps or RegionMaps())
+        self._state = ServerState(
+            reactor, handler, slabs, incarnation, limits, maps or RegionMaps()
+        )
         self._secret = secret
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[ListeningSocket] = []
         self._socket_path: Path | None = None
 
     @property
@@ -53,10 +61,10 @@ class LaneServer:
         """Unanswered requests on all lanes; the depth that responses report."""
         return self._state.inflight_count
 
-    async def start(
+    def start(
         self, uds: str, tcp_host: str | None = None, *, tls: ssl.SSLContext | None = None
     ) -> tuple[str, tuple[str, int]]:
-        """Listen.
+        """Listen; on any thread.
 
         Args:
             uds: Path of the Unix socket; abstract when it starts with a NUL.
@@ -69,19 +77,16 @@ class LaneServer:
         Raises:
             OSError: An address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
-        sock = self._bind_unix(uds)
-        self._listeners.append(await loop.create_unix_server(self._local_lane, sock=sock))
+        self._listen(self._bind_unix(uds), self._local_lane)
         if tcp_host is None:
             return uds, ("", 0)
         try:
             sock = _bind_tcp(tcp_host)
-            port: int = sock.getsockname()[1]
-            server = await loop.create_server(self._remote_lane, sock=sock, ssl=tls)
-            self._listeners.append(server)
         except BaseException:
-            await self.close()
+            self.close()
             raise
+        port: int = sock.getsockname()[1]
+        self._listen(sock, self._remote_lane, tls)
         return uds, (tcp_host, port)
 
     def start_draining(self) -> None:
@@ -90,7 +95,7 @@ class LaneServer:
         for lane in list(self._state.lanes):
             lane.send_goaway()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop listening and close all lanes after what was answered has been written."""
         for listener in self._listeners:
             listener.close()
@@ -98,12 +103,17 @@ class LaneServer:
             self._socket_path.unlink(missing_ok=True)
         for lane in list(self._state.lanes):
             lane.close()
-        for listener in self._listeners:
-            await listener.wait_closed()
         self._listeners.clear()
 
+    def _listen(
+        self,
+        sock: socket.socket,
+        make_lane: Callable[[], ServerLane],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._listeners.append(ListeningSocket(self._state.reactor, sock, make_lane, tls))
+
     def _bind_unix(self, uds: str) -> socket.socket:
-        # Bound here because uvloop cannot bind abstract paths.
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             if not uds.startswith("\0"):
@@ -119,10 +129,10 @@ class LaneServer:
             raise
         return sock
 
-    def _local_lane(self) -> "ServerLane":
+    def _local_lane(self) -> ServerLane:
         return ServerLane(self._state, self._secret, offers_slabs=True)
 
-    def _remote_lane(self) -> "ServerLane":
+    def _remote_lane(self) -> ServerLane:
         return ServerLane(self._state, self._secret, offers_slabs=False)
 
 

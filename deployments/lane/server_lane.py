@@ -38,7 +38,9 @@ from deployments.lane.messages import (
     decode_request,
     encode,
 )
+from deployments.lane.reactor import Reactor
 from deployments.lane.slabs import SlabPool, SlabUnavailableError
+from deployments.lane.transport import LaneTransport
 from deployments.shared_memory import RegionMaps, map_inputs, place_outputs
 from deployments.trace_record import Activity, TraceReport
 
@@ -52,7 +54,8 @@ MAX_UNPROVED_COUNT: Final = 256
 class ServerRequest:
     """A request that a router has sent; exactly one terminal answer is owed for it.
 
-    All methods are for the loop's thread. When the router is gone, answers do nothing.
+    All methods are for the thread that turns the reactor. When the router is gone, answers do
+    nothing.
 
     Attributes:
         request: The request.
@@ -122,7 +125,7 @@ class ServerRequest:
 
 
 class LaneHandler(Protocol):
-    """What stands behind a server: the instance's executor. Called on the loop's thread."""
+    """What stands behind a server: the instance's executor. Called on the reactor's thread."""
 
     def received(self, requests: list[ServerRequest]) -> None:
         """Take all requests of one read."""
@@ -130,8 +133,8 @@ class LaneHandler(Protocol):
     def cancelled(self, request: ServerRequest) -> None:
         """Learn that an unfinished request was cancelled, or that its router is gone."""
 
-    async def call(self, method: str, payload: bytes) -> bytes:
-        """Answer a control call.
+    def call(self, method: str, payload: bytes) -> bytes:
+        """Answer a control call at once; it may have to hold up requests.
 
         Raises:
             TritonError: Carried to the caller as it is; anything else becomes INTERNAL.
@@ -142,6 +145,7 @@ class ServerState:
     """What the lanes of one server share.
 
     Attributes:
+        reactor: What carries them.
         handler: Where requests go.
         inflight_count: Unanswered requests on all lanes; the depth that responses report.
         is_draining: Whether routers shall send no more requests.
@@ -158,18 +162,21 @@ class ServerState:
         "lanes",
         "limits",
         "maps",
+        "reactor",
         "slabs",
         "unproved_count",
     )
 
     def __init__(
         self,
+        reactor: Reactor,
         handler: LaneHandler,
         slabs: SlabPool,
         incarnation: str,
         limits: LaneLimits,
         maps: RegionMaps,
     ) -> None:
+        self.reactor = reactor
         self.handler = handler
         self.slabs = slabs
         self.incarnation = incarnation
@@ -187,7 +194,7 @@ class ServerLane(LaneConnection):
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
         handshake = ServerHandshake(secret, random.token_bytes(NONCE_BYTES))
         super().__init__(
-            asyncio.get_running_loop(),
+            server.reactor,
             handshake,
             server.slabs,
             server.limits,
@@ -196,13 +203,12 @@ class ServerLane(LaneConnection):
         self._server = server
         self._handler = server.handler
         self._unanswered: dict[int, ServerRequest] = {}
-        self._calls: dict[int, asyncio.Task[bytes]] = {}
         self._has_setup = False
         self._is_proved = False
 
     # Phases
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport | LaneTransport) -> None:
         """Start the handshake, unless too many strangers are at it."""
         super().connection_made(transport)
         self._server.lanes.add(self)
@@ -243,8 +249,6 @@ class ServerLane(LaneConnection):
         server.lanes.discard(self)
         if not self._is_proved:
             server.unproved_count -= 1
-        for answer in self._calls.values():
-            answer.cancel()
         orphans = list(self._unanswered.values())
         self._unanswered.clear()
         server.inflight_count -= len(orphans)
@@ -261,25 +265,29 @@ class ServerLane(LaneConnection):
         if not self._is_set_up:
             frames = self._take_setup(frames)
         batch: list[ServerRequest] = []
-        cancels: list[int] = []
+        later: list[Frame] = []
         for frame in frames:
             kind = frame.kind
             if kind == INFER:
                 self._on_infer(frame, batch)
-            elif kind == CANCEL:
-                cancels.append(frame.request_id)
-            elif kind == CALL:
-                self._on_call(frame)
+            elif kind in {CANCEL, CALL}:
+                later.append(frame)
             else:
                 self._take_control(frame)
         if batch:
             self._deliver(batch)
         # Only now does the handler know the requests that came in the same read.
-        for request_id in cancels:
-            request = self._unanswered.get(request_id)
-            if request is not None and not request.is_cancelled:
-                request.is_cancelled = True
-                self._report_cancelled(request)
+        for frame in later:
+            if frame.kind == CALL:
+                self._on_call(frame)
+            else:
+                self._on_cancel(frame.request_id)
+
+    def _on_cancel(self, request_id: int) -> None:
+        request = self._unanswered.get(request_id)
+        if request is not None and not request.is_cancelled:
+            request.is_cancelled = True
+            self._report_cancelled(request)
 
     def _on_infer(self, frame: Frame, batch: list[ServerRequest]) -> None:
         request_id = frame.request_id
@@ -385,35 +393,22 @@ class ServerLane(LaneConnection):
 
     def _on_call(self, frame: Frame) -> None:
         call_id = frame.request_id
-        if call_id in self._calls:
-            raise FrameError(f"call {call_id} sent again while in flight")
         call = decode_call(frame.message)
-        if len(self._calls) >= self._limits.max_call_count:
-            self._fail_call(call_id, UnavailableError(f"too many calls when '{call.method}' came"))
-            return
-        answer = self._loop.create_task(self._handler.call(call.method, bytes(call.payload)))
-        self._calls[call_id] = answer
-
-        answer.add_done_callback(lambda done: self._answer_call(call_id, call.method, done))
-
-    def _answer_call(self, call_id: int, method: str, answer: asyncio.Task[bytes]) -> None:
-        del self._calls[call_id]
-        if answer.cancelled():
-            return
+        method = call.method
         try:
-            result = answer.result()
+            result = self._handler.call(method, bytes(call.payload))
         except TritonError as error:
             self._fail_call(call_id, error)
-        except Exception:
+        except BaseException:
+            # Also SystemExit: a call may reach a model's code.
             logger.exception("control call '%s' raised", method)
             self._fail_call(call_id, InternalError(f"control call '{method}' failed"))
         else:
             if len(result) > self._limits.max_message_bytes:
                 too_long = f"the answer to '{method}' has {len(result)} bytes"
                 self._fail_call(call_id, InternalError(too_long))
-            elif not self._is_lost:
+            else:
                 self._send(CALL_RESULT, call_id, result)
 
     def _fail_call(self, call_id: int, error: TritonError) -> None:
-        if not self._is_lost:
-            self._send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))
+        self._send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))

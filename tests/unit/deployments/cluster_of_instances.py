@@ -10,6 +10,7 @@ from typing import Self
 
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest, tensor_from_numpy
+from deployments.lane.reactor import Reactor
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.router import Router
@@ -20,7 +21,7 @@ from deployments.routing import (
     ModelVersion,
     RoutingTable,
 )
-from tests.unit.deployments.lane.rig import SECRET, Handler
+from tests.unit.deployments.lane.rig import SECRET, Handler, Turning
 
 CONFIG = ModelConfig(
     name="m",
@@ -47,19 +48,26 @@ class Instance:
         number = next(_names)
         self.incarnation = f"incarnation-{number}"
         self.uds = f"\0manta-router-{os.getpid()}-{number}"
+        self.turning = Turning(Reactor())
         self.server = LaneServer(
-            self.handler, secret=SECRET, slabs=self.slabs, incarnation=self.incarnation
+            self.handler,
+            reactor=self.turning.reactor,
+            secret=SECRET,
+            slabs=self.slabs,
+            incarnation=self.incarnation,
         )
         self.endpoint = InstanceEndpoint(
             f"m/1#{number}", self.incarnation, "node", self.uds, ("", 0)
         )
 
     async def start(self) -> Self:
-        await self.server.start(self.uds)
+        self.server.start(self.uds)
+        await self.turning.__aenter__()
         return self
 
     async def stop(self) -> None:
-        await self.server.close()
+        self.server.close()
+        await self.turning.__aexit__()
 
 
 def table(

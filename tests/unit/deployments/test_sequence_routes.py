@@ -47,7 +47,7 @@ class SequenceInstance(Instance):
             self.known.discard(correlation_id)
         asked.respond(InferenceResponse("m", "1", asked.request.id), final=True)
 
-    async def call(self, method: str, payload: bytes) -> bytes:
+    def call(self, method: str, payload: bytes) -> bytes:
         assert method == "knows_sequence"
         self.asked += 1
         return msgspec.msgpack.encode(msgspec.msgpack.decode(payload) in self.known)

@@ -10,6 +10,7 @@ import uvloop
 
 from backends.api.request import InferenceResponse
 from deployments.lane.client import LaneClient
+from deployments.lane.reactor import Reactor
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.routing import InstanceEndpoint
@@ -28,12 +29,14 @@ def answer_once(request: ServerRequest) -> None:
 kept: list[object] = []
 
 
-async def serve(uds: str) -> None:
-    server = LaneServer(Handler(answer_once), secret=SECRET, slabs=SlabPool())
-    await server.start(uds)
+def serve(uds: str) -> None:
+    reactor = Reactor()
+    server = LaneServer(Handler(answer_once), reactor=reactor, secret=SECRET, slabs=SlabPool())
+    server.start(uds)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    await asyncio.Event().wait()
+    while True:
+        reactor.turn()
 
 
 async def submit(uds: str) -> None:
@@ -51,6 +54,8 @@ async def submit(uds: str) -> None:
 
 
 if __name__ == "__main__":
-    role = {"serve": serve, "submit": submit}[sys.argv[1]]
+    path = "\0" + sys.argv[2]
+    if sys.argv[1] == "serve":
+        serve(path)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(role("\0" + sys.argv[2]))
+        runner.run(submit(path))

@@ -3,8 +3,10 @@
 """Lanes over real sockets: a scripted handler, sinks that can be awaited, and a raw peer."""
 
 import asyncio
+import contextlib
 import itertools
 import os
+import ssl
 from collections.abc import Callable
 
 from backends.api.errors import TritonError
@@ -13,6 +15,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.frames import PREFIX, SETUP, Frame, FrameReader
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits, Setup, decode_setup, encode
+from deployments.lane.reactor import Reactor
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.routing import InstanceEndpoint
@@ -52,6 +55,8 @@ class Handler:
         self.batches: list[int] = []
         self.requests: list[ServerRequest] = []
         self.cancels: list[ServerRequest] = []
+        # Method, and how many requests had come before it.
+        self.calls: list[tuple[str, int]] = []
 
     def received(self, requests: list[ServerRequest]) -> None:
         self.batches.append(len(requests))
@@ -64,11 +69,10 @@ class Handler:
     def cancelled(self, request: ServerRequest) -> None:
         self.cancels.append(request)
 
-    async def call(self, method: str, payload: bytes) -> bytes:
+    def call(self, method: str, payload: bytes) -> bytes:
+        self.calls.append((method, len(self.requests)))
         if method == "echo":
             return payload
-        if method == "never":
-            await asyncio.Event().wait()
         raise KeyError(method)
 
 
@@ -97,6 +101,32 @@ class Sink:
         self.ended.set_result(None)
 
 
+class Turning:
+    """Turns a reactor between the ticks of the test's loop, so that all is on one thread."""
+
+    def __init__(self, reactor: Reactor) -> None:
+        self.reactor = reactor
+        self.is_paused = False
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._turn())
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task.done():
+            return
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self.reactor.turn(0)
+        self.reactor.close()
+
+    async def _turn(self) -> None:
+        while True:
+            if not self.is_paused:
+                self.reactor.turn(0)
+            await asyncio.sleep(0)
+
+
 class Rig:
     """A server and its clients in one loop, each side with slabs of its own."""
 
@@ -110,7 +140,9 @@ class Rig:
         uds: str = "",
         pool_bytes: int = 64 << 20,
         incarnation: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self.tls = tls
         self.handler = handler
         self.limits = limits
         self.client_limits = client_limits or limits
@@ -118,8 +150,10 @@ class Rig:
         self.uds = uds or f"\0manta-test-{os.getpid()}-{next(_names)}"
         self.server_slabs = SlabPool(pool_bytes)
         self.client_slabs = SlabPool(pool_bytes)
+        self.turning = Turning(Reactor())
         self.server = LaneServer(
             handler,
+            reactor=self.turning.reactor,
             secret=SECRET,
             slabs=self.server_slabs,
             limits=limits,
@@ -129,12 +163,14 @@ class Rig:
         self.drained: list[LaneClient] = []
 
     async def __aenter__(self) -> "Rig":
-        uds, tcp = await self.server.start(self.uds, "127.0.0.1")
+        uds, tcp = self.server.start(self.uds, "127.0.0.1", tls=self.tls)
+        await self.turning.__aenter__()
         self.endpoint = InstanceEndpoint("model/1#0", "", "node", uds, tcp)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.server.close()
+        self.server.close()
+        await self.turning.__aexit__()
         self.server_slabs.close()
         self.client_slabs.close()
 

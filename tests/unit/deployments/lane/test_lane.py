@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import gc
+import ssl
 
 import pytest
 
@@ -18,6 +19,7 @@ from deployments.lane.messages import LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.routing import InstanceEndpoint
 from deployments.trace_record import TraceReport
+from tests.support.certificates import make_certificates
 from tests.unit.deployments.lane.rig import Handler, Rig, Sink, echo, request_of, response_of, until
 
 LARGE = 300_000
@@ -486,8 +488,10 @@ def test_calls_are_answered(run, caplog):
             assert await lane.call("echo", payload, 5) == payload
             with pytest.raises(InternalError, match="'nothing' failed"):
                 await lane.call("nothing", b"", 5)
-            with pytest.raises(UnavailableError, match=r"did not answer 'never' within 0\.01 s"):
-                await lane.call("never", b"", 0.01)
+            rig.turning.is_paused = True
+            with pytest.raises(UnavailableError, match=r"did not answer 'echo' within 0\.01 s"):
+                await lane.call("echo", b"", 0.01)
+            rig.turning.is_paused = False
             lane.close()
             with pytest.raises(UnavailableError, match="is closed"):
                 await lane.call("echo", b"", 5)
@@ -496,17 +500,32 @@ def test_calls_are_answered(run, caplog):
     run(main)
 
 
-def test_calls_over_their_limit_are_unavailable(run):
+def test_a_lost_lane_fails_its_calls(run):
     async def main():
-        async with Rig(Handler(), limits=LaneLimits(max_call_count=1)) as rig:
+        async with Rig(Handler()) as rig:
             lane = await rig.connect()
-            waiting = asyncio.ensure_future(lane.call("never", b"", 20))
+            rig.turning.is_paused = True
+            waiting = asyncio.ensure_future(lane.call("echo", b"", 20))
             await until(lambda: lane._calls)
-            with pytest.raises(UnavailableError, match="too many calls"):
-                await lane.call("echo", b"", 5)
             lane.close()
             with pytest.raises(UnavailableError, match="broke"):
                 await waiting
+            rig.turning.is_paused = False
+            await rig.all_gone()
+
+    run(main)
+
+
+def test_a_call_does_not_overtake_the_requests_before_it(run):
+    async def main():
+        async with Rig(Handler()) as rig:
+            lane = await rig.connect()
+            sinks = [Sink() for _ in range(3)]
+            for sink in sinks:
+                lane.submit(request_of(4), sink)
+            await lane.call("echo", b"", 5)
+            assert rig.handler.batches == [3]
+            assert rig.handler.calls == [("echo", 3)]
 
     run(main)
 
@@ -577,8 +596,7 @@ def test_a_slow_reader_makes_the_client_unwritable_and_then_loses_the_lane(run):
     async def main():
         async with Rig(Handler(echo), client_limits=limits, same_node=False) as rig:
             lane = await rig.connect()
-            (server_lane,) = rig.lanes
-            server_lane._transport.pause_reading()
+            rig.turning.is_paused = True
             sinks = []
             while lane.is_open:
                 sinks.append(Sink())
@@ -587,7 +605,7 @@ def test_a_slow_reader_makes_the_client_unwritable_and_then_loses_the_lane(run):
             assert not lane.is_writable
             ((_, orphans),) = rig.losses
             assert [orphan.sink for orphan in orphans] == sinks
-            server_lane._transport.resume_reading()
+            rig.turning.is_paused = False
             await rig.all_gone()
 
     run(main)
@@ -676,5 +694,25 @@ def test_received_views_outlive_the_lane(run):
             lane.close()
             await until(lambda: not rig.lanes)
             assert bytes(kept) == b"xxxxx"
+
+    run(main)
+
+
+def test_lanes_between_nodes_can_be_encrypted(run, tmp_path):
+    certificates = make_certificates(tmp_path)
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(*certificates.server)
+    ours = ssl.create_default_context(cafile=certificates.root)
+
+    async def main():
+        async with Rig(Handler(echo), same_node=False, tls=theirs) as rig:
+            lane = await rig.connect(tls=ours)
+            for size in (64, LARGE, 3 << 20):
+                sink = Sink()
+                lane.submit(request_of(size), sink)
+                await sink.ended
+                assert bytes(sink.responses[0].outputs[0].data) == b"x" * size
+            lane.close()
+            await rig.all_gone()
 
     run(main)

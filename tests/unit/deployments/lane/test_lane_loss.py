@@ -115,7 +115,7 @@ STAGES = {
     "part_of_tail": after_set_up(TAIL_REQUEST[:100_000]),
     "request_and_part": after_set_up(REQUEST + REQUEST[:30]),
     "requests": after_set_up(REQUEST + frame(INFER, 2, SMALL) + frame(CANCEL, 1)),
-    "call": after_set_up(frame(CALL, 5, encode(["never", b""]))),
+    "call": after_set_up(frame(CALL, 5, encode(["echo", b""]))),
 }
 
 

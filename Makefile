@@ -7,13 +7,14 @@ PYTEST := $(BIN)/python -m pytest
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit integration conformance bench demo-models interop-tools clean
+.PHONY: help install serve test check lint types unit integration conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC against Manta"
+	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make install  only the virtual environment with Manta and its CPU extras"
 
@@ -65,6 +66,11 @@ test: check demo-models interop-tools
 # TRITON_CLIENT_SRC names a checkout of triton-inference-server/client.
 conformance: $(VENV)/.installed-test
 	$(BIN)/python -m tests.conformance.client_examples
+
+# FUZZ_SECONDS is for each target.
+fuzz: $(VENV)/.installed-test
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,test,lint,fuzz]' --constraint constraints.txt
+	$(BIN)/python -m tests.fuzz $(or $(FUZZ_SECONDS),60)
 
 bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench.py

@@ -109,6 +109,9 @@ def parse_pbtxt(text: str, path: str) -> ModelConfig:
         text_format.Parse(text, message)
     except text_format.ParseError as error:
         raise InternalError(f"{refusal}: {_explain_text_error(error, text)}") from None
+    except ValueError as error:
+        # Of a number beyond 64 bits the parser gives no place.
+        raise InternalError(f"{refusal}: {_shorten(str(error))}") from None
     return view(message)
 
 

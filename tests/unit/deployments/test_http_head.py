@@ -49,6 +49,8 @@ class Application:
         return ""
 
     def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
+        if size_bytes > 1 << 20:
+            return None
         return memoryview(bytearray(size_bytes + align_at))[align_at:]
 
 

@@ -125,6 +125,7 @@ def test_datatype_not_given_is_empty():
         ("instance_group { kind: KIND_CPUU }", "did you mean 'KIND_CPU'?"),
         ("dynamic_batching { max_queue_delay: 3 }", "did you mean 'max_queue_delay_microseconds'?"),
         ("max_batch_size: x", "line 1, column 17, at 'max_batch_size: >>>x': Couldn't parse"),
+        ("input { dims: [ " + "9" * 40 + " ] }", "Value out of range: 999"),
         ('input [ { name: "a" } { } ]', 'Expected ","'),
         ("dynamic_batching {} sequence_batching {}", 'another member of oneof "scheduling_choice"'),
         ("qqqq: 1", 'has no field named "qqqq"'),

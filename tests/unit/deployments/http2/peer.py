@@ -163,7 +163,8 @@ class RecordingService:
 
     def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
         self.allocated.append((path, size_bytes, len(first)))
-        return memoryview(bytearray(size_bytes)) if self.has_memory else None
+        has_memory = self.has_memory and size_bytes <= 1 << 26
+        return memoryview(bytearray(size_bytes)) if has_memory else None
 
     def start(self, path: bytes, metadata, reply: RpcReply) -> RecordingCall | None:
         if path.endswith(b"/Unknown"):

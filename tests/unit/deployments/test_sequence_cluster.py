@@ -165,11 +165,13 @@ async def test_direct_sequences_survive_cancels_idling_and_a_lost_instance() -> 
     outcomes = await run_over("direct")
     assert outcomes["answered"] > 2 * SEQUENCE_COUNT
     assert outcomes["cancelled"]
-    assert outcomes["lost"] <= CLIENT_COUNT
+    # Those on the lost instance, and what starts there before its loss is known.
+    assert outcomes["lost"] < SEQUENCE_COUNT // 2
 
 
 async def test_oldest_sequences_survive_cancels_idling_and_a_lost_instance() -> None:
     outcomes = await run_over("oldest")
     assert outcomes["answered"] > 2 * SEQUENCE_COUNT
     assert outcomes["cancelled"]
-    assert outcomes["lost"] <= CLIENT_COUNT
+    # Those on the lost instance, and what starts there before its loss is known.
+    assert outcomes["lost"] < SEQUENCE_COUNT // 2

@@ -109,12 +109,27 @@ class Case:
 
 def _cases() -> list[Case]:
     shape = ("--shape", f"INPUT0:{IDENTITY_ELEMENTS}")
+    in_memory = (
+        *shape,
+        "--shared-memory=system",
+        f"--output-shared-memory-size={IDENTITY_ELEMENTS * 4}",
+    )
     protocols = ("http", "grpc")
     return (
         [
             Case(f"add_sub {protocol} c={concurrency}", "add_sub", protocol, concurrency)
             for protocol in protocols
             for concurrency in (1, 16, 64)
+        ]
+        + [
+            Case(
+                f"identity 602 KB grpc shared memory c={concurrency}",
+                "identity",
+                "grpc",
+                concurrency,
+                in_memory,
+            )
+            for concurrency in (1, 16)
         ]
         + [
             Case(
@@ -305,6 +320,7 @@ def _manta_command(repository: Path, ports: list[int]) -> list[str]:
         f"--metrics-port={ports[2]}",
         "--http-address=127.0.0.1",
         "--grpc-address=127.0.0.1",
+        "--allow-client-shm=true",
         *os.environ.get("MANTA_BENCH_FLAGS", "").split(),
     ]
 

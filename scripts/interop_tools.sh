@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-# Installs the foreign HTTP/2 clients of tests/integration/test_grpc_interop.py: curl, nghttp and h2load
-# from Debian, @grpc/grpc-js from npm. What cannot be installed is named, and its tests are skipped.
+# Installs what integration tests talk to and PyPI has not: curl, nghttp, h2load and redis-server from
+# Debian, @grpc/grpc-js from npm. What cannot be installed is named, and its tests are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,7 @@ missing=()
 command -v curl >/dev/null || missing+=(curl)
 { command -v nghttp && command -v h2load; } >/dev/null || missing+=(nghttp2-client)
 command -v npm >/dev/null || missing+=(nodejs npm)
+command -v redis-server >/dev/null || missing+=(redis-server)
 
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo -n)

@@ -75,26 +75,26 @@ class LocalFileSystem:
         try:
             with os.scandir(path) as found:
                 rows = [_entry(item) for item in found]
-        except OSError as error:
-            raise InternalError(f"failed to open directory {path}: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            raise InternalError(f"failed to open directory {path}: {reason_of(error)}") from None
         return tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
 
     def is_directory(self, path: str) -> bool:
         """See `FileSystem`."""
-        return Path(path).is_dir()
+        return os.path.isdir(path)  # noqa: PTH112  Path's raises for names that are too long.
 
     def exists(self, path: str) -> bool:
         """See `FileSystem`."""
-        return Path(path).exists()
+        return os.path.exists(path)  # noqa: PTH110  As in is_directory.
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
         """See `FileSystem`."""
         try:
             with Path(path).open("rb") as file:
                 content = file.read(limit_bytes + 1)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise InternalError(
-                f"failed to open text file for read {path}: {error.strerror}"
+                f"failed to open text file for read {path}: {reason_of(error)}"
             ) from None
         if len(content) > limit_bytes:
             raise InternalError(f"file {path} is larger than the {limit_bytes} bytes allowed")
@@ -102,11 +102,20 @@ class LocalFileSystem:
 
     def escapes(self, path: str, directory: str) -> bool:
         """See `FileSystem`."""
-        return not Path(path).resolve().is_relative_to(Path(directory).resolve())
+        try:
+            # Not Path.resolve, which raises for links that form a loop.
+            return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+        except ValueError:
+            return True
 
     def localise(self, directory: str) -> str:
         """See `FileSystem`; the directory itself."""
         return directory
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Say what went wrong without the path, which clients need not know."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _entry(item: os.DirEntry[str]) -> Entry | None:

@@ -25,7 +25,14 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
-from cluster.filesystem import Entry, FileSystem, LocalFileSystem, open_filesystem, tree_digest
+from cluster.filesystem import (
+    Entry,
+    FileSystem,
+    LocalFileSystem,
+    open_filesystem,
+    reason_of,
+    tree_digest,
+)
 from cluster.repository_override import write_override
 from cluster.version_policy import find_versions, select_versions
 
@@ -163,10 +170,11 @@ class ModelRepository:
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
             return self._read(name, self._find(name), override_config_json)
-        except TritonError as error:
+        except (TritonError, OSError) as error:
+            cause = InternalError(reason_of(error)) if isinstance(error, OSError) else error
             raise InternalError(
-                f"failed to load '{name}', failed to poll from model repository: {error.message}"
-            ) from error
+                f"failed to load '{name}', failed to poll from model repository: {cause.message}"
+            ) from cause
 
     def _read_override(
         self, name: str, config_json: str | None, files: Mapping[str, bytes]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from backends.api.config_pbtxt import from_json, to_pbtxt
 from backends.api.errors import InvalidArgumentError
+from cluster.filesystem import reason_of
 
 FILE_PREFIX = "file:"
 MAX_FILES = 10_000
@@ -70,7 +71,9 @@ def _write(directory: Path, name: str, content: bytes) -> None:
     try:
         path = Path(f"{directory}/{relative}").resolve()
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"Invalid file parameter '{relative}': {error}") from None
+        raise InvalidArgumentError(
+            f"Invalid file parameter '{relative[:200]}': {reason_of(error)}"
+        ) from None
     if not path.is_relative_to(directory):
         raise InvalidArgumentError(
             f"Invalid file parameter '{name}' with normalized path '{path}' must stay within "
@@ -85,5 +88,5 @@ def _write(directory: Path, name: str, content: bytes) -> None:
         ) from None
     except OSError as error:
         raise InvalidArgumentError(
-            f"Invalid file parameter '{name[:200]}': {error.strerror}"
+            f"Invalid file parameter '{name[:200]}': {reason_of(error)}"
         ) from None

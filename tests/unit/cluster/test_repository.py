@@ -137,6 +137,22 @@ def test_a_model_that_is_not_there(root: Path):
     assert failure(ModelRepository([str(root)])) == "model not found in any model repository"
 
 
+def test_a_name_longer_than_any_file_name_is_not_there(root: Path):
+    name = "m" * 300
+    with pytest.raises(InternalError) as caught:
+        ModelRepository([str(root)]).read_model(name)
+    polled = POLLED.replace("'m'", f"'{name}'")
+    assert caught.value.message == f"{polled}model not found in any model repository"
+
+
+def test_without_room_for_override_files_the_poll_fails_without_naming_a_path(
+    root: Path, tmp_path: Path
+):
+    repository = ModelRepository([str(root)], temporary_root=str(tmp_path / "gone"))
+    override = {"override_config_json": "{}", "override_files": {"file:1/model.py": b"x"}}
+    assert failure(repository, **override) == "No such file or directory"
+
+
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "/etc", "../m", "a\0b"])
 def test_names_that_lead_elsewhere_are_refused(root: Path, name: str):
     with pytest.raises(InvalidArgumentError) as caught:
@@ -195,6 +211,18 @@ def test_label_files_stay_in_the_model(root: Path):
         f"label file path '{root}/m/../../secret' for output 'Y' in model 'm' is outside model "
         "directory"
     )
+
+
+@pytest.mark.parametrize("filename", ["x" * 300, "loop"])
+def test_a_label_file_that_cannot_be_opened_fails_the_poll(root: Path, filename: str):
+    model = write_model(root, config=labelled(filename))
+    (model / "loop").symlink_to("loop")
+    assert "failed to open text file for read" in failure(ModelRepository([str(root)]))
+
+
+def test_a_label_file_whose_name_holds_a_nul_fails_the_poll(root: Path):
+    write_model(root, config=labelled("a\\000b"))
+    assert "is outside model directory" in failure(ModelRepository([str(root)]))
 
 
 def test_a_missing_label_file_fails_the_poll(root: Path):

@@ -152,6 +152,7 @@ class RepositorySource:
             secret=self._state.secret,
             digest=candidate.digests[version],
             log_level="INFO" if self._options.log_info else "WARNING",
+            slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
         )
         return plan_pool(config, request, await self.look_at_cluster())
 

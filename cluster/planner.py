@@ -37,6 +37,7 @@ class PoolRequest:
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
         log_level: Level of the instances' logs.
+        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
     """
 
     generation: int
@@ -49,6 +50,7 @@ class PoolRequest:
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
     log_level: str = "INFO"
+    slab_threshold_bytes: int = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def _spec(
         secret=request.secret,
         options_digest=request.digest,
         log_level=request.log_level,
+        slab_threshold_bytes=request.slab_threshold_bytes,
     )
 
 
@@ -189,6 +192,7 @@ def replan_pool(
         secret=like.secret,
         digest=like.options_digest,
         log_level=like.log_level,
+        slab_threshold_bytes=like.slab_threshold_bytes,
     )
     return plan_pool(config, request, cluster)
 

@@ -34,6 +34,7 @@ from deployments.distributions import Distributions, bounds_ms
 from deployments.executor import Executor
 from deployments.instance_loading import LoadedInstance, load_instance
 from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.lane.messages import LaneLimits
 from deployments.lane.reactor import Reactor
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.lane.slabs import SlabPool
@@ -129,6 +130,7 @@ class ModelInstanceActor:
         self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
         self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
         self._slabs = SlabPool()
+        self._limits = LaneLimits(threshold_bytes=spec.slab_threshold_bytes)
         self._reactor = Reactor()
         self._lanes: LaneServer | None = None
         self._description: InstanceDescription | None = None
@@ -201,6 +203,7 @@ class ModelInstanceActor:
             incarnation=self._incarnation,
             secret=self._spec.secret,
             slabs=self._slabs,
+            limits=self._limits,
         )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
@@ -222,6 +225,7 @@ class ModelInstanceActor:
             secret=spec.secret,
             slabs=self._slabs,
             incarnation=self._incarnation,
+            limits=self._limits,
             maps=maps,
         )
         _, tcp = self._lanes.start(uds, host)

@@ -34,6 +34,7 @@ class InstanceSpec:
         secret: Key of the lanes' handshake. Never logged.
         options_digest: Digest of everything above that, when it changes, asks for a reload.
         log_level: Level of the process's log.
+        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
     """
 
     name: str
@@ -55,6 +56,7 @@ class InstanceSpec:
     secret: bytes = field(default=b"", repr=False)
     options_digest: str = ""
     log_level: str = "INFO"
+    slab_threshold_bytes: int = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

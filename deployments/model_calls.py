@@ -25,6 +25,7 @@ from backends.api.errors import (
 )
 from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
+from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
 from deployments.router import Router, ServedModel
 from deployments.router_reports import make_report
@@ -46,6 +47,7 @@ class RouterCaller:
         incarnation: This instance, which is never called.
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
+        limits: Bounds of each lane.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class RouterCaller:
         incarnation: str,
         secret: bytes,
         slabs: SlabPool,
+        limits: LaneLimits = DEFAULT_LIMITS,
     ) -> None:
         self._connect = connect
         self._running: Future[asyncio.AbstractEventLoop] = Future()
@@ -63,6 +66,7 @@ class RouterCaller:
         self._incarnation = incarnation
         self._secret = secret
         self._slabs = slabs
+        self._limits = limits
         self._starting = threading.Lock()
         self._router: Router | None = None
         self._controller: ControllerLink | None = None
@@ -134,6 +138,7 @@ class RouterCaller:
             self._node_id,
             self._secret,
             self._slabs,
+            self._limits,
             opens_on_demand=True,
             own_incarnation=self._incarnation,
         )

@@ -218,16 +218,16 @@ class ModelController:
             await self._lifecycle.load(name, override)
         except TritonError:
             if self._lifecycle.is_pending(name):
-                await self._remember_load(name, override)
+                await self._remember_load(name)
             raise
-        await self._remember_load(name, override)
+        await self._remember_load(name)
         await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 
-    async def _remember_load(self, name: str, override: Override) -> None:
+    async def _remember_load(self, name: str) -> None:
         self._state.saved.unloaded.pop(name, None)
         if name not in self._state.saved.wanted:
             self._state.saved.wanted.append(name)
-        if not await self._state.save_override(name, override):
+        if not await self._state.save_override(name, self._lifecycle.override_of(name)):
             _log.warning("the files model '%s' was loaded with are too big to be kept", name)
         await self._state.save()
 

@@ -58,6 +58,7 @@ class SavedState(msgspec.Struct):
 class _SavedOverride(msgspec.Struct):
     config_json: str | None
     files: dict[str, bytes]
+    directory_digest: str = ""
 
 
 @dataclass(slots=True)
@@ -93,7 +94,9 @@ class DurableState:
         for key in _internal_kv_list(_OVERRIDE_PREFIX, namespace=_STORE):
             override = msgspec.msgpack.decode(_get(key) or b"", type=_SavedOverride)
             name = key[len(_OVERRIDE_PREFIX) :].decode()
-            overrides[name] = Override(override.config_json, override.files)
+            overrides[name] = Override(
+                override.config_json, override.files, override.directory_digest
+            )
         return cls(saved, overrides, _secret(), saved.generation)
 
     @classmethod
@@ -128,7 +131,10 @@ class DurableState:
         self.overrides[name] = override
         if sum(map(len, override.files.values())) > MAX_OVERRIDE_BYTES:
             return False
-        data = msgspec.msgpack.encode(_SavedOverride(override.config_json, dict(override.files)))
+        saved = _SavedOverride(
+            override.config_json, dict(override.files), override.directory_digest
+        )
+        data = msgspec.msgpack.encode(saved)
         await asyncio.to_thread(_put, key, data)
         return True
 

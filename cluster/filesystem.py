@@ -145,6 +145,8 @@ def open_filesystem(location: str) -> tuple[FileSystem, str]:
 def tree_digest(filesystem: FileSystem, path: str) -> str:
     """Return a digest of the names and stamps of all files below a directory.
 
+    What Python caches does not count.
+
     Raises:
         InternalError: The tree is too deep or too large.
     """
@@ -157,7 +159,7 @@ def tree_digest(filesystem: FileSystem, path: str) -> str:
 def _walk(
     filesystem: FileSystem, path: str, prefix: str, depth: int, left: list[int]
 ) -> Iterator[str]:
-    entries = filesystem.entries(path)
+    entries = [entry for entry in filesystem.entries(path) if entry.name != "__pycache__"]
     left[0] -= len(entries)
     if depth == 0 or left[0] < 0:
         raise InternalError(
@@ -168,6 +170,6 @@ def _walk(
         name = f"{prefix}{entry.name}"
         # A directory's own stamp changes with caches that a loading model writes and removes.
         yield f"{name}/" if entry.is_directory else f"{name}={entry.stamp}"
-        if entry.is_directory and entry.name != "__pycache__":
+        if entry.is_directory:
             child = f"{path}/{entry.name}"
             yield from _walk(filesystem, child, f"{name}/", depth - 1, left)

@@ -3,8 +3,8 @@
 """What `ModelLifecycle` works with: candidates to load, pools, limits."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from backends.api.errors import InternalError, InvalidArgumentError
@@ -16,10 +16,17 @@ from deployments.routing import InstanceEndpoint
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Config and files given with a load in place of the repository's."""
+    """Config and files given with a load in place of the repository's.
+
+    Attributes:
+        config_json: The config as JSON; None for the repository's.
+        files: Content by parameter name, ``file:<path in the model's directory>``.
+        directory_digest: Digest of the model's directory when it was loaded so; empty with files.
+    """
 
     config_json: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
+    directory_digest: str = ""
 
 
 NO_OVERRIDE = Override()
@@ -47,6 +54,31 @@ def read_override(name: str, parameters: Mapping[str, ParameterValue | bytes]) -
     return Override(config_json, files)
 
 
+def choose_override(
+    given: Override, kept: Override, read_directory_digest: Callable[[], str]
+) -> Override:
+    """Return what to read a model with.
+
+    A config without files holds until the model's directory changes, also for loads that give none;
+    files hold for their load only.
+
+    Args:
+        given: What came with this load.
+        kept: What the last successful load used.
+        read_directory_digest: Digests the model's directory as it is now.
+
+    Triton: core/src/model_repository_manager/model_repository_manager.cc InitializeModelInfo
+    @73aad7c
+    """
+    if given.files or given.directory_digest:
+        return given
+    if given.config_json is not None:
+        return replace(given, directory_digest=read_directory_digest())
+    if kept.directory_digest and kept.directory_digest == read_directory_digest():
+        return kept
+    return given
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A model as just read, ready to be loaded.
@@ -58,6 +90,7 @@ class Candidate:
         labels: Label lists by output.
         auto_complete: Whether the backend shall fill in the config.
         is_temporary: Whether ``model_dir`` was made for this load.
+        override: What was used in place of the repository's.
     """
 
     config: ModelConfig
@@ -66,6 +99,7 @@ class Candidate:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     auto_complete: bool = False
     is_temporary: bool = False
+    override: Override = NO_OVERRIDE
 
 
 class Pool(Protocol):
@@ -100,8 +134,14 @@ class Pool(Protocol):
 class ModelSource(Protocol):
     """Where candidates and plans come from; see `cluster.model_source`."""
 
-    async def read(self, name: str, override: Override) -> Candidate:
+    async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         """Read a model.
+
+        Args:
+            name: Model.
+            override: What to use in place of the repository's.
+            kept: Override of its last successful load. Its config is used again when ``override``
+                is none and the model's directory has not changed since.
 
         Raises:
             TritonError: It is not in the repository, or its config is wrong.

@@ -68,6 +68,7 @@ class _Model:
     failed_digests: Mapping[int, str] | None = None
     candidate: Candidate | None = None
     override: Override = NO_OVERRIDE
+    kept_override: Override = NO_OVERRIDE
     composing: Mapping[str, ModelConfig] = field(default_factory=dict)
     has_changed: bool = False
     work: asyncio.Task[None] | None = None
@@ -192,6 +193,7 @@ class ModelLifecycle:
         """
         if name not in self._models:
             return
+        self._models[name].kept_override = NO_OVERRIDE
         composing = self._composing.pop(name, frozenset())
         if name in self.records:
             self.records[name] = replace(self.records[name], is_explicit=False)
@@ -286,11 +288,11 @@ class ModelLifecycle:
     async def _load(self, name: str, model: _Model, request: _LoadRequest) -> None:
         try:
             model.has_changed = False
-            candidate = await self._source.read(name, request.override)
+            candidate = await self._source.read(name, request.override, model.kept_override)
             if not request.retry_failed and candidate.digests == model.failed_digests:
                 return
             try:
-                model.override = request.override
+                model.override = candidate.override
                 candidate, composing = await self._compose(name, candidate)
                 await self._load_candidate(name, model, candidate, composing)
             finally:
@@ -303,6 +305,7 @@ class ModelLifecycle:
             self._put(replace(record, failure=reason.strip()))
             _log.error("failed to load '%s': %s", name, reason.strip())
             raise
+        model.kept_override = model.override
         is_explicit = request.is_explicit
         record = self.records[name]
         self._put(replace(record, failure="", is_explicit=is_explicit or record.is_explicit))
@@ -459,6 +462,10 @@ class ModelLifecycle:
         await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
         if candidate is not None:
             await self._source.release(candidate)
+
+    def override_of(self, name: str) -> Override:
+        """Return what a model was last asked to be loaded with, or kept from an earlier load."""
+        return self._model(name).override
 
     # Changes
 

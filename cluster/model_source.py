@@ -17,7 +17,7 @@ from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.registry import backend_name
 from cluster.durable_state import DurableState
-from cluster.loading import Candidate, Override
+from cluster.loading import Candidate, Override, choose_override
 from cluster.options import ServerOptions
 from cluster.placement import ClusterResources
 from cluster.planner import PoolRequest, plan_pool, pool_digest
@@ -76,16 +76,11 @@ class RepositorySource:
         self._gpu_ids = cluster.gpu_ids
         return cluster
 
-    async def read(self, name: str, override: Override) -> Candidate:
+    async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         """Read a model; see `cluster.loading.ModelSource.read`."""
         await self.look_at_cluster()
         try:
-            model = await asyncio.to_thread(
-                self._repository.read_model,
-                name,
-                override_config_json=override.config_json,
-                override_files=override.files or None,
-            )
+            model, used = await asyncio.to_thread(self._read, name, override, kept)
         except TritonError as error:
             cause = error.__cause__
             if isinstance(cause, TritonError):
@@ -96,9 +91,18 @@ class RepositorySource:
             raise
         for warning in model.warnings:
             _log.warning("%s", warning)
-        return self._candidate(model)
+        return self._candidate(model, used)
 
-    def _candidate(self, model: RepositoryModel) -> Candidate:
+    def _read(
+        self, name: str, override: Override, kept: Override
+    ) -> tuple[RepositoryModel, Override]:
+        used = choose_override(override, kept, lambda: self._repository.directory_digest(name))
+        model = self._repository.read_model(
+            name, override_config_json=used.config_json, override_files=used.files or None
+        )
+        return model, used
+
+    def _candidate(self, model: RepositoryModel, override: Override) -> Candidate:
         config = normalise(model.config, gpu_ids=self._gpu_ids)
         settings = self._backend_config(config)
         common = (
@@ -114,6 +118,7 @@ class RepositorySource:
             labels=model.labels,
             auto_complete=model.needs_auto_complete and not config.has_ensemble_scheduling,
             is_temporary=model.is_temporary,
+            override=override,
         )
 
     def complete(self, config: ModelConfig) -> ModelConfig:

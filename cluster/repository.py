@@ -10,7 +10,8 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -165,16 +166,21 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The model cannot be read; the message says why.
         """
-        check_model_name(name)
-        try:
+        with _polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
             return self._read(name, self._find(name), override_config_json)
-        except (TritonError, OSError) as error:
-            cause = InternalError(reason_of(error)) if isinstance(error, OSError) else error
-            raise InternalError(
-                f"failed to load '{name}', failed to poll from model repository: {cause.message}"
-            ) from cause
+
+    def directory_digest(self, name: str) -> str:
+        """Digest a model's directory as it is now, its config included.
+
+        Raises:
+            InvalidArgumentError: The name is no name.
+            InternalError: The directory cannot be read; the message says why.
+        """
+        with _polling(name):
+            place = self._find(name)
+            return tree_digest(place.filesystem, place.path)
 
     def _read_override(
         self, name: str, config_json: str | None, files: Mapping[str, bytes]
@@ -254,6 +260,19 @@ class ModelRepository:
                 "must equal model name"
             )
         return config
+
+
+@contextmanager
+def _polling(name: str) -> Iterator[None]:
+    """Check a name, and tell errors as those of a poll."""
+    check_model_name(name)
+    try:
+        yield
+    except (TritonError, OSError) as error:
+        cause = InternalError(reason_of(error)) if isinstance(error, OSError) else error
+        raise InternalError(
+            f"failed to load '{name}', failed to poll from model repository: {cause.message}"
+        ) from cause
 
 
 def check_model_name(name: str) -> None:

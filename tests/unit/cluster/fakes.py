@@ -15,7 +15,7 @@ from backends.api.errors import (
 )
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from cluster.lifecycle import ModelRecord
-from cluster.loading import Candidate, LifecycleSettings, Override
+from cluster.loading import Candidate, LifecycleSettings, Override, choose_override
 from cluster.model_lifecycle import ModelLifecycle
 from cluster.placement import ClusterResources
 from cluster.planner import PoolRequest, plan_pool
@@ -48,6 +48,8 @@ class World:
         blocked: Actor names without generation that the cluster has no room for.
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
+        overrides: What models were read with.
+        directory_digest: Of every model's directory.
         log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names.
     """
 
@@ -62,6 +64,7 @@ class World:
         self.most_loading = 0
         self.released: list[str] = []
         self.overrides: list[Override] = []
+        self.directory_digest = "as it was"
         self.pools: list[FakePool] = []
         self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
         self.misfits: dict[str, str] = {}
@@ -99,13 +102,17 @@ class World:
     def endpoints(self, name: str, version: int = 1) -> list[str]:
         return [endpoint.name for endpoint in self.record(name).versions[version].instances]
 
-    async def read(self, name: str, override: Override) -> Candidate:
-        self.overrides.append(override)
+    async def read(self, name: str, override: Override, kept: Override) -> Candidate:
+        used = choose_override(override, kept, lambda: self.directory_digest)
+        self.overrides.append(used)
         if name not in self.candidates:
             text = f"failed to load '{name}', failed to poll from model repository"
             raise InternalError(text) from NotFoundError(name)
         # A new object each time, as reading files gives.
-        return dataclasses.replace(self.candidates[name])
+        digests = self.candidates[name].digests
+        if used.config_json is not None:
+            digests = {v: f"{digest} {used.config_json}" for v, digest in digests.items()}
+        return dataclasses.replace(self.candidates[name], digests=digests, override=used)
 
     def complete(self, config: ModelConfig) -> ModelConfig:
         return dataclasses.replace(config, platform="completed")

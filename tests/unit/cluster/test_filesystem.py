@@ -77,8 +77,8 @@ def test_tree_digest_sees_every_change(tmp_path: Path):
 
 
 def test_tree_digest_ignores_what_python_caches(tmp_path: Path):
-    (tmp_path / "__pycache__").mkdir()
     before = tree_digest(LOCAL, str(tmp_path))
+    (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "model.pyc").write_text("x")
     assert tree_digest(LOCAL, str(tmp_path)) == before
 

@@ -263,6 +263,19 @@ def test_file_digests_follow_what_a_version_is_loaded_from(root: Path):
     assert after_shared[1] != before[1]
 
 
+def test_a_directory_digest_follows_every_file_of_a_model(root: Path):
+    model = write_model(root, versions="1 2")
+    repository = ModelRepository([str(root)])
+    digests = [repository.directory_digest("m")]
+    assert repository.directory_digest("m") == digests[0]
+    for path, text in (("config.pbtxt", "max_batch_size: 3"), ("1/model.py", "y2"), ("new", "")):
+        (model / path).write_text(text)
+        digests.append(repository.directory_digest("m"))
+    assert len(set(digests)) == len(digests)
+    with pytest.raises(InvalidArgumentError):
+        repository.directory_digest("../m")
+
+
 def test_override_files_replace_the_whole_directory(root: Path, tmp_path: Path):
     write_model(root, versions="7")
     repository = ModelRepository([str(root)], temporary_root=str(tmp_path))

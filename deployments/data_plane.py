@@ -110,6 +110,7 @@ class DataPlane:
             self.resolve,
             node_id=node_id,
             allow_client_memory=allow_client_memory,
+            cuda=self._maps.cuda,
         )
 
     def server_live(self) -> bool:
@@ -233,7 +234,12 @@ class DataPlane:
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
     ) -> Inflight:
         """Send a request on whose tensors lie in clients' shared memory."""
-        resolve_regions(request, self._router.table.settings.regions, self._maps)
+        resolve_regions(
+            request,
+            self._router.table.settings.regions,
+            self._maps,
+            runs_here=model.ensemble is not None,
+        )
         model.checker.check(request)
         if model.ensemble is not None:
             regions, request.regions = request.regions or {}, None

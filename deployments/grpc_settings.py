@@ -30,7 +30,7 @@ async def _log_settings(plane: "DataPlane", request: Any) -> bytes:
 
 
 def _system_status(plane: "DataPlane", request: Any) -> bytes:
-    return codec.render_system_regions(plane.settings.system_regions(request.name))
+    return codec.render_system_regions(plane.settings.regions(request.name))
 
 
 async def _register_system(plane: "DataPlane", request: Any) -> bytes:
@@ -41,22 +41,23 @@ async def _register_system(plane: "DataPlane", request: Any) -> bytes:
 
 
 async def _unregister_system(plane: "DataPlane", request: Any) -> bytes:
-    await plane.settings.unregister_system(request.name)
+    await plane.settings.unregister(request.name)
     return _EMPTY
 
 
 def _cuda_status(plane: "DataPlane", request: Any) -> bytes:
-    plane.settings.cuda_regions(request.name)
+    return codec.render_cuda_regions(plane.settings.regions(request.name, is_cuda=True))
+
+
+async def _register_cuda(plane: "DataPlane", request: Any) -> bytes:
+    await plane.settings.register_cuda(
+        request.name, request.raw_handle, request.device_id, request.byte_size
+    )
     return _EMPTY
 
 
-def _register_cuda(plane: "DataPlane", request: Any) -> bytes:
-    plane.settings.register_cuda(request.name, request.raw_handle)
-    return _EMPTY
-
-
-def _unregister_cuda(plane: "DataPlane", _request: Any) -> bytes:
-    plane.settings.unregister_cuda()
+async def _unregister_cuda(plane: "DataPlane", request: Any) -> bytes:
+    await plane.settings.unregister(request.name, is_cuda=True)
     return _EMPTY
 
 

@@ -81,7 +81,7 @@ class SettingsRoutes:
                 "offset": region.offset,
                 "byte_size": region.size_bytes,
             }
-            for region in self._plane.settings.system_regions(match.name)
+            for region in self._plane.settings.regions(match.name)
         ]
         exchange.reply_json(orjson.dumps(rows))
 
@@ -97,23 +97,31 @@ class SettingsRoutes:
         exchange.reply(200, JSON)
 
     async def _unregister_system(self, exchange: HttpExchange, match: Match) -> None:
-        await self._plane.settings.unregister_system(match.name)
+        await self._plane.settings.unregister(match.name)
         exchange.reply(200, JSON)
 
     def _cuda_status(self, exchange: HttpExchange, match: Match) -> None:
-        self._plane.settings.cuda_regions(match.name)
-        exchange.reply_json(b"[]")
+        rows = [
+            {
+                "name": region.name,
+                "device_id": region.device_id,
+                "byte_size": region.size_bytes,
+            }
+            for region in self._plane.settings.regions(match.name, is_cuda=True)
+        ]
+        exchange.reply_json(orjson.dumps(rows))
 
-    def _register_cuda(self, exchange: HttpExchange, match: Match) -> None:
+    async def _register_cuda(self, exchange: HttpExchange, match: Match) -> None:
         settings = self._plane.settings
         settings.require_client_memory()
         if not match.name:
             raise InvalidArgumentError(
                 "'region name' is necessary to register cuda shared memory region"
             )
-        handle, _, _ = codec.read_cuda_registration(read(bytes(exchange.body)))
-        settings.register_cuda(match.name, handle)
+        given = codec.read_cuda_registration(read(bytes(exchange.body)))
+        await settings.register_cuda(match.name, *given)
+        exchange.reply(200, JSON)
 
-    def _unregister_cuda(self, exchange: HttpExchange, match: Match) -> None:
-        self._plane.settings.unregister_cuda()
+    async def _unregister_cuda(self, exchange: HttpExchange, match: Match) -> None:
+        await self._plane.settings.unregister(match.name, is_cuda=True)
         exchange.reply(200, JSON)

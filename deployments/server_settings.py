@@ -16,6 +16,7 @@ from backends.api.errors import AlreadyExistsError, InvalidArgumentError
 from deployments.metrics_settings import MetricsSettings
 
 TRITON_MODE: Final = "triton"
+HANDLE_BYTES: Final = 64  # of a cudaIpcMemHandle_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,17 @@ class TraceOverride:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of a POSIX shared-memory object that a client has registered.
+    """Memory that a client has registered: a part of a POSIX object, or an allocation of a GPU.
 
     Attributes:
         name: The client's name for it.
-        key: Name of the object, as the client gave it.
+        key: Name of the object, as the client gave it; empty for memory of a GPU.
         offset: First byte of the region in the object.
         size_bytes: Size of the region.
-        node_id: Ray node the object is on.
-        source: How processes of the node find the object; see `deployments.system_memory`.
+        node_id: Ray node the memory is on.
+        source: How processes of the node find the memory; see `deployments.system_memory` and
+            `deployments.cuda_memory`.
+        device_id: The client's number of the GPU; None for system memory.
     """
 
     name: str
@@ -94,6 +97,12 @@ class Region:
     size_bytes: int
     node_id: str = ""
     source: str = ""
+    device_id: int | None = None
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is memory of a GPU."""
+        return self.device_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +198,15 @@ class RegionAdded:
 
 @dataclass(frozen=True, slots=True)
 class RegionRemoved:
-    """A region shall be forgotten; an empty name means all, an unknown one is no error."""
+    """Regions of one kind shall be forgotten.
+
+    Attributes:
+        name: The region; an empty name means all of the kind, an unknown one is no error.
+        is_cuda: Whether memory of a GPU is meant, or system memory.
+    """
 
     name: str
+    is_cuda: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,16 +315,29 @@ def _check_trace(trace: TraceSettings) -> None:
         raise InvalidArgumentError(f"Attempting to set invalid trace setting :{reason}")
 
 
+def check_name(settings: ServerSettings, name: str) -> None:
+    """Check that a region of a name can be registered; both kinds share the names.
+
+    Raises:
+        AlreadyExistsError: There is one of that name.
+    """
+    if name in settings.regions:
+        raise AlreadyExistsError(f"shared memory region '{name}' already in manager")
+
+
 def _add_region(settings: ServerSettings, change: RegionAdded) -> ServerSettings:
     region = change.region
-    if region.name in settings.regions:
-        raise AlreadyExistsError(f"shared memory region '{region.name}' already in manager")
+    check_name(settings, region.name)
     return replace(settings, regions={**settings.regions, region.name: region})
 
 
 def _remove_region(settings: ServerSettings, change: RegionRemoved) -> ServerSettings:
-    left = {name: each for name, each in settings.regions.items() if name != change.name}
-    return replace(settings, regions=left if change.name else {})
+    left = {
+        name: each
+        for name, each in settings.regions.items()
+        if each.is_cuda != change.is_cuda or change.name not in {"", name}
+    }
+    return replace(settings, regions=left)
 
 
 _RULES: Final[Mapping[type, Callable[[ServerSettings, Any], ServerSettings]]] = {

@@ -5,6 +5,7 @@
 Reads come from the routing table, so they cost nothing; changes go through the controller.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from backends.api.errors import (
     TritonError,
     UnsupportedError,
 )
+from deployments.cuda_memory import CudaMaps
 from deployments.seams import SettingsControl
 from deployments.server_settings import (
     LogChange,
@@ -24,13 +26,15 @@ from deployments.server_settings import (
     ServerSettings,
     TraceChange,
     TraceSettings,
+    check_name,
 )
 from deployments.system_memory import HeldObjects
 
 _DISABLED: Final = (
     "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
 )
-_HANDLE_BYTES: Final = 64
+# What the wrong kind's and the right kind's status route call a region, by whether it is CUDA.
+_KINDS: Final = {False: "system", True: "CUDA"}
 
 
 class SettingsPlane:
@@ -42,6 +46,7 @@ class SettingsPlane:
         knows_model: Raises when there is no ready model of a name.
         node_id: Ray node of this process.
         allow_client_memory: ``--allow-client-shm``.
+        cuda: Memory of this node's GPUs.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class SettingsPlane:
         *,
         node_id: str = "",
         allow_client_memory: bool = False,
+        cuda: CudaMaps | None = None,
     ) -> None:
         self._current = current
         self._control = control
@@ -59,6 +65,7 @@ class SettingsPlane:
         self._node_id = node_id
         self._allow_client_memory = allow_client_memory
         self._held = HeldObjects()
+        self._cuda = cuda or CudaMaps()
 
     @property
     def log(self) -> LogSettings:
@@ -100,33 +107,30 @@ class SettingsPlane:
         except TritonError:
             raise InvalidArgumentError(f"Request for unknown model : {model}") from None
 
-    def system_regions(self, name: str = "") -> list[Region]:
-        """Return the region of a name, or all.
+    def regions(self, name: str = "", *, is_cuda: bool = False) -> list[Region]:
+        """Return the region of a name, or all of a kind.
+
+        Args:
+            name: The name; empty for all.
+            is_cuda: Whether memory of GPUs is meant, or system memory.
 
         Raises:
-            NotFoundError: There is no region of that name.
+            NotFoundError: There is no region of that name and kind.
         """
         regions = self._current().regions
         if not name:
-            return [regions[key] for key in sorted(regions)]
-        if name not in regions:
-            raise NotFoundError(f"Unable to find system shared memory region: '{name}'")
-        return [regions[name]]
-
-    def cuda_regions(self, name: str = "") -> list[Region]:
-        """Return no region: none can be registered.
-
-        Raises:
-            NotFoundError: A region was named.
-        """
-        if name in self._current().regions:
+            return [regions[key] for key in sorted(regions) if regions[key].is_cuda == is_cuda]
+        region = regions.get(name)
+        if region is None:
             raise NotFoundError(
-                f"The region named '{name}' is registered as system shared memory, not CUDA shared "
-                f"memory"
+                f"Unable to find {_KINDS[is_cuda].lower()} shared memory region: '{name}'"
             )
-        if name:
-            raise NotFoundError(f"Unable to find cuda shared memory region: '{name}'")
-        return []
+        if region.is_cuda != is_cuda:
+            raise NotFoundError(
+                f"The region named '{name}' is registered as {_KINDS[region.is_cuda]} shared "
+                f"memory, not {_KINDS[is_cuda]} shared memory"
+            )
+        return [region]
 
     def require_client_memory(self) -> None:
         """Refuse when clients may not use shared memory.
@@ -145,9 +149,8 @@ class SettingsPlane:
         """
         self.require_client_memory()
         region = Region(name, key, offset, size_bytes, self._node_id)
-        if name in self._current().regions:
-            # The controller would refuse too; said here before the object is looked at.
-            await self._control.change_settings(RegionAdded(region))
+        # The controller would refuse too; said here before the object is looked at.
+        check_name(self._current(), name)
         region = self._held.hold(region)
         is_registered = False
         try:
@@ -156,29 +159,33 @@ class SettingsPlane:
         finally:
             self._held.settle(region.source, is_registered=is_registered)
 
-    async def unregister_system(self, name: str = "") -> None:
-        """Forget the region of a name, or all; an unknown one is no error."""
+    async def unregister(self, name: str = "", *, is_cuda: bool = False) -> None:
+        """Forget the region of a name, or all of a kind; an unknown one is no error."""
         self.require_client_memory()
-        if self._current().regions:
-            await self._control.change_settings(RegionRemoved(name))
+        if any(region.is_cuda == is_cuda for region in self._current().regions.values()):
+            await self._control.change_settings(RegionRemoved(name, is_cuda))
 
     def release_others(self, sources: Collection[str]) -> None:
         """Let go of the objects whose regions are gone."""
         self._held.release_others(sources)
 
-    def register_cuda(self, name: str, handle: bytes) -> None:
-        """Refuse a part of a GPU's memory.
+    async def register_cuda(
+        self, name: str, handle: bytes, device_id: int, size_bytes: int
+    ) -> None:
+        """Register an allocation of a GPU's memory.
+
+        Args:
+            name: The client's name for it.
+            handle: Its ``cudaIpcMemHandle_t``.
+            device_id: The client's number of the GPU.
+            size_bytes: Size of the region.
 
         Raises:
-            InvalidArgumentError: Always.
+            TritonError: As Triton would.
         """
         self.require_client_memory()
-        if len(handle) != _HANDLE_BYTES:
-            raise InvalidArgumentError("failed to register shared memory region: invalid args")
-        raise InvalidArgumentError(
-            f"failed to register CUDA shared memory region: '{name}', GPUs not supported"
-        )
-
-    def unregister_cuda(self) -> None:
-        """Do nothing: there is none."""
-        self.require_client_memory()
+        check_name(self._current(), name)
+        # Not on the loop: CUDA's first call in a process takes its time.
+        source = await asyncio.to_thread(self._cuda.check, name, handle, device_id, size_bytes)
+        region = Region(name, "", 0, size_bytes, self._node_id, source, device_id)
+        await self._control.change_settings(RegionAdded(region))

@@ -4,7 +4,7 @@
 
 The ingress maps inputs to check their contents; an instance maps the same objects and reads inputs
 from and writes outputs to them. What crosses the lane is an `Extent` whose source is the region's,
-so no tensor bytes do.
+so no tensor bytes do. Memory of GPUs (`deployments.cuda_memory`) is copied where it is used.
 
 Objects belong to clients, who may shrink them at any time, so each use looks at the present size.
 
@@ -19,6 +19,7 @@ from typing import Final
 
 from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse
+from deployments.cuda_memory import CudaMaps, is_cuda, sized
 from deployments.seams import ResponseSink
 from deployments.server_settings import Region
 from deployments.system_memory import key_of, open_source
@@ -57,11 +58,19 @@ class _Mapping:
 
 
 class RegionMaps:
-    """This process's mappings of clients' objects, the latest used ones kept."""
+    """This process's mappings of clients' objects, the latest used ones kept.
 
-    __slots__ = ("_mappings",)
+    Args:
+        cuda: Its mappings of GPUs' memory; without them, new ones.
 
-    def __init__(self) -> None:
+    Attributes:
+        cuda: The same.
+    """
+
+    __slots__ = ("_mappings", "cuda")
+
+    def __init__(self, cuda: CudaMaps | None = None) -> None:
+        self.cuda = cuda or CudaMaps()
         # The latest used one last.
         self._mappings: dict[str, _Mapping] = {}
 
@@ -71,7 +80,7 @@ class RegionMaps:
         return len(self._mappings)
 
     def view(self, extent: Extent) -> memoryview:
-        """Return the bytes of an extent; valid as long as the view lives.
+        """Return the bytes of an extent, a copy of them when a GPU has them.
 
         Args:
             extent: Source of a region, offset in its object and size.
@@ -80,6 +89,22 @@ class RegionMaps:
             InternalError: The object is gone.
             InvalidArgumentError: It has become too small.
         """
+        if is_cuda(extent.source):
+            return self.cuda.read(extent)
+        return self._mapped(extent)
+
+    def write(self, extent: Extent, data: memoryview) -> None:
+        """Write bytes to an extent of their size.
+
+        Raises:
+            TritonError: As `view`.
+        """
+        if is_cuda(extent.source):
+            self.cuda.write(extent, data)
+        else:
+            self._mapped(extent)[:] = data
+
+    def _mapped(self, extent: Extent) -> memoryview:
         source = extent.source
         end = extent.offset + extent.size_bytes
         mapping = self._mappings.get(source)
@@ -99,6 +124,7 @@ class RegionMaps:
         """Drop the mappings of other objects; memory goes back when no view of it is left."""
         for source in [source for source in self._mappings if source not in sources]:
             self._mappings.pop(source, None)
+        self.cuda.forget_others(sources)
 
     def _keep(self, source: str, mapping: _Mapping) -> None:
         # Single steps only: `forget_others` may come from another thread.
@@ -125,22 +151,33 @@ def _map(source: str) -> _Mapping:
 
 
 def resolve_regions(
-    request: InferenceRequest, regions: dict[str, Region], maps: RegionMaps
+    request: InferenceRequest,
+    regions: dict[str, Region],
+    maps: RegionMaps,
+    *,
+    runs_here: bool = False,
 ) -> None:
     """Turn the regions a request names into extents of objects, and give inputs their bytes.
+
+    Of memory of GPUs only strings are copied here, since checks read them; other inputs get a view
+    of their size without the bytes, unless the request is executed in this process.
 
     Args:
         request: Its inputs' extents and ``regions`` name regions; afterwards they name sources.
         regions: The registered ones.
         maps: This process's mappings.
+        runs_here: Whether this process needs the bytes of all inputs.
 
     Raises:
         TritonError: A region is unknown, or bytes are not within it.
     """
     for tensor in request.inputs:
         if tensor.extent is not None:
-            tensor.extent = _located(tensor.extent, regions)
-            tensor.data = maps.view(tensor.extent)
+            extent = tensor.extent = _located(tensor.extent, regions)
+            if runs_here or tensor.datatype == "BYTES" or not is_cuda(extent.source):
+                tensor.data = maps.view(extent)
+            else:
+                tensor.data = sized(extent.size_bytes)
     wanted = request.regions or {}
     request.regions = {name: _located(extent, regions) for name, extent in wanted.items()}
 
@@ -191,8 +228,7 @@ def place_outputs(
                 f"({extent.size_bytes} bytes) should be at least {size} bytes to hold the results"
             )
         if size:
-            target = maps.view(Extent(extent.source, extent.offset, size))
-            target[:] = tensor.data.cast("B")
+            maps.write(Extent(extent.source, extent.offset, size), tensor.data.cast("B"))
         tensor.data = EMPTY
 
 

@@ -97,3 +97,13 @@ def render_system_regions(regions: Iterable[Region]) -> bytes:
         row.name, row.key = region.name, region.key
         row.offset, row.byte_size = region.offset, region.size_bytes
     return bytes(message.SerializeToString())
+
+
+def render_cuda_regions(regions: Iterable[Region]) -> bytes:
+    """Render CudaSharedMemoryStatusResponse."""
+    message = service_pb2.CudaSharedMemoryStatusResponse()
+    for region in regions:
+        row = message.regions[region.name]
+        row.name, row.device_id = region.name, region.device_id or 0
+        row.byte_size = region.size_bytes
+    return bytes(message.SerializeToString())

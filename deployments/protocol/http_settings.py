@@ -14,8 +14,8 @@ import msgspec
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from deployments.protocol import settings_values as values
 from deployments.protocol.http_json import as_array, as_bool, as_string, as_uint, find, member
+from deployments.server_settings import HANDLE_BYTES
 
-_HANDLE_BYTES: Final = 64
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -101,7 +101,7 @@ def read_cuda_registration(document: object) -> tuple[bytes, int, int]:
         raw = base64.b64decode(text)
     except (binascii.Error, ValueError):
         raw = b""
-    if len(raw) != _HANDLE_BYTES:
+    if len(raw) != HANDLE_BYTES:
         raise InvalidArgumentError("'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t")
     return raw, number, size
 

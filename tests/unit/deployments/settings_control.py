@@ -4,6 +4,7 @@
 
 from collections.abc import Callable
 
+from deployments.cuda_memory import CudaMaps
 from deployments.server_settings import ServerSettings, SettingsChange, changed
 from deployments.settings_plane import SettingsPlane
 
@@ -24,10 +25,12 @@ def settings_plane(
     knows_model: Callable[[str], object],
     *,
     allow_client_memory: bool = False,
+    cuda: CudaMaps | None = None,
 ) -> SettingsPlane:
     return SettingsPlane(
         lambda: control.settings,
         control,
         knows_model,
         allow_client_memory=allow_client_memory,
+        cuda=cuda,
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
+from deployments.cuda_memory import CudaMaps
 from deployments.grpc_health import WATCH_PATH
 from deployments.grpc_service import (
     INFER_PATH,
@@ -20,6 +21,7 @@ from deployments.grpc_service import (
     category_of,
 )
 from tests.unit.deployments.grpc_plane import fake_plane
+from tests.unit.deployments.host_cuda import HostDriver
 from tests.unit.deployments.settings_control import settings_plane
 from tests.unit.deployments.test_grpc_service import RecordedReply, rpc_path
 
@@ -158,6 +160,29 @@ async def test_region_is_registered_shown_and_unregistered(service, key):
     unregister = service_pb2.SystemSharedMemoryUnregisterRequest(name="r")
     assert (await ask(service, "SystemSharedMemoryUnregister", unregister))[0] == 0
     _, _, answer = await ask(service, "SystemSharedMemoryStatus", status_request)
+    assert not answer.regions
+
+
+async def test_cuda_region_is_registered_shown_and_unregistered(plane):
+    driver = HostDriver({bytes(64): bytearray(128)})
+    plane.settings = settings_plane(
+        plane.control, plane.resolve, allow_client_memory=True, cuda=CudaMaps(lambda: driver)
+    )
+    service = GrpcService(plane)
+    values = {"name": "r", "raw_handle": bytes(64), "device_id": 1, "byte_size": 128}
+    register_request = service_pb2.CudaSharedMemoryRegisterRequest(**values)
+    assert (await ask(service, "CudaSharedMemoryRegister", register_request))[0] == 0
+    status_request = service_pb2.CudaSharedMemoryStatusRequest()
+    _, _, answer = await ask(service, "CudaSharedMemoryStatus", status_request)
+    region = answer.regions["r"]
+    assert (region.name, region.device_id, region.byte_size) == ("r", 1, 128)
+    assert (await ask(service, "CudaSharedMemoryRegister", register_request))[:2] == (
+        6,
+        "shared memory region 'r' already in manager",
+    )
+    unregister = service_pb2.CudaSharedMemoryUnregisterRequest()
+    assert (await ask(service, "CudaSharedMemoryUnregister", unregister))[0] == 0
+    _, _, answer = await ask(service, "CudaSharedMemoryStatus", status_request)
     assert not answer.regions
 
 

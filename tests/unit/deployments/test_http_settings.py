@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims about the HTTP routes of traces, logs and shared memory, restrictions and forwarding."""
 
+import base64
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from backends.api.errors import InvalidArgumentError
+from deployments.cuda_memory import CudaMaps
 from deployments.http_ingress import make_http_server
+from tests.unit.deployments.host_cuda import HostDriver
 from tests.unit.deployments.http_plane import (
     Client,
     FakePlane,
@@ -52,9 +55,11 @@ def key() -> Iterator[str]:
     path.unlink(missing_ok=True)
 
 
-def allow_memory(here: Running) -> None:
+def allow_memory(here: Running, cuda: CudaMaps | None = None) -> None:
     plane = here.plane
-    plane.settings = settings_plane(plane.control, plane.resolve, allow_client_memory=True)
+    plane.settings = settings_plane(
+        plane.control, plane.resolve, allow_client_memory=True, cuda=cuda
+    )
 
 
 async def ask(client: Client, path: str, body: Any = None) -> tuple[int, Any]:
@@ -240,7 +245,34 @@ async def test_region_has_to_fit_into_its_object(key: str, offset: int, size: in
         assert answer == (400, {"error": text})
 
 
-async def test_cuda_regions_are_refused() -> None:
+async def test_cuda_region_is_registered_shown_and_unregistered(key: str) -> None:
+    cuda = "/v2/cudasharedmemory"
+    async with running() as here:
+        driver = HostDriver({bytes(64): bytearray(128)})
+        allow_memory(here, CudaMaps(lambda: driver))
+        client = await here.connect()
+        handle = {"b64": base64.b64encode(bytes(64)).decode()}
+        region = {"device_id": 1, "byte_size": 128}
+        body = {"raw_handle": handle, **region}
+        assert (await client.call(post(f"{cuda}/region/r/register", body))).status == 200
+        shown = [{"name": "r", **region}]
+        assert await ask(client, f"{cuda}/status") == (200, shown)
+        assert await ask(client, f"{cuda}/region/r/status") == (200, shown)
+        taken = (400, {"error": "shared memory region 'r' already in manager"})
+        assert await ask(client, f"{cuda}/region/r/register", body) == taken
+        system = {"key": key, "byte_size": 8}
+        assert await ask(client, f"{SYSTEM}/region/r/register", system) == taken
+        assert await ask(client, f"{SYSTEM}/status") == (200, [])
+        kind = "The region named 'r' is registered as CUDA shared memory, not system shared memory"
+        assert await ask(client, f"{SYSTEM}/region/r/status") == (404, {"error": kind})
+        await client.call(post(f"{SYSTEM}/unregister", {}))
+        assert await ask(client, f"{cuda}/status") == (200, shown)
+        assert (await client.call(post(f"{cuda}/region/r/unregister", {}))).status == 200
+        gone = (404, {"error": "Unable to find cuda shared memory region: 'r'"})
+        assert await ask(client, f"{cuda}/region/r/status") == gone
+
+
+async def test_malformed_cuda_regions_are_refused() -> None:
     async with running() as here:
         allow_memory(here)
         client = await here.connect()

@@ -108,6 +108,17 @@ def test_region_is_registered_once_until_it_is_removed() -> None:
     assert changed(settings, RegionRemoved("")).regions == {}
 
 
+def test_regions_of_both_kinds_share_names_and_are_removed_by_kind() -> None:
+    system, cuda = Region("s", "/k", 0, 8), Region("c", "", 0, 8, device_id=0)
+    settings = changed(changed(ServerSettings(), RegionAdded(system)), RegionAdded(cuda))
+    with pytest.raises(AlreadyExistsError):
+        changed(settings, RegionAdded(Region("s", "", 0, 8, device_id=0)))
+    assert changed(settings, RegionRemoved("c")) == settings
+    assert changed(settings, RegionRemoved("s", is_cuda=True)) == settings
+    assert changed(settings, RegionRemoved("", is_cuda=True)).regions == {"s": system}
+    assert changed(settings, RegionRemoved("")).regions == {"c": cuda}
+
+
 def test_instances_hear_of_logs_and_of_each_object_once() -> None:
     settings = changed(ServerSettings(), RegionAdded(Region("a", "/k", 0, 8, "", "k")))
     settings = changed(settings, RegionAdded(Region("b", "/k", 8, 8, "", "k")))
@@ -117,5 +128,6 @@ def test_instances_hear_of_logs_and_of_each_object_once() -> None:
 def test_settings_survive_a_controller_restart() -> None:
     settings = changed(traced(level=TIMESTAMPS), TraceChange("m", {"rate": 7}))
     settings = changed(settings, RegionAdded(Region("a", "/k", 0, 8)))
+    settings = changed(settings, RegionAdded(Region("b", "", 0, 8, device_id=0)))
     stored = msgspec.msgpack.encode(settings)
     assert msgspec.msgpack.decode(stored, type=ServerSettings) == settings

@@ -49,8 +49,8 @@ class LaneRequest(Protocol):
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Send a response; None with final=True only closes the stream."""
 
-    def fail(self, error: TritonError) -> None:
-        """Send the error that ends the request."""
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Send an error; with final=True it ends the request."""
 
 
 class Streams(Protocol):
@@ -256,13 +256,12 @@ class StreamWork(Work):
     """A request of a decoupled model.
 
     Attributes:
-        error: The error that ended it, if one did.
-        is_abandoned: Whether the model may go on after that error, unheard.
+        error: The last error it was answered with, if any.
         response_count: Responses so far.
         started_ns: When its execution began.
     """
 
-    __slots__ = ("_streams", "error", "is_abandoned", "response_count", "started_ns")
+    __slots__ = ("_streams", "error", "response_count", "started_ns")
 
     def __init__(
         self, model: ServedModel, lane: LaneRequest, enqueue_ns: int, streams: Streams
@@ -270,7 +269,6 @@ class StreamWork(Work):
         super().__init__(model, lane, enqueue_ns)
         self._streams = streams
         self.error: TritonError | None = None
-        self.is_abandoned = False
         self.response_count = 0
         self.started_ns = enqueue_ns
 
@@ -287,16 +285,12 @@ class StreamWork(Work):
         self._streams.stream(self, response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Send the error that ends the request.
-
-        To its caller an error always is the end. With final=False whatever else the model sends is
-        taken without complaint and goes nowhere.
+        """Send an error at once; with final=False the model may go on.
 
         Raises:
             InternalError: The request already had its final response.
         """
-        self.is_abandoned = self.is_abandoned or not final
-        self._streams.stream(self, error, final=True)
+        self._streams.stream(self, error, final=final)
 
 
 def run_model(instance: ModelInstance, batch: ExecuteBatch, model_name: str) -> TritonError | None:

@@ -260,7 +260,7 @@ class Executor:
             if lane.is_finished:
                 pass
             elif isinstance(outcome, TritonError):
-                lane.fail(outcome)
+                lane.fail(outcome, final=final)
             else:
                 lane.respond(outcome, final=final)
         except Exception:
@@ -309,8 +309,6 @@ class Executor:
         """
         with self._mutex:
             if work.is_closed:
-                if work.is_abandoned:
-                    return
                 raise InternalError(
                     f"model '{self._model.name}' sent a response after the final one of a request"
                 )

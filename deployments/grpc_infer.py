@@ -188,8 +188,9 @@ class InferCall:
             self._end()
             self._reply.complete(message)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """End the call with the error's status."""
+        del final
         if not self._ended:
             self._end()
             self._reply.finish(GRPC_STATUS[error.code], error.message)

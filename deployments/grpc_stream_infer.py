@@ -113,7 +113,14 @@ class StreamCall:
         else:
             self._reply.send(message)
 
-    def failed(self, request: "_StreamedRequest", error: TritonError, message: bytes) -> None:
+    def failed(
+        self,
+        request: "_StreamedRequest",
+        error: TritonError,
+        message: bytes,
+        *,
+        final: bool = True,
+    ) -> None:
         """Send a request's error, or end the stream with it."""
         if self._ended or request not in self._open:
             return
@@ -121,7 +128,8 @@ class StreamCall:
             self._abort(error)
             return
         self.deliver(request, message)
-        self.closed(request)
+        if final:
+            self.closed(request)
 
     def closed(self, request: "_StreamedRequest") -> None:
         """Forget a request that has had its terminal answer."""
@@ -212,10 +220,10 @@ class _StreamedRequest:
         if final:
             self._stream.closed(self)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass the error on."""
-        message = encode_failure(error, self.id, self._model_name)
-        self._stream.failed(self, error, message)
+        message = encode_failure(error, self.id, self._model_name, final=final)
+        self._stream.failed(self, error, message, final=final)
 
     def _give_up(self, error: TritonError) -> None:
         if self.inflight is not None:

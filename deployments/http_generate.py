@@ -129,16 +129,17 @@ class _Sink:
         if final:
             self._end()
 
-    def fail(self, error: TritonError) -> None:
-        """Take the error that ends the request."""
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Take an error."""
         if self._has_ended:
             return
-        if self._count == 0 and is_refusal(error):
+        if final and self._count == 0 and is_refusal(error):
             self._has_ended = True
             self._exchange.fail(error, JSON)
             return
         self._take_error(error)
-        self._end()
+        if final:
+            self._end()
 
     def _take_error(self, error: TritonError) -> None:
         # A model's errors have no status of their own here, unlike those of infer requests.

@@ -149,8 +149,9 @@ class InferSink:
             text = f"failed to encode the response of model '{self._model.name}'"
             self._exchange.fail(InternalError(text), TEXT)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Answer with an error."""
+        del final
         self._exchange.fail(error, JSON if is_refusal(error) else TEXT)
 
     def _answer(self) -> None:

@@ -42,9 +42,9 @@ class OrderedSink:
         """Take a response."""
         self._hand_on(response, final=final)
 
-    def fail(self, error: TritonError) -> None:
-        """Take the error that ends the request."""
-        self._hand_on(error, final=True)
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Take an error."""
+        self._hand_on(error, final=final)
 
     def traced(self, report: TraceReport) -> None:
         """Pass on what the instance says of a traced request."""
@@ -62,7 +62,7 @@ class OrderedSink:
     def deliver(self, outcome: _Outcome, *, final: bool) -> None:
         """Pass an outcome on now."""
         if isinstance(outcome, TritonError):
-            self._sink.fail(outcome)
+            self._sink.fail(outcome, final=final)
         else:
             self._sink.respond(outcome, final=final)
 

@@ -129,7 +129,8 @@ class RoutedRequest(LaneInflight):
         """Pass an error on, unless it only says that the instance is about to end."""
         lane = self.lane
         is_drain = lane is not None and lane.draining and isinstance(error, UnavailableError)
-        if is_drain and not (self.retried or self.cancelled or _is_stateful(self.request)):
+        is_settled = self.has_responded or self.retried or self.cancelled
+        if is_drain and not (is_settled or _is_stateful(self.request)):
             self.retried = True
             self.router.resend(self)
         else:

@@ -20,15 +20,16 @@ from deployments.trace_record import TraceReport
 class ResponseSink(Protocol):
     """Receives the outcome of one request, on the event loop that submitted it.
 
-    Exactly one terminal call is made: ``respond(.., final=True)`` or ``fail``. After a cancel the
-    terminal call may be ``fail(RequestCancelledError)``.
+    Exactly one terminal call is made: ``respond`` or ``fail`` with final=True. After a cancel the
+    terminal call may be ``fail(RequestCancelledError)``. Only a decoupled model goes on after an
+    error.
     """
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Take a response; None (only with final=True) closes a stream with no further response."""
 
-    def fail(self, error: TritonError) -> None:
-        """Take the error that ends the request."""
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Take an error; with final=True it ends the request."""
 
 
 @runtime_checkable

@@ -264,6 +264,7 @@ class RegionSink:
         elif final:
             self.sink.fail(self._error)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass the error on."""
-        self.sink.fail(error)
+        if final or self._error is None:
+            self.sink.fail(error, final=final)

@@ -176,10 +176,10 @@ class TracedCall:
         self._take(response, final=final)
         self._sink.respond(response, final=final)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Note the end and pass it on."""
-        self._end(self._clock_ns())
-        self._sink.fail(error)
+        self._take(None, final=final)
+        self._sink.fail(error, final=final)
 
     def _take(self, response: InferenceResponse | None, *, final: bool) -> None:
         if final:
@@ -239,13 +239,14 @@ class _ClientCall(TracedCall):
         if final:
             self._tracer.finished(self.trace)
 
-    def fail(self, error: TritonError) -> None:
-        """Note the end, and how long passing it on took."""
-        self._end(self._clock_ns())
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Note an error, and how long passing it on took."""
+        self._take(None, final=final)
         self._note(self._front.send_start)
-        self._sink.fail(error)
+        self._sink.fail(error, final=final)
         self._note(self._front.send_end)
-        self._tracer.finished(self.trace)
+        if final:
+            self._tracer.finished(self.trace)
 
     def _note(self, name: str) -> None:
         self.trace.front.append((name, self._clock_ns()))

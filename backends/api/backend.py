@@ -70,8 +70,8 @@ class LoadContext:
 class ExecuteRequest(Protocol):
     """One request of a batch, and the way to answer it.
 
-    ``respond(.., final=True)`` or ``fail`` is called exactly once; a decoupled model may call
-    ``respond(.., final=False)`` any number of times before, from any thread, also after
+    ``respond`` or ``fail`` is called with final=True exactly once; a decoupled model may call both
+    with final=False any number of times before, from any thread, also after
     ``ModelInstance.execute`` has returned.
     """
 

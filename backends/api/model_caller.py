@@ -16,14 +16,14 @@ from backends.api.request import InferenceRequest, InferenceResponse, ParameterV
 class CallSink(Protocol):
     """Receives the outcome of one call, on a thread of the caller's; must not block.
 
-    Exactly one terminal call is made: ``respond(.., final=True)`` or ``fail``.
+    Exactly one terminal call is made: ``respond`` or ``fail`` with final=True.
     """
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Take a response; None (only with final=True) says that there is no further one."""
 
-    def fail(self, error: TritonError) -> None:
-        """Take the error that ends the call."""
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Take an error; with final=True it ends the call."""
 
 
 class Call(Protocol):

@@ -147,8 +147,8 @@ class _QueueSink:
     def respond(self, response: ApiResponse | None, *, final: bool) -> None:
         self.answers.put((_from_wire(response), final))
 
-    def fail(self, error: ApiError) -> None:
-        self.answers.put((InferenceResponse(error=from_api_error(error)), True))
+    def fail(self, error: ApiError, *, final: bool = True) -> None:
+        self.answers.put((InferenceResponse(error=from_api_error(error)), final))
 
 
 class _LoopSink(_QueueSink):
@@ -171,9 +171,10 @@ class _LoopSink(_QueueSink):
         if final or self._keeps_open:
             self._tell()
 
-    def fail(self, error: ApiError) -> None:
-        super().fail(error)
-        self._tell()
+    def fail(self, error: ApiError, *, final: bool = True) -> None:
+        super().fail(error, final=final)
+        if final or self._keeps_open:
+            self._tell()
 
     def _tell(self) -> None:
         if not self._is_told:

@@ -303,9 +303,13 @@ class LaneClient(LaneConnection):
     def _fail_soon(self, inflight: LaneInflight, error: TritonError) -> None:
         self._loop.call_soon(self._fail, inflight, error)
 
-    def _fail(self, inflight: LaneInflight, error: TritonError) -> None:
+    def _fail(self, inflight: LaneInflight, error: TritonError, *, final: bool = True) -> None:
         try:
-            inflight.fail(error)
+            if final:
+                inflight.fail(error)
+            else:
+                inflight.has_responded = True
+                inflight.sink.fail(error, final=False)
         except Exception:
             logger.exception("%s: a sink raised", self._describe())
 
@@ -418,10 +422,14 @@ class LaneClient(LaneConnection):
     def _on_error(self, frame: Frame) -> None:
         described = decode_error(frame.message)
         self.queue_depth = frame.hint
-        inflight = self._pending.pop(frame.request_id, None)
-        if inflight is not None:
+        inflight = self._pending.get(frame.request_id)
+        if inflight is None:
+            return
+        final = frame.flags & FLAG_FINAL != 0
+        if final:
+            del self._pending[frame.request_id]
             self.outstanding -= 1
-            self._fail(inflight, error_from_code(described.code, described.message))
+        self._fail(inflight, error_from_code(described.code, described.message), final=final)
 
     def _on_trace(self, frame: Frame) -> None:
         inflight = self._pending.get(frame.request_id)

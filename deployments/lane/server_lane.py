@@ -102,8 +102,8 @@ class ServerRequest:
             lane.send_report(self._id, self._report)
         lane.respond(self, self._id, response, final=final)
 
-    def fail(self, error: TritonError) -> None:
-        """Give the terminal answer: an error.
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Answer with an error, which is the terminal answer unless ``final`` is False.
 
         Raises:
             RuntimeError: The terminal answer was given before.
@@ -113,9 +113,9 @@ class ServerRequest:
             return
         if self.is_finished:
             raise RuntimeError("a request was failed after its terminal answer")
-        if self._report is not None:
+        if final and self._report is not None:
             lane.send_report(self._id, self._report)
-        lane.fail(self, self._id, error)
+        lane.fail(self, self._id, error, final=final)
 
     def abandon(self) -> None:
         """Cut the request off from its lane, which is lost."""
@@ -373,12 +373,15 @@ class ServerLane(LaneConnection):
         self._hint = min(self._server.inflight_count, MAX_HINT)
         self._send_prepared(RESPONSE, request_id, prepared, FLAG_FINAL if final else 0)
 
-    def fail(self, request: ServerRequest, request_id: int, error: TritonError) -> None:
-        """Send the error that ends an unfinished request."""
-        self._finish(request, request_id)
+    def fail(
+        self, request: ServerRequest, request_id: int, error: TritonError, *, final: bool = True
+    ) -> None:
+        """Send an error of an unfinished request."""
+        if final:
+            self._finish(request, request_id)
         hint = min(self._server.inflight_count, MAX_HINT)
         message = encode(ErrorMessage(error.code, error.message))
-        self._send(ERROR, request_id, message, FLAG_FINAL, hint)
+        self._send(ERROR, request_id, message, FLAG_FINAL if final else 0, hint)
 
     def send_report(self, request_id: int, report: TraceReport) -> None:
         """Send what a trace is to know of a request that is about to end."""

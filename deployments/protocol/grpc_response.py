@@ -152,10 +152,12 @@ def encode_rejection(error: TritonError, request_id: str) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def encode_failure(error: TritonError, request_id: str, model_name: str) -> bytes:
-    """Return the streamed error of a request that was accepted and failed."""
+def encode_failure(
+    error: TritonError, request_id: str, model_name: str, *, final: bool = True
+) -> bytes:
+    """Return a streamed error of a request that was accepted."""
     message = service_pb2.ModelStreamInferResponse(error_message=error.message)
     message.infer_response.id = request_id
     message.infer_response.model_name = model_name
-    message.infer_response.parameters[FINAL_KEY].bool_param = True
+    message.infer_response.parameters[FINAL_KEY].bool_param = final
     return bytes(message.SerializeToString())

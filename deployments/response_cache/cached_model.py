@@ -123,10 +123,10 @@ class _CachedRequest:
             model.statistics.record_cache_miss(self._lookup_ns + insert_ns)
         self._sink.respond(response, final=final)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass an error on; it is not kept."""
         self._model.statistics.record_cache_miss(self._lookup_ns)
-        self._sink.fail(error)
+        self._sink.fail(error, final=final)
 
     def traced(self, report: TraceReport) -> None:
         """Pass on what a traced request's instance tells."""

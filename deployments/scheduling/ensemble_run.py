@@ -169,11 +169,14 @@ class EnsembleRun:
         if final:
             self._finished_one()
 
-    def step_failed(self, sink: StepSink, error: TritonError) -> None:
-        """Take a step's error: it is the ensemble's."""
-        if sink in self._open:
+    def step_failed(self, sink: StepSink, error: TritonError, *, final: bool) -> None:
+        """Take a step's error: it is the ensemble's, whatever the step may still send."""
+        if sink not in self._open:
+            return
+        if final:
             self._close(sink)
-            self._stop(error)
+        self._stop(error)
+        if final:
             self._finished_one()
 
     def _take(self, sink: StepSink, response: InferenceResponse) -> InferenceResponse | None:
@@ -376,7 +379,7 @@ class _Nobody:
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Ignore a response."""
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Ignore an error."""
 
 

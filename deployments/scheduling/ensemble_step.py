@@ -44,8 +44,8 @@ class StepOwner(Protocol):
     ) -> None:
         """Take a response."""
 
-    def step_failed(self, sink: "StepSink", error: TritonError) -> None:
-        """Take the error that ends the request."""
+    def step_failed(self, sink: "StepSink", error: TritonError, *, final: bool) -> None:
+        """Take an error."""
 
 
 class StepLimits:
@@ -128,9 +128,9 @@ class StepSink:
         """Take a response of the step."""
         self._run.step_responded(self, response, final=final)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Take the step's error."""
-        self._run.step_failed(self, error)
+        self._run.step_failed(self, error, final=final)
 
 
 def sequence_of(

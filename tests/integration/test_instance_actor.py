@@ -45,7 +45,8 @@ class Sink:
         assert final
         self.outcome.set_result(response)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        assert final
         self.outcome.set_exception(error)
 
 

@@ -40,8 +40,8 @@ class RecordedRequest:
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         self._take(response, final)
 
-    def fail(self, error: TritonError) -> None:
-        self._take(error, True)
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        self._take(error, final)
 
     def _take(self, outcome: InferenceResponse | TritonError | None, final: bool) -> None:
         assert not self._is_answered

@@ -375,6 +375,19 @@ async def test_rejected_request_leaves_the_stream_open(service):
     assert reply.status == 0
 
 
+async def test_request_goes_on_after_an_error_that_is_not_final(service, plane):
+    wish = {"triton_enable_empty_final_response": True}
+    _, reply = open_stream(service, counted("held", 1, "f", parameters=wish))
+    job = plane.jobs[0]
+    job.sink.fail(InternalError("not this one"), final=False)
+    job.respond(final=False, OUT=np.array([1], np.int32))
+    assert reply.status is None
+    job.sink.respond(None, final=True)
+    assert [each.error_message for each in reply.streamed] == ["not this one", "", ""]
+    assert [is_final(each) for each in reply.streamed] == [False, False, True]
+    assert reply.status == 0
+
+
 async def test_failed_request_names_its_model_and_is_final(service, plane):
     _, reply = open_stream(service, counted("held", 1, "f"))
     plane.jobs[0].sink.fail(InternalError("it broke"))

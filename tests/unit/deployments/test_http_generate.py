@@ -111,6 +111,27 @@ async def test_error_behind_a_response_is_an_event() -> None:
         assert (status, pieces) == (200, [event(answer_of(1)), event({"error": "no more"})])
 
 
+async def test_stream_goes_on_after_an_error_that_is_not_the_end() -> None:
+    async with running() as here:
+        client, pending = await held(here, STREAM)
+        pending.sink.fail(InvalidArgumentError("not this one"), final=False)
+        respond(pending, 1)
+        pending.sink.respond(None, final=True)
+        status, _, pieces = await chunks(client)
+        assert status == 400
+        assert pieces == [event({"error": "not this one"}), event(answer_of(1))]
+
+
+async def test_generate_counts_an_error_that_is_not_the_end_as_a_response() -> None:
+    async with running() as here:
+        client, pending = await held(here, GENERATE)
+        pending.sink.fail(InvalidArgumentError("not this one"), final=False)
+        respond(pending, 1)
+        pending.sink.respond(None, final=True)
+        status, _, pieces = await chunks(client)
+        assert (status, json.loads(pieces[0])) == (400, {"error": NOT_ONE})
+
+
 async def test_refusal_to_queue_is_an_ordinary_error() -> None:
     async with running() as here:
         client, pending = await held(here, STREAM)

@@ -128,6 +128,23 @@ async def test_request_that_had_a_response_is_not_repeated() -> None:
         assert len(sink.responses) == 1
 
 
+async def test_request_that_had_an_error_and_goes_on_is_not_repeated() -> None:
+    def erring(server_request: ServerRequest) -> None:
+        server_request.fail(UnavailableError("not this one"), final=False)
+
+    first, second = Instance(erring), Instance(erring)
+    async with Routed(first, second) as here:
+        await _lanes(here, 2)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await until(lambda: sink.error)
+        await (first if first.handler.batches else second).stop()
+        await sink.ended
+        assert isinstance(sink.error, UnavailableError)
+        assert "ended while it served the request" in sink.error.message
+        assert sorted([len(first.handler.batches), len(second.handler.batches)]) == [0, 1]
+
+
 async def test_refusal_of_a_draining_instance_is_retried_elsewhere() -> None:
     draining, other = Instance(), Instance(echo)
     async with Routed(draining, other) as here:

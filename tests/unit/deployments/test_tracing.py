@@ -26,8 +26,8 @@ class Sink:
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         self.heard.append((response, final))
 
-    def fail(self, error: TritonError) -> None:
-        self.heard.append(error)
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        self.heard.append((error, final))
 
 
 class Writer:
@@ -126,7 +126,7 @@ def test_an_error_ends_a_trace():
     _, passed, sink = rig.send(front=GRPC)
     error = InvalidArgumentError("no")
     passed.fail(error)
-    assert sink.heard == [error]
+    assert sink.heard == [(error, True)]
     assert names(rig.writer.traces[0])[-3:] == ["REQUEST_END", "GRPC_SEND_START", "GRPC_SEND_END"]
 
 
@@ -138,6 +138,17 @@ def test_a_stream_of_responses_is_one_trace():
     assert not rig.writer.traces
     passed.respond(None, final=True)
     assert names(rig.writer.traces[0]).count("GRPC_SEND_START") == 4
+
+
+def test_an_error_that_more_follows_does_not_end_a_trace():
+    rig = Rig()
+    _, passed, sink = rig.send(front=GRPC)
+    error = InvalidArgumentError("no")
+    passed.fail(error, final=False)
+    assert sink.heard == [(error, False)]
+    assert not rig.writer.traces
+    passed.respond(None, final=True)
+    assert names(rig.writer.traces[0]).count("GRPC_SEND_START") == 2
 
 
 def test_tensors_are_recorded_when_asked_for():

@@ -83,6 +83,13 @@ def failing(caller: Caller, request: InferenceRequest, sink: Any) -> None:
     sink.fail(UnavailableError("no instance"))
 
 
+def erring_first(caller: Caller, request: InferenceRequest, sink: Any) -> None:
+    del caller, request
+    sink.fail(UnavailableError("not this one"), final=False)
+    sink.respond(response(2), final=False)
+    sink.respond(None, final=True)
+
+
 def silent(caller: Caller, request: InferenceRequest, sink: Any) -> None:
     """Answer nothing until the call is cancelled."""
 
@@ -172,6 +179,17 @@ def test_responses_of_a_decoupled_model_can_be_gone_through_twice(tmp_path: Path
     )
     assert text_of(run(tmp_path, caller, body)) == "([[1], [2], []], [[1], [2], []])"
     assert caller.decoupled == [True]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_responses_of_a_decoupled_model_go_on_after_an_error(tmp_path: Path, is_async: bool):
+    call = "await call.async_exec" if is_async else "call.exec"
+    body = CALL + (
+        f"responses = {call}(decoupled=True)\n"
+        "return text([r.has_error() or len(r.output_tensors()) for r in responses])"
+    )
+    answer = run(tmp_path, Caller(erring_first), body, is_async=is_async)
+    assert text_of(answer) == "[True, 1, 0]"
 
 
 def test_a_cancelled_iterator_ends_with_an_error(tmp_path: Path):

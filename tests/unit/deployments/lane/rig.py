@@ -95,10 +95,11 @@ class Sink:
         if final:
             self.ended.set_result(None)
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
         assert not self.ended.done()
         self.error = error
-        self.ended.set_result(None)
+        if final:
+            self.ended.set_result(None)
 
 
 class Turning:

@@ -270,6 +270,25 @@ def test_a_stream_of_responses_keeps_its_order_and_ends_once(run):
     run(main)
 
 
+def test_a_request_may_be_answered_further_after_an_error(run):
+    def answer(request):
+        request.fail(UnsupportedError("not this one"), final=False)
+        request.respond(response_of(1), final=False)
+        request.respond(None, final=True)
+
+    async def main():
+        async with Rig(Handler(answer)) as rig:
+            lane = await rig.connect()
+            sink = Sink()
+            lane.submit(request_of(4), sink)
+            await sink.ended
+            assert isinstance(sink.error, UnsupportedError)
+            assert [r is None for r in sink.responses] == [False, True]
+            assert lane.outstanding == 0
+
+    run(main)
+
+
 def test_errors_keep_code_and_message(run):
     async def main():
         async with Rig(Handler(lambda r: r.fail(UnsupportedError("no such thing")))) as rig:

@@ -17,7 +17,8 @@ class Sink:
     def respond(self, response, *, final):
         self.responses.append((response, final))
 
-    def fail(self, error):
+    def fail(self, error, *, final=True):
+        assert final
         self.error = error
 
 

@@ -95,7 +95,8 @@ class Sink:
             self.finals.append(final)
         self.ends += final
 
-    def fail(self, error: TritonError) -> None:
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        assert final, "an ensemble's error is its end"
         assert not self.ends, "an error after the end"
         self.error = error
         self.ends += 1
@@ -155,8 +156,8 @@ class Call:
         """End without a further answer."""
         self.sink.respond(None, final=True)
 
-    def fail(self, error: TritonError) -> None:
-        self.sink.fail(error)
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        self.sink.fail(error, final=final)
 
 
 class Rig:

@@ -234,6 +234,19 @@ def test_an_error_ends_a_stream_after_what_was_answered():
     assert rig.sink.error.message == "in ensemble 'e', gone"
 
 
+def test_an_error_that_a_step_goes_on_after_ends_the_ensemble_when_the_step_has_ended():
+    rig = Rig(STREAM, request("X"))
+    rig.calls[0].fail(UnavailableError("gone"), final=False)
+    assert rig.calls[0].cancelled
+    assert rig.sink.ends == 0
+    rig.calls[0].run(final=False)
+    assert len(rig.calls) == 1
+    rig.calls[0].close()
+    assert not rig.sink.responses
+    assert rig.sink.error is not None
+    assert rig.sink.error.message == "in ensemble 'e', gone"
+
+
 def test_a_batch_dimension_is_added_for_a_model_that_wants_one_and_dropped_for_one_that_does_not():
     mixed = graph(
         "X",

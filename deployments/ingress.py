@@ -9,6 +9,7 @@ ports.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import secrets
@@ -152,6 +153,9 @@ class Ingress:
             controller.watch_routing_table(self._update, lambda: make_report(self._router))
         )
         await self._listen()
+        # What starting leaves behind lives as long as the process: no collection need visit it.
+        gc.collect()
+        gc.freeze()
 
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""

@@ -163,7 +163,7 @@ async def test_a_reload_never_shows_routers_a_gap(tables: Tables) -> None:
     before = incarnations(tables.all[-1], "one")
     config = {
         "backend": "identity",
-        "max_batch_size": 2,
+        "max_batch_size": 16,
         "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [-1]}],
         "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [-1]}],
     }
@@ -171,7 +171,9 @@ async def test_a_reload_never_shows_routers_a_gap(tables: Tables) -> None:
     table = await tables.wait_until(lambda t: incarnations(t, "one").isdisjoint(before))
     loaded = table.models["one"].versions[0].config
     assert loaded is not None
-    assert loaded.max_batch_size == 2
+    assert loaded.max_batch_size == 16
+    # Made of it, and loaded anew with it.
+    assert state(tables.all[-1], "chain") is ModelReadyState.READY
     assert all(incarnations(t, "one") and state(t, "one") == "READY" for t in tables.all)
 
 

@@ -286,7 +286,9 @@ def _model_bound(work: Path, rounds: int) -> dict[str, float]:
     (repository / "densenet_shaped").mkdir(parents=True)
     (repository / "densenet_shaped/1").symlink_to(source / "1")
     config = (source / "config.pbtxt").read_text()
+    # One session with one thread on either side.
     config += '\nparameters { key: "intra_op_thread_count" value { string_value: "1" } }\n'
+    config += "instance_group [ { kind: KIND_CPU count: 1 } ]\n"
     (repository / "densenet_shaped/config.pbtxt").write_text(config)
     ports = _free_ports(3)
     bare: list[float] = []

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
@@ -125,7 +126,9 @@ def main() -> None:
         victim = server.processes("ray::tiny/1")[0]
         os.kill(victim.pid, signal.SIGKILL)
         psutil.wait_procs([victim], timeout=10)
-        back_s = _until(lambda: client.is_model_ready("tiny"))
+        x = triton_http.InferInput("INPUT0", [1], "FP32")
+        x.set_data_from_numpy(np.zeros(1, np.float32))
+        back_s = _until(lambda: _try(lambda: client.infer("tiny", [x])))
         print(f"killed instance is back: {back_s:.1f} s")
         os.kill(server.processes("ray::ModelController")[0].pid, signal.SIGKILL)
         back_s = _timed(lambda: _until(lambda: _try(lambda: client.unload_model("tiny"))))

@@ -39,6 +39,10 @@ def test_reload_over_grpc_with_a_config_override(server: RunningServer) -> None:
         client.load_model("add_sub", config=override)
         assert client.get_model_config("add_sub").config.max_batch_size == 4
         check_add_sub(client.infer("add_sub", add_sub_inputs(triton_grpc)))
+        # As in Triton, an override stays until the files change or the model is unloaded.
+        client.load_model("add_sub")
+        assert client.get_model_config("add_sub").config.max_batch_size == 4
+        client.unload_model("add_sub")
         client.load_model("add_sub")
         assert client.get_model_config("add_sub").config.max_batch_size == 8
 

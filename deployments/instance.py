@@ -18,6 +18,7 @@ import gc
 import logging
 import os
 import secrets
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,7 @@ _log = logging.getLogger(__name__)
 
 # What a model's close and the execution it may still be in get before the process ends anyway.
 _CLOSE_TIMEOUT_S = 30.0
+_RAY_EXIT_TIMEOUT_S = 2
 # What routers get to stop sending, once told; a round trip takes a thousandth of that.
 _GOAWAY_GRACE_S = 0.2
 
@@ -194,6 +196,9 @@ class ModelInstanceActor:
         if self._caller is not None:
             await self._caller.close()
         self._slabs.close()
+        # Ray's own clean-up now and then waits ten seconds for its metrics agent. By then it knows
+        # that this end is meant, and the process may go.
+        signal.alarm(_RAY_EXIT_TIMEOUT_S)
         ray.actor.exit_actor()
 
     def _make_caller(self, connect: Callable[[], ControllerLink]) -> RouterCaller:

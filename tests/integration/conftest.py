@@ -5,7 +5,7 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,18 @@ from tests.support.server import ROOT, RunningServer
 from tests.support.surface_models import write_surface_models
 
 _exit_status = 0
+_SHOWN_LINES = 200
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Show, with a failure, what the servers have printed."""
+    report = yield
+    if report.failed:
+        for server in RunningServer.started:
+            text = "".join(server.lines[-_SHOWN_LINES:])
+            report.sections.append((f"server {server.pid}, exit {server.process.poll()}", text))
+    return report
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 300.0
 
 
 class RunningServer:
@@ -29,7 +31,10 @@ class RunningServer:
         http: host:port of the HTTP endpoint; grpc and metrics likewise.
         pid: Process id of the driver.
         lines: What it has printed.
+        started: All servers of this process that still are in use.
     """
+
+    started: ClassVar[weakref.WeakSet["RunningServer"]] = weakref.WeakSet()
 
     def __init__(
         self, repository: Path, *flags: str, launch: tuple[str, str] = ("serve", "model-repository")
@@ -50,6 +55,7 @@ class RunningServer:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
         )
+        self.started.add(self)
         self.pid = self.process.pid
         self.lines: list[str] = []
         ready: queue.Queue[dict[str, str]] = queue.Queue()

@@ -153,6 +153,7 @@ class AnsweringConnection(asyncio.BufferedProtocol):
                 self._exchange is not None and tick - self._active_tick > limits.body_idle_timeout_s
             )
         if is_late:
+            self._server.note_closed("a peer was too slow")
             self._abort()
 
     def close(self) -> None:
@@ -178,10 +179,11 @@ class AnsweringConnection(asyncio.BufferedProtocol):
         else:
             transport.close()
 
-    def _break_off(self) -> None:
+    def _break_off(self, reason: str) -> None:
         """Close without an answer to what is being received; what came before is answered."""
         if self._is_stopped:
             return
+        self._server.note_closed(reason)
         self._is_stopped = True
         unfinished, self._exchange = self._exchange, None
         if unfinished is not None and self._exchanges and self._exchanges[-1] is unfinished:

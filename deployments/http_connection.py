@@ -127,9 +127,9 @@ class HttpConnection(AnsweringConnection):
             self._refuse_method(bytes(data))
         except httptools.HttpParserCallbackError:
             logger.exception("failed to receive a request")
-            self._break_off()
-        except httptools.HttpParserError:
-            self._break_off()
+            self._break_off("a request could not be received")
+        except httptools.HttpParserError as error:
+            self._break_off(f"a request is malformed: {error}")
         self._is_parser_behind = self._target is not None
         if self._exchange is not None and not self._is_stopped:
             # Whether the read held nothing but a part of this request, and no part of its body.
@@ -181,7 +181,7 @@ class HttpConnection(AnsweringConnection):
         # In front of the body of a request that asks for an upgrade, the parser stops.
         self._is_before_body = head.body_bytes > 0 and self._parser.should_upgrade()
         if self._head_bytes + len(head.url) > self._server.limits.head_bytes:
-            self._break_off()
+            self._break_off("a request's headers are too large")
             return
         self._exchanges.append(exchange)
         if head.content_length or head.transfer_encoding:
@@ -242,7 +242,7 @@ class HttpConnection(AnsweringConnection):
         """
         self._overhead_bytes = self._overhead_bytes + nbytes if nbytes else 0
         if self._overhead_bytes > self._server.limits.head_bytes:
-            self._break_off()
+            self._break_off("a request's headers, chunk extensions or trailers are too large")
 
     # Requests with a known head
 
@@ -379,7 +379,7 @@ class HttpConnection(AnsweringConnection):
         is_token = method.isalpha() and method.isupper() and len(method) <= _METHOD_BYTES_LIMIT
         # Only if it is the first line of what was read: one behind other requests is not found.
         if not (is_token and _UNKNOWN_METHOD_REST.fullmatch(rest) and _has_unknown_method(line)):
-            self._break_off()
+            self._break_off("a request is malformed: no method")
             return
         exchange = HttpExchange(self, HttpHead())
         exchange.keep_alive = False

@@ -60,8 +60,10 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained = asyncio.Event()
-        # When the limit of connections was last told of; once a sweep is enough.
+        # When the limit of connections, and a connection's end, were last told of: once a sweep is
+        # enough.
         self._told_tick = -1
+        self._closed_tick = -1
 
     async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
         """Listen.
@@ -147,6 +149,12 @@ class HttpServer:
             return False
         self._connections.add(connection)
         return True
+
+    def note_closed(self, reason: str) -> None:
+        """Say in the log why a connection is closed without an answer."""
+        if self._closed_tick != self.tick:
+            self._closed_tick = self.tick
+            logger.info("an HTTP connection is closed: %s", reason)
 
     def closed(self, connection: AnsweringConnection) -> None:
         """Forget a connection."""

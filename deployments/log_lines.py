@@ -14,8 +14,9 @@ from typing import Final
 
 from deployments.server_settings import LogSettings
 
-# The packages of this project and what models log; Ray and others keep their own logging.
-_ROOTS: Final = ("backends", "cluster", "deployments", "manta")
+# The packages of this project, what models log and what asyncio says of callbacks that raised; Ray
+# and others keep their own logging.
+_ROOTS: Final = ("asyncio", "backends", "cluster", "deployments", "manta")
 _LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
 _UNESCAPED: Final = os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") == "0"
 

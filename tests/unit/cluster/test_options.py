@@ -3,6 +3,7 @@
 import pickle
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -493,3 +494,12 @@ def refusal_text(*argv: str) -> str:
     with pytest.raises(OptionError) as caught:
         parse_options(argv, {}, no_file)
     return " ".join(str(caught.value).split())
+
+
+def test_example_file_is_taken_and_says_what_holds_by_default():
+    path = ROOT / "configs/server.yaml"
+    options = parse_options([f"--config={path}"], {}, lambda path: Path(path).read_text())
+    given = {name for name, source in options.sources.items() if source == "file"}
+    changed = {name for name in given if getattr(options, name) != DEFAULTS[name]}
+    assert changed == {"model_repository", "model_control_mode", "load_model"}
+    assert options.model_repository == ("configs/models",)

@@ -40,7 +40,7 @@ from deployments.execution import (
 from deployments.execution_thread import ENDED, NEVER, NOW, ExecutionThread
 from deployments.lane.transport import Cancellable
 from deployments.leading import Lead
-from deployments.scheduling.completion import CompletionQueue
+from deployments.scheduling.completion import CompletionQueue, keeps_order
 from deployments.scheduling.factory import make_scheduler, make_signature
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.statistics import (
@@ -84,7 +84,6 @@ class Executor:
         state_files: Mapping[str, bytes] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        batching = config.dynamic_batching or config.sequence_batching
         self._model = ServedModel(config, version, make_signature(config))
         self._instance = instance
         self._lead = lead
@@ -107,7 +106,7 @@ class Executor:
         self._expiry_timer: Cancellable | None = None
         self._expiry_ns = 0
         self._completion: CompletionQueue[AnyWork, Outcome] | None = (
-            CompletionQueue() if batching is not None and batching.preserve_ordering else None
+            CompletionQueue() if keeps_order(config) else None
         )
 
     # The side of the thread that turns the reactor.
@@ -386,16 +385,19 @@ class Executor:
         self._lead.execution_ended(end_ns)
         times = times_of(batch, start_ns, end_ns)
         with self._mutex:
-            self._settle(works, error, times)
+            self._settle(decision, error, times)
             is_due = self._claim_flush()
         if is_due:
             self._post(self._flush)
 
     def _settle(
-        self, works: list[AnyWork], error: TritonError | None, times: ExecutionTimes
+        self, decision: Decision[AnyWork], error: TritonError | None, times: ExecutionTimes
     ) -> None:
-        statistics = self._statistics
+        statistics, works = self._statistics, decision.batch
         size = success_count = inference_count = enqueued_ns = 0
+        if decision.rows:
+            # Rows that only fill slots are executed too.
+            size = len(decision.rows) - len(works)
         for work in works:
             size += work.batch_size
             failure = error

@@ -14,7 +14,7 @@ import logging
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceResponse
-from deployments.scheduling.completion import CompletionQueue
+from deployments.scheduling.completion import CompletionQueue, keeps_order
 from deployments.seams import ResponseSink, TracedSink
 from deployments.trace_record import TraceReport
 
@@ -72,5 +72,4 @@ Order = CompletionQueue[OrderedSink, _Outcome]
 
 def order_of(config: ModelConfig) -> Order | None:
     """Return a new order for a model that wants one, else None."""
-    batching = config.dynamic_batching or config.sequence_batching
-    return CompletionQueue() if batching is not None and batching.preserve_ordering else None
+    return CompletionQueue() if keeps_order(config) else None

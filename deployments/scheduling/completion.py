@@ -10,8 +10,21 @@ Triton: core/src/dynamic_batch_scheduler.cc FinalizeResponses @73aad7c
 from collections import deque
 from typing import Generic, TypeVar
 
+from backends.api.model_config import ModelConfig
+
 Ticket = TypeVar("Ticket")
 Outcome = TypeVar("Outcome")
+
+
+def keeps_order(config: ModelConfig) -> bool:
+    """Return whether outcomes are released in the order requests were accepted.
+
+    Not of sequences, whatever their config says: an instance executes and answers them in the order
+    they were batched, which is the order Triton keeps, and a request that waits for a slot must not
+    hold back the answers to those whose end frees it.
+    """
+    batching = config.dynamic_batching
+    return batching is not None and batching.preserve_ordering
 
 
 class CompletionQueue(Generic[Ticket, Outcome]):

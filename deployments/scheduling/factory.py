@@ -42,7 +42,7 @@ def make_scheduler(
         limit = _number(config, _MAX_QUEUE_SIZE)
         if not limit:
             return DefaultScheduler()
-        return DynamicBatcher(1, rules=QueueRules((QueuePolicy(max_queue_size=limit),)))
+        return DynamicBatcher(1, rules=QueueRules(QueuePolicy(max_queue_size=limit)))
     return DynamicBatcher(
         max(1, config.max_batch_size),
         batching.preferred_batch_size,

@@ -4,13 +4,17 @@
 
 A level has one rank, or two when its policy delays: requests that waited their timeout move behind
 every other request of their level, to its second rank, and never expire again. Where the policy
-rejects, they leave the queue.
+rejects, they leave the queue. A config may have any number of levels up to 2^64 - 1, so a level is
+made by the first request that asks for it.
 
 Triton: core/src/scheduler_utils.cc PriorityQueue @73aad7c
 """
 
+from bisect import insort
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic
 
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
@@ -20,6 +24,8 @@ from deployments.scheduling.scheduler import Item
 
 NEVER = 1 << 63
 _NS_PER_US = 1000
+# More ranks than this are looked through for levels that have become empty.
+_MAX_RANKS = 64
 _EXPIRED = "Request timeout expired"
 
 
@@ -28,24 +34,39 @@ class QueueRules:
     """How requests queue.
 
     Attributes:
-        policies: The policy of each level, the highest priority first.
-        default_level: Index of the level of requests that ask for none, or for one there is not.
+        default_policy: The policy of each level that has none of its own.
+        level_count: Levels are 1, the highest priority, to this one.
+        own_policies: Policies by level.
+        default_level: Level of requests that ask for none, or for one there is not.
         ageing_us: For each time it has waited this long, a request counts as one level higher, so
             that low levels cannot starve; 0 keeps the levels strict.
     """
 
-    policies: tuple[QueuePolicy, ...] = (QueuePolicy(),)
-    default_level: int = 0
+    default_policy: QueuePolicy = QueuePolicy()
+    level_count: int = 1
+    own_policies: Mapping[int, QueuePolicy] = field(default_factory=dict)
+    default_level: int = 1
     ageing_us: int = 0
+
+    def level_of(self, priority: int) -> int:
+        """Return the level of a request that asks for this priority."""
+        return priority if 0 < priority <= self.level_count else self.default_level
+
+    def policy_of(self, level: int) -> QueuePolicy:
+        """Return a level's policy."""
+        return self.own_policies.get(level, self.default_policy)
 
 
 def rules_of(batching: DynamicBatching, ageing_us: int = 0) -> QueueRules:
     """Return the rules of a dynamic batcher's config."""
-    default = batching.default_queue_policy
-    own = batching.priority_queue_policy
-    levels = range(1, batching.priority_levels + 1)
-    policies = tuple(own.get(level, default) for level in levels) or (default,)
-    return QueueRules(policies, max(0, batching.default_priority_level - 1), ageing_us)
+    return QueueRules(
+        batching.default_queue_policy,
+        max(1, batching.priority_levels),
+        # Without levels Triton has no use for policies of levels.
+        batching.priority_queue_policy if batching.priority_levels else {},
+        max(1, batching.default_priority_level),
+        ageing_us,
+    )
 
 
 class Level(Generic[Item]):
@@ -75,17 +96,23 @@ class Level(Generic[Item]):
 class Rank(Generic[Item]):
     """A level's requests, or those of them that were delayed; a lower index is served first."""
 
-    __slots__ = ("index", "is_delayed", "items", "level")
+    __slots__ = ("behind", "index", "items", "level")
 
-    def __init__(self, level: Level[Item], index: int, *, is_delayed: bool) -> None:
+    def __init__(self, level: Level[Item], index: int, behind: "Rank[Item] | None") -> None:
         self.level = level
         self.index = index
-        self.is_delayed = is_delayed
+        # Where requests go that have waited their timeout; None when they do not wait on.
+        self.behind = behind
         self.items: deque[Item] = deque()
 
     def expires_ns(self, item: Item) -> int:
         """Return when an item of this rank has waited its timeout."""
-        return NEVER if self.is_delayed else self.level.expires_ns(item)
+        if self.level.delays and self.behind is None:
+            return NEVER
+        return self.level.expires_ns(item)
+
+
+_INDEX = attrgetter("index")
 
 
 class PriorityQueue(Generic[Item]):
@@ -105,24 +132,23 @@ class PriorityQueue(Generic[Item]):
         "_first_ranks",
         "_has_levels",
         "_is_plain",
+        "_max_ranks",
         "_ranks",
+        "_rules",
         "deadline_ns",
         "dropped",
     )
 
     def __init__(self, rules: QueueRules) -> None:
+        self._rules = rules
         self._ranks: list[Rank[Item]] = []
-        self._first_ranks: list[Rank[Item]] = []
-        for index, policy in enumerate(rules.policies):
-            level: Level[Item] = Level(policy, index)
-            self._first_ranks.append(Rank(level, len(self._ranks), is_delayed=False))
-            self._ranks.append(self._first_ranks[-1])
-            if level.delays:
-                self._ranks.append(Rank(level, len(self._ranks), is_delayed=True))
-        self._default_rank = self._first_ranks[rules.default_level]
-        self._has_levels = len(rules.policies) > 1
+        self._first_ranks: dict[int, Rank[Item]] = {}
+        self._max_ranks = _MAX_RANKS
+        self._default_rank = self._make_level(rules.default_level)
+        self._has_levels = rules.level_count > 1
         # One rank without a timeout, as most models have it, needs no search.
-        self._is_plain = len(self._ranks) == 1 and not self._default_rank.level.timeout_ns
+        is_timed = len(self._ranks) > 1 or self._default_rank.level.timeout_ns > 0
+        self._is_plain = not self._has_levels and not is_timed
         # Only between levels: within one the order is that of arrival already.
         self._ageing_ns = rules.ageing_us * _NS_PER_US if self._has_levels else 0
         self.dropped: list[tuple[Item, TritonError]] = []
@@ -143,8 +169,9 @@ class PriorityQueue(Generic[Item]):
             UnavailableError: The item's level holds its ``max_queue_size`` of requests.
         """
         rank = self._default_rank
-        if self._has_levels and 0 < item.priority <= len(self._first_ranks):
-            rank = self._first_ranks[item.priority - 1]
+        if self._has_levels:
+            number = self._rules.level_of(item.priority)
+            rank = self._first_ranks.get(number) or self._make_level(number)
         level = rank.level
         if level.max_count and level.count >= level.max_count:
             raise UnavailableError(id_prefix(item.request_id) + "Exceeds maximum queue size")
@@ -201,6 +228,25 @@ class PriorityQueue(Generic[Item]):
             rank.level.count = 0
         return items
 
+    def _make_level(self, number: int) -> Rank[Item]:
+        if len(self._ranks) > self._max_ranks:
+            self._forget_empty_levels()
+        level: Level[Item] = Level(self._rules.policy_of(number), number)
+        behind: Rank[Item] | None = None
+        if level.delays:
+            behind = Rank(level, 2 * number + 1, None)
+            insort(self._ranks, behind, key=_INDEX)
+        rank = self._first_ranks[number] = Rank(level, 2 * number, behind)
+        insort(self._ranks, rank, key=_INDEX)
+        return rank
+
+    def _forget_empty_levels(self) -> None:
+        default = self._default_rank.level
+        self._ranks = [each for each in self._ranks if each.level.count or each.level is default]
+        self._first_ranks = {each.level.index: each for each in self._ranks if not each.index % 2}
+        # Looked through again once it has doubled, so that a request costs little on average.
+        self._max_ranks = max(_MAX_RANKS, 2 * len(self._ranks))
+
     def _settle(self, rank: Rank[Item], now_ns: int) -> bool:
         """Apply the policy at a rank's head; False when nothing is left of the rank."""
         items = rank.items
@@ -210,8 +256,8 @@ class PriorityQueue(Generic[Item]):
                 self._drop(rank, items.popleft(), RequestCancelledError())
             elif rank.expires_ns(item) > now_ns:
                 return True
-            elif rank.level.delays:
-                self._ranks[rank.index + 1].items.append(items.popleft())
+            elif rank.behind is not None:
+                rank.behind.items.append(items.popleft())
             else:
                 self._drop(rank, items.popleft(), UnavailableError(_EXPIRED))
         return False

@@ -261,7 +261,7 @@ class DirectSequenceBatcher(_SequenceBatcher[Item]):
         chosen = [sequence for sequence in ready if self._signature(sequence) == signature]
         batch = [self._take(sequence) for sequence in chosen]
         self._executing = chosen
-        return Decision(batch, None, dropped, self._rows(chosen, batch))
+        return Decision(batch, None, dropped, self._rows(chosen, batch, ready[-1].slot))
 
     def clear(self) -> list[Item]:
         """Give up everything queued."""
@@ -277,13 +277,15 @@ class DirectSequenceBatcher(_SequenceBatcher[Item]):
         while sequence is not None and sequence.queue and sequence.queue[0].is_cancelled:
             sequence = self._sequences.end(sequence, Event.CANCELLED)
 
-    def _rows(self, chosen: list[Sequence[Item]], batch: list[Item]) -> list[ExecuteRequest] | None:
-        if chosen[-1].slot == len(chosen) - 1:
+    def _rows(
+        self, chosen: list[Sequence[Item]], batch: list[Item], last_slot: int
+    ) -> list[ExecuteRequest] | None:
+        if last_slot == len(chosen) - 1:
             return None
         by_slot = {each.slot: item for each, item in zip(chosen, batch, strict=True)}
         return [
             by_slot.get(slot) or self._null_request(chosen[0], batch[0])
-            for slot in range(chosen[-1].slot + 1)
+            for slot in range(last_slot + 1)
         ]
 
     def _null_request(self, sequence: Sequence[Item], item: Item) -> NullRequest:

@@ -396,6 +396,28 @@ async def test_outputs_nobody_asked_for_are_left_out():
     assert [output.name for output in response.outputs] == ["A", "C"]
 
 
+async def test_requests_of_one_batch_each_get_the_outputs_they_asked_for():
+    def script(batch: ExecuteBatch) -> None:
+        for number, request in enumerate(batch.requests):
+            made = np.full((1, 1), number, np.int8)
+            outputs = [tensor_from_numpy(name, made) for name in "AB"]
+            request.respond(InferenceResponse("", "", "", outputs))
+
+    model = ScriptedModel(script, held=True)
+    async with running(BATCHING, model) as executor:
+        await held(executor, model)
+        asked = [["A"], ["A"], ["B"], ["A", "B"], ["B", "A"]]
+        requests = [lane_request(outputs=names) for names in asked]
+        executor.received(requests)
+        model.gate.set()
+        responses = [await outcome(request) for request in requests]
+    assert model.sizes == [1, 5]
+    for number, (names, response) in enumerate(zip(asked, responses, strict=True)):
+        assert isinstance(response, InferenceResponse)
+        assert [output.name for output in response.outputs] == sorted(names)
+        assert {bytes(output.data) for output in response.outputs} == {bytes([number])}
+
+
 @pytest.mark.parametrize(
     ("dims", "reshape", "given_shape", "expected"),
     [

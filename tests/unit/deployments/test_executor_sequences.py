@@ -68,7 +68,7 @@ async def test_a_request_that_fits_no_sequence_is_invalid():
     assert "must specify the START flag" in error.message
 
 
-async def test_null_requests_fill_rows_and_are_not_counted():
+async def test_null_requests_fill_rows_and_count_in_the_batch_size_only():
     model = ScriptedModel()
     async with running(sequences(), model) as executor:
         assert await answered(executor, part(1, SEQUENCE_START))
@@ -76,7 +76,19 @@ async def test_null_requests_fill_rows_and_are_not_counted():
         assert await answered(executor, part(2, SEQUENCE_END))
         totals = executor.statistics()
     assert model.sizes == [1, 2, 2]
-    assert (totals.success_count, totals.execution_count) == (3, 3)
+    assert (totals.success_count, totals.inference_count, totals.execution_count) == (3, 3, 3)
+    assert {size: each.count for size, each in totals.batches.items()} == {1: 1, 2: 2}
+
+
+async def test_ordering_does_not_hold_a_running_sequence_behind_one_that_waits_for_its_slot():
+    config = sequences(strategy="oldest", max_candidate_sequences=1, preserve_ordering=True)
+    async with running(config, ScriptedModel()) as executor:
+        assert await answered(executor, part(1, SEQUENCE_START))
+        waiting = part(2, SEQUENCE_START)
+        executor.received([waiting])
+        assert await answered(executor, part(1))
+        assert await answered(executor, part(1, SEQUENCE_END))
+        await outcome(waiting)
 
 
 async def answered(executor, *requests) -> bool:

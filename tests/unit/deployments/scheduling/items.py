@@ -33,9 +33,15 @@ class Run:
 
 
 def play(
-    scheduler: Scheduler, arrivals: list[tuple[float, FakeItem]], execution_us: float = 0
+    scheduler: Scheduler,
+    arrivals: list[tuple[float, FakeItem]],
+    execution_us: float = 0,
+    *,
+    free_at_us: float = 0,
 ) -> Run:
     """Run arrivals (instants in µs) through one instance that executes for ``execution_us``.
+
+    It is busy until ``free_at_us``.
 
     The instance asks when it becomes free, when it was told to wake and when an enqueue says so,
     exactly as the executor does.
@@ -46,7 +52,9 @@ def play(
     for at_us, item in arrivals:
         heapq.heappush(events, (int(at_us * 1000), order, "arrive", item))
         order += 1
-    free_ns = 0
+    free_ns = int(free_at_us * 1000)
+    heapq.heappush(events, (free_ns, order, "free", None))
+    order += 1
     while events:
         now_ns, _, kind, item = heapq.heappop(events)
         is_due = kind != "arrive"

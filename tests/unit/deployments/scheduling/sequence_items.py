@@ -125,6 +125,7 @@ class Instance:
     ran: list[SequenceRequest] = field(default_factory=list)
     dropped: list[tuple[SequenceRequest, str]] = field(default_factory=list)
     rows: list[list[object]] = field(default_factory=list)
+    refused: list[tuple[float, str, str]] = field(default_factory=list)
 
     @property
     def now_ns(self) -> int:
@@ -164,6 +165,36 @@ class Instance:
         """Execute until nothing is left that can run now or after the executions."""
         while self.step():
             self.now_us = max(self.now_us, self.free_us)
+
+    def run_until(self, end_us: float) -> None:
+        """Do all that is due before an instant: execute, wake when told to, expire while busy."""
+        while True:
+            at_us = max(self.now_us, self.free_us)
+            deadline_ns = self.batcher.deadline_ns
+            if deadline_ns is not None and deadline_ns / 1000 < min(at_us, end_us):
+                self.now_us = deadline_ns / 1000
+                expired = self.batcher.expire(deadline_ns)
+                self.dropped += [(item, error.message) for item, error in expired]
+                continue
+            if at_us >= end_us:
+                return
+            self.now_us = at_us
+            if self.step():
+                continue
+            if self.wake_at_ns is None or self.wake_at_ns / 1000 >= end_us:
+                return
+            self.now_us = self.wake_at_ns / 1000
+
+    def play(self, arrivals: list[tuple[float, SequenceRequest]]) -> None:
+        """Run requests that come at these instants, in µs, to their end."""
+        for at_us, item in sorted(arrivals, key=lambda each: each[0]):
+            self.run_until(at_us)
+            self.now_us = at_us
+            try:
+                self.enqueue(item)
+            except TritonError as error:
+                self.refused.append((at_us, item.name, error.message))
+        self.run_until(float("inf"))
 
     @property
     def names(self) -> list[str]:

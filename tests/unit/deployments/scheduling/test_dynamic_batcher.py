@@ -22,7 +22,7 @@ def at(instants: list[float], requests: list[FakeItem]) -> list[tuple[float, Fak
 
 
 def policy(**fields) -> QueueRules:
-    return QueueRules((QueuePolicy(**fields),))
+    return QueueRules(QueuePolicy(**fields))
 
 
 def test_without_delay_a_lone_request_leaves_at_once():

@@ -10,7 +10,7 @@ from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler
-from deployments.scheduling.priority_queue import QueueRules, rules_of
+from deployments.scheduling.priority_queue import PriorityQueue, QueueRules, rules_of
 from tests.unit.deployments.scheduling.items import FakeItem, play
 
 REJECT_100 = QueuePolicy(default_timeout_us=100)
@@ -88,11 +88,11 @@ def test_max_queue_size_holds_for_each_level():
 def test_each_level_has_its_own_policy():
     own = {2: QueuePolicy(max_queue_size=1), 1: REJECT_100}
     rules = levels(3, priority_queue_policy=own, default_queue_policy=DELAY_100)
-    assert rules.policies == (REJECT_100, own[2], DELAY_100)
+    assert [rules.policy_of(level) for level in (1, 2, 3)] == [REJECT_100, own[2], DELAY_100]
 
 
 def test_a_delayed_request_runs_after_all_others_of_its_level_and_is_not_rejected():
-    rules = QueueRules((DELAY_100,))
+    rules = QueueRules(DELAY_100)
     arrivals = [(0, one("x")), (10, one("late")), (115, one("new")), (118, one("newer"))]
     run = play(DynamicBatcher(2, rules=rules), arrivals, execution_us=120)
     assert names(run) == [["x"], ["new", "newer"], ["late"]]
@@ -100,14 +100,14 @@ def test_a_delayed_request_runs_after_all_others_of_its_level_and_is_not_rejecte
 
 
 def test_a_delayed_request_runs_before_lower_levels():
-    rules = QueueRules((DELAY_100, DELAY_100))
+    rules = QueueRules(DELAY_100, 2)
     arrivals = [(0, one("x")), (10, one("late", 1)), (150, one("low", 2)), (190, one("new", 1))]
     run = play(DynamicBatcher(1, rules=rules), arrivals, execution_us=200)
     assert names(run) == [["x"], ["new"], ["late"], ["low"]]
 
 
 def test_delayed_requests_count_towards_max_queue_size():
-    rules = QueueRules((QueuePolicy("DELAY", default_timeout_us=100, max_queue_size=2),))
+    rules = QueueRules(QueuePolicy("DELAY", default_timeout_us=100, max_queue_size=2))
     batcher = DynamicBatcher(1, rules=rules)
     first, late = one("first"), one("late")
     batcher.enqueue(first, 0)
@@ -122,7 +122,7 @@ def test_delayed_requests_count_towards_max_queue_size():
 
 
 def test_a_request_is_rejected_when_its_timeout_passes_though_the_instance_is_busy():
-    batcher = DynamicBatcher(8, rules=QueueRules((REJECT_100,)))
+    batcher = DynamicBatcher(8, rules=QueueRules(REJECT_100))
     batcher.enqueue(one("x"), 0)
     batcher.next_batch(0)
     assert batcher.deadline_ns == 100_000
@@ -139,14 +139,14 @@ def test_a_request_is_rejected_when_its_timeout_passes_though_the_instance_is_bu
 
 def test_a_shorter_override_moves_the_deadline():
     override = QueuePolicy(default_timeout_us=100, allow_timeout_override=True)
-    batcher = DynamicBatcher(8, rules=QueueRules((override,)))
+    batcher = DynamicBatcher(8, rules=QueueRules(override))
     batcher.enqueue(one("a"), 0)
     batcher.enqueue(one("b", timeout_us=30), 0)
     assert batcher.deadline_ns == 30_000
 
 
 def test_delays_and_no_timeouts_have_no_deadline():
-    for rules in (QueueRules(), QueueRules((DELAY_100,))):
+    for rules in (QueueRules(), QueueRules(DELAY_100)):
         batcher = DynamicBatcher(8, rules=rules)
         batcher.enqueue(one("a"), 0)
         assert batcher.deadline_ns is None
@@ -158,8 +158,7 @@ def test_an_aged_low_priority_runs_before_new_high_ones():
     arrivals += [(at_us, one(f"h{at_us}", 1)) for at_us in range(0, 2000, 50)]
     strict = play(DynamicBatcher(1, rules=levels(3)), [(0, one("x", 1)), *arrivals], 100)
     assert names(strict)[-1] == ["low"]
-    policies = (QueuePolicy(),) * 3
-    aged = DynamicBatcher(1, rules=QueueRules(policies, 0, ageing_us=200))
+    aged = DynamicBatcher(1, rules=QueueRules(level_count=3, ageing_us=200))
     run = play(aged, [(0, one("x", 1)), *arrivals], 100)
     # It counts as much as a high one that came two times 200 us later.
     assert names(run).index(["low"]) == names(run).index(["h400"]) + 1
@@ -189,9 +188,10 @@ POLICIES = st.builds(
 )
 RULES = st.builds(
     QueueRules,
-    st.lists(POLICIES, min_size=1, max_size=3).map(tuple),
-    st.just(0),
-    st.sampled_from([0, 0, 100]),
+    POLICIES,
+    level_count=st.sampled_from([1, 2, 3, 2**64 - 1]),
+    own_policies=st.dictionaries(st.integers(1, 3), POLICIES, max_size=3),
+    ageing_us=st.sampled_from([0, 0, 100]),
 )
 ARRIVALS = st.lists(
     st.tuples(
@@ -269,11 +269,20 @@ def test_every_request_has_one_outcome_and_a_level_keeps_its_order(
         run.ask()
     assert run.batcher.pending_count == 0
     assert run.settled == {item.name for item in run.requests}
-    for index, policy in enumerate(rules.policies):
-        if policy.timeout_action == "REJECT":
-            own = [int(item.name[1:]) for item in run.ran if level_index(item, rules) == index]
+    for level in {rules.level_of(item.priority) for item in run.ran}:
+        if rules.policy_of(level).timeout_action == "REJECT":
+            own = [int(i.name[1:]) for i in run.ran if rules.level_of(i.priority) == level]
             assert own == sorted(own)
 
 
-def level_index(item: FakeItem, rules: QueueRules) -> int:
-    return item.priority - 1 if 0 < item.priority <= len(rules.policies) else 0
+def test_levels_are_made_by_requests_and_empty_ones_are_forgotten():
+    queue = PriorityQueue(QueueRules(DELAY_100, level_count=2**64 - 1))
+    kept = one("kept", 2**64 - 1)
+    queue.admit(kept)
+    for number in range(1, 1000):
+        rank = queue.admit(one(f"r{number}", 2**40 + number))
+        assert queue.head(0) is rank
+        rank.items.clear()
+        rank.level.count = 0
+    assert len(queue._ranks) < 100
+    assert queue.clear() == [kept]

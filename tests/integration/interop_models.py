@@ -77,11 +77,16 @@ def write_words(repository: Path) -> None:
     _write(repository, "words", WORDS, WORDS_CONFIG)
 
 
+def write_patient(repository: Path) -> None:
+    """Write ``patient``, which works until its request is cancelled if WAIT is 1."""
+    _write(repository, "patient", PATIENT, PATIENT_CONFIG)
+
+
 def write_interop_models(repository: Path) -> None:
-    """Write add_sub, words, patient (waits for its cancellation if asked to) and identity."""
+    """Write add_sub, words, patient and identity."""
     write_add_sub(repository, "add_sub")
     write_words(repository)
-    _write(repository, "patient", PATIENT, PATIENT_CONFIG)
+    write_patient(repository)
     _write(repository, "identity", IDENTITY, IDENTITY_CONFIG)
 
 

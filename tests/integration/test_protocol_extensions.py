@@ -21,7 +21,7 @@ import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
-from tests.integration.interop_models import write_words
+from tests.integration.interop_models import write_patient, write_words
 from tests.support.server import RunningServer
 
 
@@ -30,6 +30,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
     repository = tmp_path_factory.mktemp("extended")
     write_add_sub(repository, "add_sub")
     write_words(repository)
+    write_patient(repository)
     running = RunningServer(
         repository,
         "--allow-client-shm=true",
@@ -97,6 +98,40 @@ def test_generate_stream_sends_one_event_per_response(extended: RunningServer) -
     connection.request("POST", "/v2/models/words/generate", json.dumps({"text_input": "one"}))
     assert json.loads(connection.getresponse().read())["text_output"] == "one"
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("infer", {"inputs": [{"name": "WAIT", "shape": [1], "datatype": "INT32", "data": [1]}]}),
+        ("generate_stream", {"WAIT": 1}),
+    ],
+)
+def test_a_client_that_goes_away_ends_its_requests_in_the_queue_and_in_the_model(
+    extended: RunningServer, method: str, body: dict[str, Any]
+) -> None:
+    gone = [http.client.HTTPConnection(extended.http) for _ in range(3)]
+    for connection in gone:
+        connection.request("POST", f"/v2/models/patient/{method}", json.dumps(body))
+    while pending_count(extended, "patient") < 2:
+        assert extended.process.poll() is None
+    for connection in gone:
+        connection.close()
+    # The model has one instance: it answers only when it is rid of the others.
+    with triton_http.InferenceServerClient(extended.http) as client:
+        wait = triton_http.InferInput("WAIT", [1], "INT32")
+        wait.set_data_from_numpy(np.zeros(1, np.int32))
+        assert client.infer("patient", [wait]).as_numpy("DONE") == [0]
+    assert pending_count(extended, "patient") == 0
+
+
+def pending_count(server: RunningServer, model: str) -> int:
+    connection = http.client.HTTPConnection(server.metrics)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    start = f'nv_inference_pending_request_count{{model="{model}",version="1"}} '
+    return sum(int(line.removeprefix(start)) for line in lines if line.startswith(start))
 
 
 def test_settings_are_the_same_on_every_ingress(extended: RunningServer) -> None:

@@ -5,11 +5,19 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    RayTaskError,
+    RuntimeEnvSetupError,
+)
 
 from backends.api.errors import InternalError, TritonError
 
 T = TypeVar("T")
+
+_INSTALLER_OUTPUT = "lines of stdout:"
+_MAX_OUTPUT_CHARS = 2000
 
 
 async def call(reference: Awaitable[T]) -> T:
@@ -34,8 +42,18 @@ def cause_of(error: BaseException) -> str:
         return error.as_string()
     if isinstance(error, ActorUnavailableError):
         return "its process ended or cannot be reached"
+    if isinstance(error, RuntimeEnvSetupError):
+        return f"its environment could not be set up: {_installer_output(str(error))}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
     # Ray reports a death in a dozen lines of identifiers; the cause comes last.
     return lines[-1] if isinstance(error, ActorDiedError) else lines[0]
+
+
+def _installer_output(text: str) -> str:
+    """Return what pip or uv said last, out of Ray's traceback around it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((i for i, line in enumerate(lines) if line.endswith(_INSTALLER_OUTPUT)), None)
+    shown = lines[-1:] if said is None else lines[said + 1 :]
+    return "\n".join(shown)[-_MAX_OUTPUT_CHARS:]

@@ -17,6 +17,7 @@ from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.registry import backend_name
 from cluster.durable_state import DurableState
+from cluster.environments import environment_stamp, runtime_env_of
 from cluster.loading import Candidate, Override, choose_override
 from cluster.options import ServerOptions
 from cluster.placement import ClusterResources
@@ -91,7 +92,7 @@ class RepositorySource:
             raise
         for warning in model.warnings:
             _log.warning("%s", warning)
-        return self._candidate(model, used)
+        return await asyncio.to_thread(self._candidate, model, used)
 
     def _read(
         self, name: str, override: Override, kept: Override
@@ -110,6 +111,7 @@ class RepositorySource:
             repr(sorted(settings.items())),
             self._state.secret,
             str(self.cpus_per_instance),
+            environment_stamp(config, model.model_dir),
         )
         return Candidate(
             config=config,
@@ -154,6 +156,9 @@ class RepositorySource:
             auto_complete=auto_complete,
             cpus_per_instance=self.cpus_per_instance,
             backend_config=self._backend_config(config),
+            runtime_env=await asyncio.to_thread(
+                runtime_env_of, config, candidate.model_dir, version
+            ),
             secret=self._state.secret,
             digest=candidate.digests[version],
             log_level="INFO" if self._options.log_info else "WARNING",

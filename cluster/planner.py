@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.placement import GPU_INDEX_RESOURCE, ClusterResources, Demand, read_demand
@@ -34,6 +35,7 @@ class PoolRequest:
         gpus_per_instance: GPU fraction a GPU instance reserves; 0 shares each GPU evenly among the
             pool's instances on it.
         backend_config: ``--backend-config`` settings of the model's backend.
+        runtime_env: Environment of the instances' processes, in Ray's terms.
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
         log_level: Level of the instances' logs.
@@ -47,6 +49,7 @@ class PoolRequest:
     cpus_per_instance: float = DEFAULT_CPUS_PER_INSTANCE
     gpus_per_instance: float = 0.0
     backend_config: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
     log_level: str = "INFO"
@@ -152,6 +155,7 @@ def _spec(
         num_gpus=demand.num_gpus,
         resources=dict(demand.resources),
         backend_config=dict(request.backend_config),
+        runtime_env=request.runtime_env,
         secret=request.secret,
         options_digest=request.digest,
         log_level=request.log_level,
@@ -189,6 +193,7 @@ def replan_pool(
         model_dir=like.model_dir,
         cpus_per_instance=cpus_per_instance,
         backend_config=like.backend_config,
+        runtime_env=like.runtime_env,
         secret=like.secret,
         digest=like.options_digest,
         log_level=like.log_level,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RuntimeEnvSetupError
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
@@ -218,7 +218,10 @@ class InstancePool:
     async def _may_retry(self, instance: _Instance, error: Exception) -> bool:
         """Clean up after a failed attempt and wait before the next; a first load has no next."""
         if isinstance(error, RayError) and not instance.settled.done():
-            error = InternalError(f"instance {instance.spec.name} died loading: {cause_of(error)}")
+            happened = (
+                "was not started" if isinstance(error, RuntimeEnvSetupError) else "died loading"
+            )
+            error = InternalError(f"instance {instance.spec.name} {happened}: {cause_of(error)}")
         if isinstance(error, ValueError) and not instance.settled.done():
             error = InvalidArgumentError(f"instance {instance.spec.name} cannot be placed: {error}")
         loaded_badly = isinstance(error, TritonError)

@@ -55,6 +55,8 @@ RAY_ENVIRONMENT = {
     "RAY_event_stats": "0",
     # A busy laptop may take longer than the 10 s Ray gives its first node.
     "RAY_raylet_start_wait_time_s": "60",
+    # What cannot be installed is said at once; pip and uv try again themselves.
+    "RUNTIME_ENV_RETRY_TIMES": "1",
 }
 
 

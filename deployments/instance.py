@@ -290,6 +290,7 @@ def create_instance_actor(
         num_cpus=spec.num_cpus,
         num_gpus=spec.num_gpus,
         resources=dict(spec.resources) or None,
+        runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
     )
     return remote.remote(spec, connect)

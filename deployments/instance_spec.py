@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from backends.api.model_config import ModelConfig
 from deployments.routing import InstanceEndpoint
@@ -31,6 +32,7 @@ class InstanceSpec:
         num_gpus: GPUs reserved in Ray.
         resources: Custom Ray resources reserved.
         backend_config: ``--backend-config`` settings for the backend.
+        runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
         secret: Key of the lanes' handshake. Never logged.
         options_digest: Digest of everything above that, when it changes, asks for a reload.
         log_level: Level of the process's log.
@@ -53,6 +55,7 @@ class InstanceSpec:
     num_gpus: float = 0.0
     resources: Mapping[str, float] = field(default_factory=dict)
     backend_config: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     options_digest: str = ""
     log_level: str = "INFO"

@@ -5,12 +5,15 @@
 import importlib
 import importlib.util
 import itertools
+import os
+import site
 import sys
 from pathlib import Path
 from typing import Any
 
 from backends.api.backend import LoadContext
 from backends.api.errors import InternalError
+from backends.python.environment import FAILURE_VARIABLE, PACKAGES_VARIABLE
 from backends.python.failure import describe
 
 MODEL_FILE = "model.py"
@@ -35,8 +38,10 @@ def load_model_class(context: LoadContext) -> Any:
     helper modules win over a module of the same name anywhere else.
 
     Raises:
-        InternalError: The file is missing, fails to import or lacks the class.
+        InternalError: The file is missing, fails to import or lacks the class, or the process is
+            not in the environment the model asks for.
     """
+    _enter_environment()
     path = context.model_path(MODEL_FILE)
     if not Path(path).is_file():
         raise InternalError(f"Python model file not found in '{path}'")
@@ -57,6 +62,17 @@ def load_model_class(context: LoadContext) -> Any:
             f"AttributeError: module '{context.version}.{Path(path).stem}' has no attribute "
             f"'{MODEL_CLASS}'"
         ) from None
+
+
+def _enter_environment() -> None:
+    """Finish what the start of the process began; see `backends.python.environment`."""
+    failure = os.environ.get(FAILURE_VARIABLE)
+    if failure is not None:
+        raise InternalError(failure)
+    packages = os.environ.get(PACKAGES_VARIABLE)
+    if packages is not None:
+        # On the path already; this reads its .pth files.
+        site.addsitedir(packages)
 
 
 def _import_file(path: str) -> Any:

@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Python models with environments and modules of their own, on a real server, without a network.
+
+Each model answers with the value of an expression over what it has imported.
+"""
+
+import io
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+from tests.support.server import RunningServer
+
+PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+CONFIG = """
+name: "{name}" backend: "python"
+output {{ name: "SAYS" data_type: TYPE_STRING dims: [ 1 ] }}
+"""
+MODEL = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+{imports}
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        return config
+
+    def execute(self, requests):
+        text = np.array([str({says})], dtype=np.object_)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("SAYS", text)]) for _ in requests]
+"""
+
+
+def _write(root: Path, name: str, imports: str, says: str, config: str = "") -> Path:
+    version = root / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(MODEL.format(imports=imports, says=says))
+    (root / name / "config.pbtxt").write_text(CONFIG.format(name=name) + config)
+    return version
+
+
+def _parameter(key: str, value: str) -> str:
+    return f"parameters {{ key: \"{key}\" value {{ string_value: '{value}' }} }}"
+
+
+def _pack(path: Path, files: dict[str, str]) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+
+
+def _wheel(folder: Path, name: str, version: str, source: str) -> None:
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", source)
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def _write_siblings(root: Path, name: str) -> None:
+    """A model with a module, packages and relative imports, named as in the other model."""
+    version = _write(
+        root,
+        name,
+        "import common\nimport parts.first\nfrom above import ABOVE",
+        "[common.NAME, parts.first.NAME, parts.first.second.NAME, ABOVE]",
+    )
+    (version / "common.py").write_text(f"NAME = '{name} common'")
+    (version / "parts").mkdir()
+    (version / "parts/__init__.py").write_text("")
+    (version / "parts/first.py").write_text("from . import second\nfrom .second import NAME")
+    (version / "parts/second.py").write_text(f"NAME = '{name} second'")
+    (root / name / "above.py").write_text(f"ABOVE = '{name} above'")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("environments")
+    _write_siblings(root, "one")
+    _write_siblings(root, "other")
+    inside = _parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz")
+    # yaml is one of Manta's own dependencies: the environment's comes first.
+    imports = "import os, packed_zq, yaml"
+    says = "[packed_zq.VALUE, yaml.VALUE, os.environ['PATH'].split(':')[0].endswith('/bin')]"
+    _write(root, "packed", imports, says, inside)
+    files = {f"{PACKAGES}/packed_zq.py": "VALUE = 1", f"{PACKAGES}/yaml.py": "VALUE = 2"}
+    _pack(root / "packed/env.tar.gz", files)
+    folder = root.parent / "environment_folder"
+    (folder / PACKAGES).mkdir(parents=True, exist_ok=True)
+    (folder / PACKAGES / "folder_zq.py").write_text("VALUE = 3")
+    outside = _parameter("EXECUTION_ENV_PATH", str(folder))
+    _write(root, "folder", "import folder_zq", "folder_zq.VALUE", outside)
+    _write(root, "old", "import packed_zq", "0", inside)
+    _pack(root / "old/env.tar.gz", {"lib/python3.4/site-packages/packed_zq.py": ""})
+    wheels = _write(root, "required", "import wheel_zq", "wheel_zq.VALUE")
+    _wheel(wheels, "wheel_zq", "1.0", "VALUE = 4")
+    (wheels / "requirements.txt").write_text("--no-index\n--find-links=.\nwheel_zq==1.0\n")
+    missing = _write(root, "missing", "import wheel_zq", "0")
+    (missing / "requirements.txt").write_text("--no-index\nnowhere_zq==9.9\n")
+    given = _parameter("runtime_env", '{"env_vars": {"SAID_ZQ": "5"}}')
+    _write(root, "given", "import os", "os.environ['SAID_ZQ']", given)
+    return root
+
+
+@pytest.fixture(scope="module")
+def client(root: Path) -> Iterator[triton_http.InferenceServerClient]:
+    server = RunningServer(
+        root, "--model-control-mode=explicit", "--load-model=*", "--exit-on-error=false"
+    )
+    with triton_http.InferenceServerClient(server.http, network_timeout=300) as client:
+        yield client
+    assert server.terminate() == 0
+
+
+def _says(client: triton_http.InferenceServerClient, model: str) -> str:
+    answer: bytes = client.infer(model, []).as_numpy("SAYS")[0]
+    return answer.decode()
+
+
+def _reason(client: triton_http.InferenceServerClient, model: str) -> str:
+    (row,) = [row for row in client.get_model_repository_index() if row["name"] == model]
+    assert row["state"] == "UNAVAILABLE"
+    return str(row["reason"])
+
+
+@pytest.mark.parametrize("name", ["one", "other"])
+def test_modules_and_packages_beside_the_model_are_its_own(
+    client: triton_http.InferenceServerClient, name: str
+) -> None:
+    parts = [f"{name} common", f"{name} second", f"{name} second", f"{name} above"]
+    assert _says(client, name) == str(parts)
+
+
+def test_packed_environment_comes_before_the_servers(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    assert _says(client, "packed") == "[1, 2, True]"
+    assert _says(client, "folder") == "3"
+
+
+def test_replaced_environment_is_used_after_a_load(
+    root: Path, client: triton_http.InferenceServerClient
+) -> None:
+    files = {f"{PACKAGES}/packed_zq.py": "VALUE = 11", f"{PACKAGES}/yaml.py": "VALUE = 12"}
+    _pack(root / "packed/env.tar.gz", files)
+    client.load_model("packed")
+    assert _says(client, "packed") == "[11, 12, True]"
+
+
+def test_environment_of_another_python_names_both_versions(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    reason = _reason(client, "old")
+    assert "is an environment of Python 3.4" in reason
+    assert f"runs models with Python {sys.version_info.major}.{sys.version_info.minor}" in reason
+
+
+def test_requirements_beside_the_model_are_installed(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    assert _says(client, "required") == "4"
+    assert _says(client, "given") == "5"
+
+
+def test_requirements_that_cannot_be_installed_show_the_installers_message(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    assert "nowhere_zq" in _reason(client, "missing").replace("-", "_")
+    with pytest.raises(InferenceServerException):
+        client.infer("missing", [])

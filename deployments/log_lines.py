@@ -29,7 +29,9 @@ def set_up_logging(settings: LogSettings) -> None:
     if settings.file:
         handler = logging.FileHandler(settings.file, mode="a", delay=True)
     else:
-        handler = logging.StreamHandler(sys.stderr)
+        # Not sys.stderr: in its replicas Serve takes lines written there for its own log, and drops
+        # them below its level.
+        handler = logging.StreamHandler(sys.__stderr__)
     handler.setFormatter(TritonFormatter(settings.format))
     handler.addFilter(SeverityFilter(settings))
     level = logging.DEBUG if settings.verbose_level > 0 else logging.INFO

@@ -8,6 +8,7 @@ has to be known to the other.
 
 import http.client
 import json
+import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_settings_are_the_same_on_every_ingress(extended: RunningServer) -> None
     with triton_http.InferenceServerClient(extended.http) as client:
         client.update_log_settings({"log_verbose_level": 0})
         client.update_trace_settings("add_sub", {"trace_rate": None})
+
+
+def test_the_server_prints_what_an_ingress_logs(extended: RunningServer) -> None:
+    host, port = extended.http.split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"not a request\r\n\r\n")
+        assert connection.recv(1) == b""
+    while not any(
+        "an HTTP connection is closed: a request is m" in each for each in extended.lines
+    ):
+        assert extended.process.poll() is None
 
 
 def test_restricted_apis_need_their_header(extended: RunningServer) -> None:

@@ -13,7 +13,7 @@ from deployments import log_lines
 from deployments.log_lines import set_up_logging
 from deployments.server_settings import LogSettings
 
-NAMES = ("backends", "cluster", "deployments", "manta")
+NAMES = ("asyncio", "backends", "cluster", "deployments", "manta")
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from deployments.scheduling.ensemble_step import StepLimits, StepRunner
 from deployments.seams import Inflight, ResponseSink
 from deployments.shared_memory import RegionSink
 from deployments.statistics import FailureReason, InstanceStatistics, Snapshot
-from deployments.tracing import TracedCall
+from deployments.traced_call import TracedCall
 
 if TYPE_CHECKING:
     from deployments.router import Router, ServedModel

@@ -30,12 +30,15 @@ from deployments.lane.slabs import SlabPool
 from deployments.router import Router, ServedModel
 from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
-from deployments.seams import ControllerLink, Inflight
+from deployments.seams import ControllerLink, Inflight, ResponseSink
+from deployments.traced_call import Recorder
 
 T = TypeVar("T")
 
 # The controller answers a first poll at once, unless it is just restarting.
 _START_TIMEOUT_S: Final = 30.0
+
+_recorder: Final = Recorder()
 
 
 class RouterCaller:
@@ -201,7 +204,10 @@ class _Call:
             model = self._find(router, request)
             model.checker.check(request)
             request.model_version = model.version
-            self._inflight = router.submit(model, request, self._sink)
+            sink: ResponseSink = self._sink
+            if request.trace is not None:
+                sink = _recorder.call(model.version, request, sink)
+            self._inflight = router.submit(model, request, sink)
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
 

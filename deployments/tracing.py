@@ -9,9 +9,7 @@ protocol; a request that is not traced goes with that sink itself. Whoever takes
 Triton: server/src/tracer.cc @e1db8a6, core/src/infer_trace.h @73aad7c
 """
 
-import itertools
 import logging
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -21,31 +19,18 @@ from typing import Final, Protocol
 import orjson
 
 from backends.api.errors import TritonError
-from backends.api.request import InferenceRequest, InferenceResponse, Tensor, TraceContext
+from backends.api.request import InferenceRequest, InferenceResponse, TraceContext
 from deployments.seams import ResponseSink
 from deployments.server_settings import TRITON_MODE, ServerSettings, TraceSettings
-from deployments.trace_file import tensor_text
 from deployments.trace_record import (
-    BACKEND_OUTPUT,
-    QUEUE_INPUT,
-    QUEUE_START,
-    REQUEST_END,
-    REQUEST_START,
     Activity,
     TracedModel,
-    TracedTensor,
-    TraceReport,
-    aligned,
-    child_of,
 )
 from deployments.trace_sampling import RemoteSpan, Sampler, remote_span
+from deployments.traced_call import Recorder, TracedCall
 
 _log = logging.getLogger(__name__)
 
-# Ids are unique among the processes of a node: a process has its own range, which JavaScript's
-# numbers can still hold.
-_ID_RANGE_BITS: Final = 30
-_PID_MASK: Final = (1 << 22) - 1
 _SAMPLED: Final = 1
 
 
@@ -121,98 +106,10 @@ class TraceWriter(Protocol):
         """Write everything."""
 
 
-class TracedCall:
-    """The sink of one model's part of a trace.
-
-    Args:
-        tracer: What ends the trace.
-        trace: The trace.
-        record: The part.
-        request: The request; gets the context that travels with it.
-        sink: What everything is passed on to.
-        context: That context.
-    """
-
-    __slots__ = (
-        "_clock_ns",
-        "_record",
-        "_report",
-        "_sink",
-        "_start_ns",
-        "_tracer",
-        "context",
-        "trace",
-    )
-
-    def __init__(
-        self,
-        tracer: "Tracer",
-        trace: Trace,
-        record: TracedModel,
-        request: InferenceRequest,
-        sink: ResponseSink,
-        context: TraceContext,
-    ) -> None:
-        self._tracer = tracer
-        self._clock_ns = tracer.clock_ns
-        self._record = record
-        self._report: TraceReport | None = None
-        self._sink = sink
-        self._start_ns = self._clock_ns()
-        self.trace = trace
-        self.context = context
-        request.trace = context
-        trace.models.append(record)
-        record.activities.append((REQUEST_START, self._start_ns))
-        if trace.has_tensors:
-            record.tensors.extend(_shown(QUEUE_INPUT, request.inputs))
-
-    def traced(self, report: TraceReport) -> None:
-        """Keep what the instance says until the request ends."""
-        self._report = report
-
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Note a response and pass it on."""
-        self._take(response, final=final)
-        self._sink.respond(response, final=final)
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Note the end and pass it on."""
-        self._take(None, final=final)
-        self._sink.fail(error, final=final)
-
-    def _take(self, response: InferenceResponse | None, *, final: bool) -> None:
-        if final:
-            self._end(self._clock_ns())
-        if response is not None and self.trace.has_tensors:
-            self._record.tensors.extend(_shown(BACKEND_OUTPUT, response.outputs))
-
-    def queued(self) -> None:
-        """Note that the request waits for its execution, when no instance will say so."""
-        self._record.activities.append((QUEUE_START, self._clock_ns()))
-
-    def step(
-        self, model_name: str, model_version: int, request: InferenceRequest, sink: ResponseSink
-    ) -> "TracedCall":
-        """Return the sink of a request made on behalf of this one: its record becomes a child."""
-        record = self._tracer.record(model_name, model_version, request.id, self.trace)
-        context = child_of(self.context, record)
-        return TracedCall(self._tracer, self.trace, record, request, sink, context)
-
-    def _end(self, now_ns: int) -> None:
-        record, report = self._record, self._report
-        if report is not None:
-            record.activities.extend(aligned(report.activities, self._start_ns, now_ns))
-            for child in report.children:
-                child.activities = aligned(child.activities, self._start_ns, now_ns)
-                self.trace.models.append(child)
-        record.activities.append((REQUEST_END, now_ns))
-
-
 class _ClientCall(TracedCall):
     """The sink of a client's traced request: notes the sending too, and ends the trace."""
 
-    __slots__ = ("_front",)
+    __slots__ = ("_front", "_trace", "_tracer")
 
     def __init__(
         self,
@@ -227,7 +124,9 @@ class _ClientCall(TracedCall):
         trace.front.append((front.receive_start, arrival.began_ns))
         trace.front.append((front.receive_end, arrival.received_ns))
         context = TraceContext(record.id, 0, trace.has_tensors, _propagated(trace, record))
-        super().__init__(tracer, trace, record, request, sink, context)
+        super().__init__(tracer.recorder, trace.models, record, request, sink, context)
+        self._tracer = tracer
+        self._trace = trace
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Note a response, and how long passing it on took."""
@@ -237,7 +136,7 @@ class _ClientCall(TracedCall):
         self._sink.respond(response, final=final)
         self._note(self._front.send_end)
         if final:
-            self._tracer.finished(self.trace)
+            self._tracer.finished(self._trace)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Note an error, and how long passing it on took."""
@@ -246,10 +145,10 @@ class _ClientCall(TracedCall):
         self._sink.fail(error, final=final)
         self._note(self._front.send_end)
         if final:
-            self._tracer.finished(self.trace)
+            self._tracer.finished(self._trace)
 
     def _note(self, name: str) -> None:
-        self.trace.front.append((name, self._clock_ns()))
+        self._trace.front.append((name, self._clock_ns()))
 
 
 class Tracer:
@@ -272,6 +171,7 @@ class Tracer:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.is_on = False
+        self.recorder = Recorder(clock_ns)
         self.clock_ns = clock_ns
         self._report_use = report_use
         self._make_writer = make_writer
@@ -279,7 +179,6 @@ class Tracer:
         self._settings = ServerSettings()
         self._samplers: dict[str, Sampler] = {}
         self._replica = ""
-        self._ids = itertools.count(((os.getpid() & _PID_MASK) << _ID_RANGE_BITS) + 1)
 
     def apply(self, settings: ServerSettings, replica: str = "") -> None:
         """Trace from now on as the settings say.
@@ -351,17 +250,10 @@ class Tracer:
         if is_otel:
             trace.trace_id = random.getrandbits(128) if parent is None else parent.trace_id
             trace.span_id = random.getrandbits(64)
-        record = self.record(model_name, model_version, request.id, trace)
-        return _ClientCall(self, trace, record, request, sink, arrival)
-
-    def record(
-        self, model_name: str, model_version: int, request_id: str, trace: Trace
-    ) -> TracedModel:
-        """Return a new record for a trace."""
-        span_id = random.getrandbits(64) if trace.trace_id else 0
-        return TracedModel(
-            next(self._ids), model_name, model_version, request_id=request_id, span_id=span_id
+        record = self.recorder.record(
+            model_name, model_version, request.id, has_span=bool(trace.trace_id)
         )
+        return _ClientCall(self, trace, record, request, sink, arrival)
 
     def finished(self, trace: Trace) -> None:
         """Hand a trace to the writer."""
@@ -386,10 +278,3 @@ def _propagated(trace: Trace, record: TracedModel) -> str:
     if trace.parent is not None and trace.parent.state:
         context["tracestate"] = trace.parent.state
     return orjson.dumps(context).decode()
-
-
-def _shown(activity: str, tensors: Sequence[Tensor]) -> list[TracedTensor]:
-    return [
-        TracedTensor(activity, each.name, each.datatype, tuple(each.shape), tensor_text(each))
-        for each in tensors
-    ]

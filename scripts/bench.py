@@ -25,75 +25,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_models import REPEAT_COUNT, write_repository
+
 ROOT = Path(__file__).resolve().parent.parent
 WINDOW_MS = 1500  # perf_analyzer averages three such windows
 READY = 200
 IDENTITY_ELEMENTS = 150_528  # 602 KB of FP32, one 3x224x224 image
-
-ADD_SUB = """
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        responses = []
-        for request in requests:
-            a = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
-            b = pb_utils.get_input_tensor_by_name(request, "INPUT1").as_numpy()
-            responses.append(pb_utils.InferenceResponse(output_tensors=[
-                pb_utils.Tensor("OUTPUT0", a + b), pb_utils.Tensor("OUTPUT1", a - b)]))
-        return responses
-"""
-ADD_SUB_CONFIG = """
-backend: "python"
-max_batch_size: 64
-input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
-        { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
-         { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
-dynamic_batching { }
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-IDENTITY = """
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor(
-            "OUTPUT0", pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy())])
-            for request in requests]
-"""
-IDENTITY_CONFIG = """
-backend: "python"
-max_batch_size: 0
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-STEP_CONFIG = """
-backend: "python"
-max_batch_size: 64
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-dynamic_batching { }
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-ENSEMBLE_CONFIG = """
-platform: "ensemble"
-max_batch_size: 64
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-ensemble_scheduling { step [
-  { model_name: "step1" model_version: -1
-    input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "first" } },
-  { model_name: "step2" model_version: -1
-    input_map { key: "INPUT0" value: "first" } output_map { key: "OUTPUT0" value: "second" } },
-  { model_name: "step3" model_version: -1
-    input_map { key: "INPUT0" value: "second" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
-] }
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +84,17 @@ def _cases() -> list[Case]:
             for protocol in protocols
             for concurrency in (1, 16)
         ]
+        + [
+            # infer/s here are requests of that many responses each
+            Case(
+                f"decoupled {REPEAT_COUNT} responses grpc stream c={concurrency}",
+                "repeat",
+                "grpc",
+                concurrency,
+                ("--streaming",),
+            )
+            for concurrency in (1, 16)
+        ]
     )
 
 
@@ -168,20 +116,7 @@ class Target:
     grpc: int
 
 
-def _write_repository(root: Path) -> None:
-    for name, code, config in (
-        ("add_sub", ADD_SUB, ADD_SUB_CONFIG),
-        ("identity", IDENTITY, IDENTITY_CONFIG),
-        *((f"step{number}", IDENTITY, STEP_CONFIG) for number in (1, 2, 3)),
-        ("chain", "", ENSEMBLE_CONFIG),
-    ):
-        (root / name / "1").mkdir(parents=True)
-        if code:
-            (root / name / "1" / "model.py").write_text(code)
-        (root / name / "config.pbtxt").write_text(f'name: "{name}"{config}')
-
-
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -207,7 +142,7 @@ def _wait_ready(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @contextlib.contextmanager
-def _server(name: str, command: list[str], ports: list[int], work: Path) -> Iterator[Target]:
+def server(name: str, command: list[str], ports: list[int], work: Path) -> Iterator[Target]:
     log = work / f"{name}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
@@ -222,7 +157,7 @@ def _server(name: str, command: list[str], ports: list[int], work: Path) -> Iter
                 process.kill()
 
 
-def _run(case: Case, target: Target, work: Path) -> Result:
+def run(case: Case, target: Target, work: Path) -> Result:
     report = work / "report.csv"
     report.unlink(missing_ok=True)
     port = target.http if case.protocol == "http" else target.grpc
@@ -255,7 +190,7 @@ def _run(case: Case, target: Target, work: Path) -> Result:
     )
 
 
-def _median(results: list[Result]) -> Result:
+def median(results: list[Result]) -> Result:
     return Result(
         statistics.median(r.throughput for r in results),
         statistics.median(r.p50_us for r in results),
@@ -290,10 +225,10 @@ def _model_bound(work: Path, rounds: int) -> dict[str, float]:
     config += '\nparameters { key: "intra_op_thread_count" value { string_value: "1" } }\n'
     config += "instance_group [ { kind: KIND_CPU count: 1 } ]\n"
     (repository / "densenet_shaped/config.pbtxt").write_text(config)
-    ports = _free_ports(3)
+    ports = free_ports(3)
     bare: list[float] = []
     served: list[Result] = []
-    with _server("manta-onnx", _manta_command(repository, ports), ports, work) as target:
+    with server("manta-onnx", manta_command(repository, ports), ports, work) as target:
         case = Case("densenet_shaped http c=2", "densenet_shaped", "http", 2)
         for _ in range(rounds):
             model = str(source / "1/model.onnx")
@@ -304,15 +239,15 @@ def _model_bound(work: Path, rounds: int) -> dict[str, float]:
                 text=True,
             )
             bare.append(float(done.stdout))
-            served.append(_run(case, target, work))
+            served.append(run(case, target, work))
     return {
         "bare loop infer/s": statistics.median(bare),
-        "served infer/s": _median(served).throughput,
-        "ratio": _median(served).throughput / statistics.median(bare),
+        "served infer/s": median(served).throughput,
+        "ratio": median(served).throughput / statistics.median(bare),
     }
 
 
-def _manta_command(repository: Path, ports: list[int]) -> list[str]:
+def manta_command(repository: Path, ports: list[int]) -> list[str]:
     return [
         str(Path(sys.executable).parent / "manta"),
         "serve",
@@ -337,7 +272,7 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory(prefix="manta-bench-") as folder:
         work = Path(folder)
-        _write_repository(work / "models")
+        write_repository(work / "models")
         cases = [case for case in _cases() if re.search(args.only, case.name)]
         if cases:
             rows = _compare(cases, work, args.rounds)
@@ -374,7 +309,7 @@ def main() -> None:
 
 
 def _compare(cases: list[Case], work: Path, rounds: int) -> list[tuple[str, Result, Result]]:
-    triton_ports, manta_ports = _free_ports(3), _free_ports(3)
+    triton_ports, manta_ports = free_ports(3), free_ports(3)
     repository = work / "models"
     triton_command = [
         str(ROOT / "scripts/reference_triton.sh"),
@@ -383,17 +318,17 @@ def _compare(cases: list[Case], work: Path, rounds: int) -> list[tuple[str, Resu
     ]
     rows = []
     with (
-        _server("triton", triton_command, triton_ports, work) as triton,
-        _server("manta", _manta_command(repository, manta_ports), manta_ports, work) as manta,
+        server("triton", triton_command, triton_ports, work) as triton,
+        server("manta", manta_command(repository, manta_ports), manta_ports, work) as manta,
     ):
         for case in cases:
             results: dict[str, list[Result]] = {triton.name: [], manta.name: []}
             for target in (triton, manta):  # a first run of each warms caches and is not counted
-                _run(case, target, work)
+                run(case, target, work)
             for _ in range(rounds):
                 for target in (triton, manta):
-                    results[target.name].append(_run(case, target, work))
-            rows.append((case.name, _median(results["triton"]), _median(results["manta"])))
+                    results[target.name].append(run(case, target, work))
+            rows.append((case.name, median(results["triton"]), median(results["manta"])))
             print(f"{case.name}: {rows[-1][1]} {rows[-1][2]}", file=sys.stderr, flush=True)
     return rows
 

@@ -63,7 +63,7 @@ class Tensor(msgspec.Struct, array_like=True):
     extent: Extent | None = None
 
 
-class TraceContext(msgspec.Struct, array_like=True, frozen=True):
+class TraceContext(msgspec.Struct, array_like=True, frozen=True, weakref=True):
     """What travels with a request that is traced.
 
     Attributes:

@@ -224,6 +224,7 @@ class InferenceRequest:
             timeout_us=self._timeout,
             correlation_id=self._correlation_id,
             flags=self._flags,
+            trace=self._trace.joined,
         )
 
 

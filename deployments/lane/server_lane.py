@@ -43,6 +43,7 @@ from deployments.lane.slabs import SlabPool, SlabUnavailableError
 from deployments.lane.transport import LaneTransport
 from deployments.shared_memory import RegionMaps, map_inputs, place_outputs
 from deployments.trace_record import Activity, TraceReport
+from deployments.traced_call import calls_of
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class ServerRequest:
 
     def traced(self, activities: list[Activity]) -> None:
         """Note when a traced request was queued and executed, from any thread; the end sends it."""
-        self._report = TraceReport(activities)
+        self._report = TraceReport(activities, calls_of(self.request.trace))
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Answer; a response that cannot be encoded becomes an INTERNAL error.

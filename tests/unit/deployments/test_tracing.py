@@ -13,7 +13,8 @@ from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
 from deployments.server_settings import ServerSettings, TraceChange, TraceSettings, changed
 from deployments.trace_record import TracedModel, TraceReport
-from deployments.tracing import GRPC, HTTP, Arrival, Trace, TracedCall, Tracer
+from deployments.traced_call import TracedCall
+from deployments.tracing import GRPC, HTTP, Arrival, Trace, Tracer
 
 ON = TraceSettings(("TIMESTAMPS",), rate=1, file="t.json")
 PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

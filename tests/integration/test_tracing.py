@@ -73,6 +73,31 @@ ensemble_scheduling { step [ {
   input_map { key: "INPUT0" value: "A" } input_map { key: "INPUT1" value: "A" }
   output_map { key: "OUTPUT0" value: "SUM" } } ] }
 """
+ASKS = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            a = pb_utils.get_input_tensor_by_name(request, "A").as_numpy()
+            inputs = [pb_utils.Tensor("INPUT0", a), pb_utils.Tensor("INPUT1", a)]
+            for options in ({"trace": request.trace()}, {}):
+                answer = pb_utils.InferenceRequest(
+                    model_name="add_sub", requested_output_names=["OUTPUT0"], inputs=inputs,
+                    **options).exec()
+            out = pb_utils.get_output_tensor_by_name(answer, "OUTPUT0").as_numpy()
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("SUM", out)]))
+        return responses
+"""
+ASKS_CONFIG = """
+backend: "python"
+max_batch_size: 8
+input [ { name: "A" data_type: TYPE_INT32 dims: [ 16 ] } ]
+output [ { name: "SUM" data_type: TYPE_INT32 dims: [ 16 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+"""
 COMPUTED = [
     "REQUEST_START",
     "QUEUE_START",
@@ -112,6 +137,7 @@ def traced(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     repository = tmp_path_factory.mktemp("traced")
     write_add_sub(repository, "add_sub")
     write_model(repository, "twice", TWICE_CONFIG)
+    write_model(repository, "asks", ASKS_CONFIG, ASKS)
     write_model(repository, "talk", TALK_CONFIG, TALK)
     (folder / "t.json").write_text("what an earlier server left")
     running = RunningServer(
@@ -153,11 +179,12 @@ def test_requests_of_every_ingress_are_in_one_file(traced: RunningServer, folder
     with triton_http.InferenceServerClient(traced.http) as client:
         tensor = triton_http.InferInput("A", [1, 16], "INT32")
         tensor.set_data_from_numpy(np.ones((1, 16), np.int32))
-        client.infer("twice", [tensor])
+        for model in ("twice", "asks"):
+            client.infer(model, [tensor])
         # A change of the settings has what was taken before it written.
         client.update_trace_settings(settings={"trace_level": ["OFF"]})
         assert client.get_trace_settings()["trace_level"] == ["OFF"]
-    wait_for(lambda: len(by_id(folder / "t.json")) == 10)
+    wait_for(lambda: len(by_id(folder / "t.json")) == 12)
     traces = by_id(folder / "t.json")
     by_front: dict[str, list[dict[str, Any]]] = {}
     for trace in traces.values():
@@ -178,10 +205,13 @@ def test_requests_of_every_ingress_are_in_one_file(traced: RunningServer, folder
         numbers = ",".join(map(str, range(16)))
         assert trace["tensors"][0] == ("TENSOR_QUEUE_INPUT", "INPUT0", numbers)
         assert trace["tensors"][3][:2] == ("TENSOR_BACKEND_OUTPUT", "OUTPUT1")
-    (ensemble,) = (each for each in traces.values() if each["model_name"] == "twice")
-    (step,) = (each for each in traces.values() if "parent_id" in each)
-    assert (step["model_name"], step["parent_id"]) == ("add_sub", ensemble["id"])
-    assert step["names"] == COMPUTED
+    # Of the calls of a model those join its trace that it makes with that trace.
+    parents = {each["model_name"]: each for each in traces.values() if each["names"] != COMPUTED}
+    children = {each["parent_id"]: each for each in traces.values() if "parent_id" in each}
+    ensemble = parents["twice"]
+    assert children.keys() == {ensemble["id"], parents["asks"]["id"]}
+    for child in children.values():
+        assert (child["model_name"], child["names"]) == ("add_sub", COMPUTED)
     assert "COMPUTE_START" not in ensemble["names"]
 
 

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from backends.api.errors import InvalidArgumentError, TritonError
-from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
+from backends.api.request import (
+    InferenceRequest,
+    InferenceResponse,
+    TraceContext,
+    tensor_from_numpy,
+)
 from deployments.server_settings import ServerSettings, TraceChange, TraceSettings, changed
 from deployments.trace_record import TracedModel, TraceReport
-from deployments.traced_call import TracedCall
+from deployments.traced_call import Recorder, TracedCall, calls_of
 from deployments.tracing import GRPC, HTTP, Arrival, Trace, Tracer
 
 ON = TraceSettings(("TIMESTAMPS",), rate=1, file="t.json")
@@ -184,6 +189,25 @@ def test_steps_and_calls_of_a_model_become_children():
     (trace,) = rig.writer.traces
     assert [each.model_name for each in trace.models] == ["ensemble", "step", "called"]
     assert [each.parent_id for each in trace.models] == [0, request.trace.id, step.trace.id]
+
+
+def test_a_call_of_a_model_waits_for_the_report_of_the_request_it_was_made_for():
+    now = iter(range(100))
+    recorder = Recorder(lambda: next(now))
+    executed = TraceContext(7, 3, False, '{"traceparent":"00-1-2-01"}')
+    request, sink = InferenceRequest("called", trace=executed), Sink()
+    passed = recorder.call(2, request, sink)
+    assert request.trace is not None
+    assert (request.trace.parent_id, request.trace.context) == (7, executed.context)
+    passed.traced(TraceReport([], [TracedModel(9, "deeper", 1, parent_id=request.trace.id)]))
+    passed.respond(None, final=True)
+    assert sink.heard == [(None, True)]
+    call, deeper = calls_of(executed)
+    assert (call.model_name, call.model_version, call.parent_id) == ("called", 2, 7)
+    assert call.activities == [("REQUEST_START", 0), ("REQUEST_END", 1)]
+    assert call.span_id
+    assert deeper.parent_id == call.id == request.trace.id
+    assert calls_of(executed) == calls_of(None) == []
 
 
 def test_models_without_settings_of_their_own_share_a_counter():

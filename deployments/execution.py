@@ -43,6 +43,9 @@ class LaneRequest(Protocol):
     def is_finished(self) -> bool:
         """Whether nothing more can be sent: it was answered, or its lane is lost."""
 
+    def await_credit(self) -> None:
+        """Wait until the caller takes a response of a request with a window; on any thread."""
+
     def traced(self, activities: list[Activity]) -> None:
         """Note when a traced request was queued and executed; called before its end."""
 
@@ -280,6 +283,8 @@ class StreamWork(Work):
         """
         if response is not None:
             self.model.finish(response, self)
+            if self.request.window:
+                self.lane.await_credit()
         elif not final:
             return
         self._streams.stream(self, response, final=final)

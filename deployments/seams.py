@@ -47,6 +47,14 @@ class Inflight(Protocol):
         """Ask for the request to be dropped; its sink still gets its terminal call. Idempotent."""
 
 
+@runtime_checkable
+class Paced(Inflight, Protocol):
+    """A request on its way whose model waits for its caller; see `InferenceRequest.window`."""
+
+    def credit(self) -> None:
+        """Ask for one response more."""
+
+
 class RepositoryControl(Protocol):
     """What the ingress asks of the controller: the one call up the layers, passed in."""
 

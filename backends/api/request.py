@@ -98,6 +98,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
             an input or output lies there.
         trace: Set when the request is traced.
         wants_times: Whether the response shall tell what the execution took.
+        window: How many responses the caller takes before it asks for more; 0 means any number.
     """
 
     model_name: str
@@ -113,6 +114,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     regions: dict[str, Extent] | None = None
     trace: TraceContext | None = None
     wants_times: bool = False
+    window: int = 0
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

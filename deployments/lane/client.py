@@ -24,6 +24,7 @@ from deployments.lane.frames import (
     CALL_ERROR,
     CALL_RESULT,
     CANCEL,
+    CREDIT,
     ERROR,
     FLAG_EXTENTS,
     FLAG_FINAL,
@@ -83,6 +84,11 @@ class LaneInflight:
             self.cancelled = True
             if self.lane is not None:
                 self.lane.send_cancel(self)
+
+    def credit(self) -> None:
+        """Ask for one response more of a request with a window."""
+        if self.lane is not None:
+            self.lane.send_credit(self)
 
     def fail(self, error: TritonError) -> None:
         """Take the error that ends the request."""
@@ -252,6 +258,11 @@ class LaneClient(LaneConnection):
         """Tell the instance of a cancel, unless the request has ended; `LaneInflight` calls it."""
         if self._pending.get(inflight.id) is inflight:
             self._send(CANCEL, inflight.id)
+
+    def send_credit(self, inflight: LaneInflight) -> None:
+        """Let the instance send one response more; `LaneInflight` calls it."""
+        if self._pending.get(inflight.id) is inflight:
+            self._send(CREDIT, inflight.id)
 
     async def call(self, method: str, payload: bytes, timeout_s: float) -> bytes:
         """Call a control method of the instance.

@@ -35,7 +35,8 @@ NO_SLABS: Final = 11
 RELEASE: Final = 12
 GOAWAY: Final = 13
 TRACE: Final = 14
-_LAST_KIND: Final = TRACE
+CREDIT: Final = 15
+_LAST_KIND: Final = CREDIT
 
 FLAG_FINAL: Final = 1
 FLAG_EXTENTS: Final = 2

@@ -12,7 +12,8 @@ from deployments.lane.handshake import MIN_SECRET_BYTES
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.reactor import Reactor
 from deployments.lane.reactor_socket import ListeningSocket
-from deployments.lane.server_lane import LaneHandler, ServerLane, ServerRequest, ServerState
+from deployments.lane.server_lane import LaneHandler, ServerLane, ServerState
+from deployments.lane.server_request import ServerRequest
 from deployments.lane.slabs import SlabPool
 from deployments.shared_memory import RegionMaps
 

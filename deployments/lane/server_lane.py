@@ -8,7 +8,7 @@ import secrets as random
 from typing import Final, Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
-from backends.api.request import Extent, InferenceRequest, InferenceResponse
+from backends.api.request import Extent, InferenceResponse
 from deployments.lane.connection import LaneConnection
 from deployments.lane.extents import Detached, attach
 from deployments.lane.frames import (
@@ -16,6 +16,7 @@ from deployments.lane.frames import (
     CALL_ERROR,
     CALL_RESULT,
     CANCEL,
+    CREDIT,
     ERROR,
     FLAG_EXTENTS,
     FLAG_FINAL,
@@ -39,90 +40,17 @@ from deployments.lane.messages import (
     encode,
 )
 from deployments.lane.reactor import Reactor
+from deployments.lane.server_request import ServerRequest
 from deployments.lane.slabs import SlabPool, SlabUnavailableError
 from deployments.lane.transport import LaneTransport
 from deployments.shared_memory import RegionMaps, map_inputs, place_outputs
-from deployments.trace_record import Activity, TraceReport
-from deployments.traced_call import calls_of
+from deployments.trace_record import TraceReport
 
 logger = logging.getLogger(__name__)
 
 # Strangers who have connected and proved nothing yet; a cluster's routers need one slot each for
 # a millisecond.
 MAX_UNPROVED_COUNT: Final = 256
-
-
-class ServerRequest:
-    """A request that a router has sent; exactly one terminal answer is owed for it.
-
-    All methods are for the thread that turns the reactor. When the router is gone, answers do
-    nothing.
-
-    Attributes:
-        request: The request.
-        is_cancelled: Whether nobody waits for the answer any more. Readable on any thread.
-        is_finished: Whether the terminal answer was given, or the router is gone.
-    """
-
-    __slots__ = ("_id", "_lane", "_report", "is_cancelled", "is_finished", "request")
-
-    def __init__(self, lane: "ServerLane", request_id: int, request: InferenceRequest) -> None:
-        self._lane: ServerLane | None = lane
-        self._id = request_id
-        self.request = request
-        self.is_cancelled = False
-        self.is_finished = False
-        self._report: TraceReport | None = None
-
-    def traced(self, activities: list[Activity]) -> None:
-        """Note when a traced request was queued and executed, from any thread; the end sends it."""
-        self._report = TraceReport(activities, calls_of(self.request.trace))
-
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Answer; a response that cannot be encoded becomes an INTERNAL error.
-
-        Args:
-            response: The response; None, only with ``final``, ends a stream without another one.
-                Its buffers must not change until they are written, some ticks later when large.
-            final: Whether this is the terminal answer.
-
-        Raises:
-            RuntimeError: The terminal answer was given before.
-        """
-        lane = self._lane
-        if lane is None:
-            return
-        if self.is_finished:
-            raise RuntimeError("a request was answered after its terminal answer")
-        if response is not None and self.request.regions:
-            error = lane.place_outputs(response, self.request.regions)
-            if error is not None:
-                self.fail(error)
-                return
-        if final and self._report is not None:
-            lane.send_report(self._id, self._report)
-        lane.respond(self, self._id, response, final=final)
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Answer with an error, which is the terminal answer unless ``final`` is False.
-
-        Raises:
-            RuntimeError: The terminal answer was given before.
-        """
-        lane = self._lane
-        if lane is None:
-            return
-        if self.is_finished:
-            raise RuntimeError("a request was failed after its terminal answer")
-        if final and self._report is not None:
-            lane.send_report(self._id, self._report)
-        lane.fail(self, self._id, error, final=final)
-
-    def abandon(self) -> None:
-        """Cut the request off from its lane, which is lost."""
-        self._lane = None
-        self.is_cancelled = True
-        self.is_finished = True
 
 
 class LaneHandler(Protocol):
@@ -273,6 +201,8 @@ class ServerLane(LaneConnection):
                 self._on_infer(frame, batch)
             elif kind in {CANCEL, CALL}:
                 later.append(frame)
+            elif kind == CREDIT:
+                self._on_credit(frame.request_id)
             else:
                 self._take_control(frame)
         if batch:
@@ -287,8 +217,13 @@ class ServerLane(LaneConnection):
     def _on_cancel(self, request_id: int) -> None:
         request = self._unanswered.get(request_id)
         if request is not None and not request.is_cancelled:
-            request.is_cancelled = True
+            request.cancel()
             self._report_cancelled(request)
+
+    def _on_credit(self, request_id: int) -> None:
+        request = self._unanswered.get(request_id)
+        if request is not None:
+            request.credit()
 
     def _on_infer(self, frame: Frame, batch: list[ServerRequest]) -> None:
         request_id = frame.request_id

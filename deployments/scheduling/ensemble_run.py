@@ -31,6 +31,7 @@ from backends.api.request import (
 )
 from deployments.scheduling.ensemble_graph import Plan, StepGraph
 from deployments.scheduling.ensemble_step import (
+    Hold,
     Origin,
     StepLimits,
     StepRunner,
@@ -156,9 +157,11 @@ class EnsembleRun:
         if final:
             self._close(sink)
         ready: InferenceResponse | None = None
+        limits = self._limits
+        hold = None if limits is None or response is None else Hold(limits, sink)
         if response is not None and self._error is None:
             try:
-                ready = self._take(sink, response)
+                ready = self._take(sink, response, hold)
             except TritonError as error:
                 self._stop(error)
         if ready is not None:
@@ -166,6 +169,10 @@ class EnsembleRun:
                 self._end(ready)
             else:
                 self._respond(ready)
+        if hold is not None:
+            hold.let_go()
+        elif limits is not None:
+            sink.was_read(limits)
         if final:
             self._finished_one()
 
@@ -177,9 +184,13 @@ class EnsembleRun:
             self._close(sink)
         self._stop(error)
         if final:
+            if self._limits is not None:
+                sink.was_read(self._limits)
             self._finished_one()
 
-    def _take(self, sink: StepSink, response: InferenceResponse) -> InferenceResponse | None:
+    def _take(
+        self, sink: StepSink, response: InferenceResponse, hold: Hold | None
+    ) -> InferenceResponse | None:
         step = sink.step
         if response.compute_ns is not None:
             before, more = self.compute_ns, response.compute_ns
@@ -194,12 +205,16 @@ class EnsembleRun:
         given = {each.name: each for each in response.outputs}
         # An output that was left out is set all the same: its reader's input may be optional.
         values = [(number, given.get(name)) for name, number in step.outputs.items()]
-        return self._set(iteration, values, origin)
+        return self._set(iteration, values, origin, hold)
 
     # Frames
 
     def _set(
-        self, iteration: int, values: list[tuple[int, Tensor | None]], origin: Origin
+        self,
+        iteration: int,
+        values: list[tuple[int, Tensor | None]],
+        origin: Origin,
+        hold: Hold | None = None,
     ) -> InferenceResponse | None:
         """Set tensors, start the steps that waited for them, and return a response they complete.
 
@@ -225,6 +240,9 @@ class EnsembleRun:
                 frame.missing -= 1
                 has_output = True
         sinks = [self._request_of(index, iteration, frame) for index in ready]
+        if hold is not None:
+            for sink in sinks:
+                hold.hold(sink)
         response = self._response_of(frame) if has_output and frame.missing == 0 else None
         if frame.open_uses == 0:
             del self._frames[iteration]
@@ -288,6 +306,7 @@ class EnsembleRun:
                 correlation_id,
                 flags,
                 wants_times=True,
+                window=self._limits.limit if self._limits is not None and step.is_decoupled else 0,
             ),
         )
 
@@ -318,6 +337,7 @@ class EnsembleRun:
 
     def _send(self, sink: StepSink) -> None:
         if self._error is not None:
+            sink.let_go()
             return
         self._unfinished += 1
         self._open.add(sink)
@@ -329,8 +349,7 @@ class EnsembleRun:
         """Forget a step request that has had its outcome; it counts until `_finished_one`."""
         self._open.discard(sink)
         sink.inflight = None
-        if self._limits is not None and sink.is_admitted:
-            self._limits.release(sink)
+        sink.is_over = True
 
     def _stop(self, error: TritonError) -> None:
         """Keep the first error; drop what waits and cancel what is in flight."""
@@ -342,6 +361,7 @@ class EnsembleRun:
             if self._limits is not None and self._limits.withdraw(sink):
                 self._open.discard(sink)
                 self._unfinished -= 1
+                sink.let_go()
             elif sink.inflight is not None:
                 sink.inflight.cancel()
 

@@ -17,7 +17,7 @@ from backends.api.request import (
     ParameterValue,
 )
 from deployments.scheduling.ensemble_graph import Step
-from deployments.seams import Inflight, ResponseSink
+from deployments.seams import Inflight, Paced, ResponseSink
 
 # Sequence id and flags that travel with a tensor; None for the ensemble's own inputs.
 Origin = tuple[int | str, int] | None
@@ -51,6 +51,8 @@ class StepOwner(Protocol):
 class StepLimits:
     """Bounds the requests in flight of each step, over all requests of an ensemble.
 
+    A step request counts until the requests that its response starts are in flight themselves.
+
     Args:
         limit: ``max_inflight_requests``; 0 for no limit.
     """
@@ -72,7 +74,10 @@ class StepLimits:
         return True
 
     def release(self, sink: "StepSink") -> None:
-        """Count a step request out and send the next one that waits."""
+        """Count a step request out, once, and send the next one that waits."""
+        if not sink.is_admitted:
+            return
+        sink.is_admitted = False
         index = sink.step.index
         self._inflight[index] -= 1
         waiting = self._waiting.get(index)
@@ -90,6 +95,39 @@ class StepLimits:
         return True
 
 
+class Hold:
+    """A response whose readers wait for their turn; until the last has it, its step is held up.
+
+    Without this a fast step would go on while its responses pile up in front of a slow one.
+
+    Whoever makes it holds it, and every step request that the response starts.
+
+    Args:
+        limits: What the readers wait for.
+        sink: The step request that had the response.
+    """
+
+    __slots__ = ("_holders", "_limits", "_sink")
+
+    def __init__(self, limits: StepLimits, sink: "StepSink") -> None:
+        self._limits = limits
+        self._sink = sink
+        self._holders = 1
+        sink.unread_count += 1
+
+    def hold(self, reader: "StepSink") -> None:
+        """Have a step request hold it until it is sent."""
+        self._holders += 1
+        reader.hold = self
+
+    def let_go(self) -> None:
+        """Note that a holder holds it no longer."""
+        self._holders -= 1
+        if self._holders == 0:
+            self._sink.unread_count -= 1
+            self._sink.was_read(self._limits)
+
+
 class StepSink:
     """Takes the outcome of one step request.
 
@@ -97,9 +135,24 @@ class StepSink:
         step: The step.
         request: What is sent.
         inflight: The handle to cancel it, once it was sent.
+        is_admitted: Whether it counts in the limits of its step.
+        is_over: Whether it has had its outcome.
+        hold: What it holds up until it is sent.
+        unread_count: Responses of it that hold it up.
     """
 
-    __slots__ = ("_run", "inflight", "is_admitted", "iteration", "origin", "request", "step")
+    __slots__ = (
+        "_run",
+        "hold",
+        "inflight",
+        "is_admitted",
+        "is_over",
+        "iteration",
+        "origin",
+        "request",
+        "step",
+        "unread_count",
+    )
 
     def __init__(
         self,
@@ -115,6 +168,9 @@ class StepSink:
         self.origin = (request.correlation_id, request.flags)
         self.inflight: Inflight | None = None
         self.is_admitted = False
+        self.is_over = False
+        self.hold: Hold | None = None
+        self.unread_count = 0
 
     def send(self) -> None:
         """Send the request; an error is its outcome."""
@@ -123,6 +179,21 @@ class StepSink:
             self.inflight = self._run.runner(self.step, self.request, self)
         except TritonError as error:
             self.fail(error)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold nothing up any longer."""
+        hold, self.hold = self.hold, None
+        if hold is not None:
+            hold.let_go()
+
+    def was_read(self, limits: StepLimits) -> None:
+        """Have the step go on after a response that all its readers have: with the next one."""
+        if not self.is_over:
+            if isinstance(self.inflight, Paced):
+                self.inflight.credit()
+        elif not self.unread_count:
+            limits.release(self)
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Take a response of the step."""

@@ -3,6 +3,7 @@
 """Ensembles on a real server with two ingress replicas, through stock clients."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,35 @@ class TritonPythonModel:
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         return None
 """
+# Waits for a file before every answer.
+GATED = (
+    DOUBLE
+    + """
+    def one(self, request):
+        (self.folder / "gated").touch()
+        self.wait_for(self.folder / "gate")
+        x = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)])
+"""
+)
+# Answers with X, X+1 and so on, and leaves a file at each tenth.
+MANY = (
+    REPEAT.replace("range(3)", "range(40)")
+    .replace("import triton", "import pathlib\n\nimport triton")
+    .replace(
+        "    def execute",
+        """    def initialize(self, args):
+        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+
+    def execute""",
+    )
+    .replace(
+        "            sender.send(flags",
+        """                if count % 10 == 9:
+                    (self.folder / f"sent{count + 1}").touch()
+            sender.send(flags""",
+    )
+)
 DECOUPLED = "model_transaction_policy { decoupled: true }"
 
 
@@ -118,7 +148,7 @@ def _model(root: Path, name: str, code: str, inputs: str = "X", rest: str = "") 
     )
 
 
-def _ensemble(root: Path, name: str, *steps: str) -> None:
+def _ensemble(root: Path, name: str, *steps: str, limit: int = 0) -> None:
     """Steps are ``model X=tensor ... -> tensor``; the input is X and the output Y."""
     (root / name / "1").mkdir(parents=True)
     texts = []
@@ -136,7 +166,7 @@ def _ensemble(root: Path, name: str, *steps: str) -> None:
         f'name: "{name}" platform: "ensemble" max_batch_size: 8 '
         'input { name: "X" data_type: TYPE_INT32 dims: [ -1 ] } '
         'output { name: "Y" data_type: TYPE_INT32 dims: [ -1 ] } '
-        f"ensemble_scheduling {{ {' '.join(texts)} }}"
+        f"ensemble_scheduling {{ {' '.join(texts)} max_inflight_requests: {limit} }}"
     )
 
 
@@ -151,6 +181,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _model(root, "own", DOUBLE)
     _model(root, "add", ADD, "X Z?")
     _model(root, "repeat", REPEAT, rest=DECOUPLED)
+    _model(root, "many", MANY, rest=DECOUPLED)
+    _model(root, "gated", GATED)
+    _ensemble(root, "paced", "many X=X -> a", "gated X=a -> Y", limit=4)
     _ensemble(root, "chain", "double X=X -> a", "double X=a -> b", "double X=b -> Y")
     _ensemble(root, "diamond", "left X=X -> a", "right X=X -> b", "add X=a Z=b -> Y")
     _ensemble(root, "nested", "chain X=X -> a", "add X=a -> Y")
@@ -169,7 +202,16 @@ def running(folder: Path) -> Iterator[RunningServer]:
         "--model-control-mode=explicit",
         *(
             f"--load-model={name}"
-            for name in ("chain", "diamond", "nested", "outer", "stream", "hanging", "alone")
+            for name in (
+                "chain",
+                "diamond",
+                "nested",
+                "outer",
+                "stream",
+                "paced",
+                "hanging",
+                "alone",
+            )
         ),
         "--ingress-per-node=2",
     )
@@ -249,6 +291,31 @@ def test_a_decoupled_step_makes_the_ensemble_decoupled(running: RunningServer) -
         assert ended.wait(30)
         client.stop_stream()
     assert answers == [[20], [22], [24]]
+
+
+def test_a_decoupled_step_waits_for_the_steps_that_follow(
+    folder: Path, running: RunningServer
+) -> None:
+    answers: list[object] = []
+    ended = threading.Event()
+
+    def take(result: triton_grpc.InferResult | None, error: Exception | None) -> None:
+        answers.append(error or result.as_numpy("Y")[0, 0])  # type: ignore[union-attr]
+        if len(answers) == 40:
+            ended.set()
+
+    with triton_grpc.InferenceServerClient(running.grpc) as client:
+        client.start_stream(take)
+        client.async_stream_infer("paced", _inputs(triton_grpc, 0))
+        while not (folder / "gated").exists():  # the test's own time limit bounds it
+            time.sleep(0.01)
+        # Four in the step that waits, four in front of it: the model cannot have sent ten.
+        assert not (folder / "sent10").exists()
+        (folder / "gate").touch()
+        assert ended.wait(60)
+        client.stop_stream()
+    assert answers == list(range(40))
+    assert (folder / "sent40").exists()
 
 
 def test_counters_are_those_of_all_ingress_replicas(

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.lane.frames import (
+    CREDIT,
     INFER,
     PREFIX,
     PREFIX_BYTES,
-    TRACE,
     Frame,
     FrameError,
     FrameReader,
@@ -18,7 +18,7 @@ from deployments.lane.frames import (
 
 frames_strategy = st.lists(
     st.tuples(
-        st.integers(1, TRACE),
+        st.integers(1, CREDIT),
         st.integers(0, 3),
         st.integers(0, 0xFFFF),
         st.integers(0, 0xFFFFFFFF),
@@ -94,7 +94,7 @@ def test_arbitrary_bytes_yield_frames_or_a_frame_error(pieces):
     "fields",
     [
         (0, 0, 0, 1, 0, 0),
-        (TRACE + 1, 0, 0, 1, 0, 0),
+        (CREDIT + 1, 0, 0, 1, 0, 0),
         (INFER, 4, 0, 1, 0, 0),
         (INFER, 0, 0, 1, 1001, 0),
         (INFER, 0, 0, 1, 0xFFFFFFFF, 0),

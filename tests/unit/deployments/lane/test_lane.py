@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import ssl
+import threading
 
 import pytest
 
@@ -361,6 +362,49 @@ def test_a_cancel_reaches_the_instance_whose_answer_is_the_outcome(run):
             await sink.ended
             assert isinstance(sink.error, RequestCancelledError)
             inflight.cancel()
+
+    run(main)
+
+
+def test_a_model_waits_until_the_caller_takes_more_than_its_window(run):
+    sent: list[int] = []
+
+    def stream(request):
+        for number in range(10):
+            request.await_credit()
+            sent.append(number)
+
+    async def main():
+        async with Rig(Handler()) as rig:
+            lane = await rig.connect()
+            inflight = lane.submit(request_of(4, window=2), Sink())
+            await until(lambda: rig.handler.requests)
+            model = threading.Thread(target=stream, args=rig.handler.requests)
+            model.start()
+            await until(lambda: len(sent) == 2)
+            inflight.credit()
+            await until(lambda: len(sent) == 3)
+            assert model.is_alive()
+            inflight.cancel()
+            await until(lambda: not model.is_alive())
+            assert len(sent) == 10
+            rig.handler.requests[0].fail(RequestCancelledError(""))
+
+    run(main)
+
+
+def test_a_model_that_waits_goes_on_when_its_caller_is_lost(run):
+    async def main():
+        async with Rig(Handler()) as rig:
+            lane = await rig.connect()
+            lane.submit(request_of(4, window=1), Sink())
+            await until(lambda: rig.handler.requests)
+            (request,) = rig.handler.requests
+            request.await_credit()
+            model = threading.Thread(target=request.await_credit)
+            model.start()
+            lane.close()
+            await until(lambda: not model.is_alive())
 
     run(main)
 

@@ -119,9 +119,13 @@ class Call:
         self.sink = sink
         self.cancelled = False
         self.count = 0
+        self.credits = 0
 
     def cancel(self) -> None:
         self.cancelled = True
+
+    def credit(self) -> None:
+        self.credits += 1
 
     @property
     def inputs(self) -> dict[str, str]:

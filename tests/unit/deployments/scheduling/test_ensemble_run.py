@@ -39,6 +39,14 @@ STREAM = graph(
     decoupled=True,
 )
 
+FLOW = graph(
+    "X",
+    "Y",
+    [step("flow", "I=X", "O=m"), step("b", "I=m", "O=Y")],
+    [model("flow", "I", "O", decoupled=True), B],
+    decoupled=True,
+)
+
 
 def test_a_step_starts_when_its_input_is_there():
     rig = Rig(CHAIN, request("X"))
@@ -299,6 +307,51 @@ def test_a_request_cancelled_while_a_step_waits_for_its_turn_ends_at_once():
     assert first.sink.finals == [True]
 
 
+def test_a_decoupled_step_is_given_credit_when_what_follows_takes_its_response():
+    limits = StepLimits(2)
+    rig = Rig(FLOW, request("X"), limits=limits)
+    stream = rig.calls[0]
+    assert stream.request.window == 2
+    stream.run(final=False)
+    stream.run(final=False)
+    assert stream.credits == 2
+    stream.run(final=False)
+    stream.run(final=False)
+    assert (rig.names, stream.credits) == (["flow", "b", "b"], 2)
+    rig.calls[1].run()
+    assert (rig.names, stream.credits) == (["flow", "b", "b", "b"], 3)
+    stream.close()
+    for call in rig.calls[2:4]:
+        call.run()
+    rig.calls[4].run()
+    assert (len(rig.sink.responses), rig.sink.ends) == (4, 1)
+
+
+def test_a_step_counts_in_its_limit_until_what_it_starts_is_in_flight():
+    limits = StepLimits(1)
+    rigs = [Rig(CHAIN, request("X"), limits=limits) for _ in range(3)]
+    for rig in rigs[:2]:
+        rig.calls[0].run()
+    # The second is between the steps, so that the third has to wait in front of the first.
+    assert [rig.names for rig in rigs] == [["a", "b"], ["a"], []]
+    rigs[0].calls[1].run()
+    assert [rig.names for rig in rigs] == [["a", "b"], ["a", "b"], ["a"]]
+    rigs[1].run.cancel()
+    rigs[1].calls[1].run()
+    rigs[2].calls[0].run()
+    rigs[2].calls[1].run()
+    assert [rig.sink.ends for rig in rigs] == [1, 1, 1]
+
+
+def test_a_cancel_between_steps_frees_the_place_of_the_step_before():
+    limits = StepLimits(1)
+    rigs = [Rig(CHAIN, request("X"), limits=limits) for _ in range(3)]
+    for rig in rigs[:2]:
+        rig.calls[0].run()
+    rigs[1].run.cancel()
+    assert [rig.names for rig in rigs] == [["a", "b"], ["a"], ["a"]]
+
+
 @st.composite
 def dags(draw: st.DrawFn) -> StepGraph:
     """Steps each of which reads some of the tensors before it."""
@@ -349,11 +402,12 @@ def reversed_as(dag: StepGraph, names: list[str]) -> list[str]:
 
 @given(dags(), st.data())
 def test_an_error_or_a_cancel_at_any_point_ends_exactly_once(dag: StepGraph, data: Any):
-    rig = Rig(dag, request("X"))
-    waiting = list(rig.calls)
+    limits = StepLimits(1) if data.draw(st.booleans()) else None
+    rigs = [Rig(dag, request("X"), limits=limits) for _ in range(2)]
+    waiting = [(rig, call) for rig in rigs for call in rig.calls]
     while waiting:
-        call = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
-        before = len(rig.calls)
+        rig, call = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
+        before = [len(each.calls) for each in rigs]
         action = data.draw(st.sampled_from(["run", "fail", "close", "cancel"]))
         if action == "cancel":
             rig.run.cancel()
@@ -363,6 +417,11 @@ def test_an_error_or_a_cancel_at_any_point_ends_exactly_once(dag: StepGraph, dat
             call.close()
         else:
             call.run()
-        waiting += rig.calls[before:]
-    assert rig.sink.ends == 1
-    assert len(rig.ended) == 1
+        for each, count in zip(rigs, before, strict=True):
+            waiting += [(each, call) for call in each.calls[count:]]
+    # No place is lost: another request runs as far as it can.
+    last = Rig(dag, request("X"), limits=limits)
+    for call in last.calls:
+        call.run()
+    assert [each.sink.ends for each in (*rigs, last)] == [1, 1, 1]
+    assert [len(each.ended) for each in (*rigs, last)] == [1, 1, 1]

@@ -25,10 +25,11 @@ from deployments.host_metrics import GpuMetrics, HostMetrics, MachineSampler
 from deployments.lane.slabs import SlabPool
 from deployments.metrics import ModelMetrics, render
 from deployments.metrics_settings import MetricsSettings
-from deployments.router import Router, ServedModel
+from deployments.router import Router
 from deployments.router_reports import counters_of, make_report
 from deployments.routing import ModelReadyState, ModelVersion
 from deployments.seams import ClusterControl, Inflight, RepositoryControl, ResponseSink
+from deployments.served_model import ServedModel
 from deployments.settings_plane import SettingsPlane
 from deployments.shared_memory import RegionMaps, RegionSink, leave_in_regions, resolve_regions
 from deployments.tracing import Tracer

@@ -25,7 +25,8 @@ from deployments.statistics import FailureReason, InstanceStatistics, Snapshot
 from deployments.traced_call import TracedCall
 
 if TYPE_CHECKING:
-    from deployments.router import Router, ServedModel
+    from deployments.router import Router
+    from deployments.served_model import ServedModel
 
 _NS_PER_MS: Final = 1_000_000
 

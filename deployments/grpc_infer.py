@@ -32,7 +32,7 @@ from deployments.tracing import GRPC, Arrival
 
 if TYPE_CHECKING:
     from deployments.data_plane import DataPlane
-    from deployments.router import ServedModel
+    from deployments.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from deployments.protocol.grpc_wire import Buffer
 from deployments.seams import Inflight, ResponseSink
 
 if TYPE_CHECKING:
-    from deployments.router import ServedModel
+    from deployments.served_model import ServedModel
 
 # Metadata with which a client asks that the first error end its stream with the error's status.
 _STATUS_MODE: Final = (b"triton_grpc_error", b"true")

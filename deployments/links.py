@@ -1,17 +1,27 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The ways from a router to the instances of a model version."""
+"""The ways from a router to the instances of models, and how they open and close."""
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from backends.api.errors import TritonError
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.routing import InstanceEndpoint
 
 if TYPE_CHECKING:
     from deployments.ordered_sink import Order
     from deployments.sequence_routes import SequenceRoutes
+
+logger = logging.getLogger(__name__)
+
+# A connection refused right after an instance started is retried within milliseconds; one that
+# keeps failing belongs to a process that is dying, which the next table will say.
+_RECONNECT_FIRST_S: Final = 0.01
+_RECONNECT_MOST_S: Final = 1.0
 
 
 class Link:
@@ -66,3 +76,148 @@ class Pool:
             if best is None or lane.outstanding < best.outstanding:
                 best = lane
         return best
+
+
+# What a lane calls when it ends: itself, and the requests that have no terminal outcome.
+OnLost = Callable[[LaneClient, list[LaneInflight]], None]
+
+
+class LinkSet:
+    """The links of one router: one for each incarnation of an instance in the routing table.
+
+    Args:
+        node_id: Ray node of this process.
+        connect: Opens a lane to a link's instance.
+        on_connected: Called when a link has its lane.
+        on_lost: Called when a link has lost its lane, with the requests that were on it.
+        opens_on_demand: Whether links to a model's instances open with `open_all`.
+        own_incarnation: Instance in this process, which gets no link.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        connect: Callable[[Link, OnLost], Awaitable[LaneClient]],
+        on_connected: Callable[[Link], None],
+        on_lost: Callable[[Link, list[LaneInflight]], None],
+        *,
+        opens_on_demand: bool = False,
+        own_incarnation: str = "",
+    ) -> None:
+        self._node_id = node_id
+        self._connect = connect
+        self._on_connected = on_connected
+        self._on_lost = on_lost
+        self._opens_on_demand = opens_on_demand
+        self._own_incarnation = own_incarnation
+        self._links: dict[tuple[str, str], Link] = {}
+
+    def all(self) -> list[Link]:
+        """Return the links; those that close once they are idle are not among them."""
+        return list(self._links.values())
+
+    def sync(
+        self,
+        wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
+        pools: dict[tuple[str, int], Pool],
+    ) -> None:
+        """Close the links to instances that are gone and open those to new ones.
+
+        Args:
+            wanted: Endpoint and model version, by the instance's name and incarnation.
+            pools: Where the links of each model version are put; missing pools are made.
+        """
+        for key in [key for key in self._links if key not in wanted]:
+            _retire(self._links.pop(key))
+        for pool in pools.values():
+            pool.unopened.clear()
+            pool.has_own = False
+        for key, (endpoint, model_key) in wanted.items():
+            if key in self._links:
+                continue
+            pool = pools.setdefault(model_key, Pool())
+            if endpoint.incarnation == self._own_incarnation:
+                pool.has_own = True
+            elif self._opens_on_demand and not pool.is_used:
+                pool.unopened.append(endpoint)
+            else:
+                self._open(pool, endpoint)
+
+    def open_all(self, pool: Pool) -> None:
+        """Open the links that wait for the first request."""
+        pool.is_used = True
+        while pool.unopened:
+            self._open(pool, pool.unopened.pop())
+
+    def close(self) -> None:
+        """Close all lanes; what is on them fails."""
+        for key in list(self._links):
+            drop(self._links.pop(key))
+
+    def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
+        link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
+        self._links[endpoint.name, endpoint.incarnation] = link
+        pool.links.append(link)
+        link.task = asyncio.get_running_loop().create_task(self._keep_connecting(link))
+
+    async def _keep_connecting(self, link: Link) -> None:
+        delay_s = _RECONNECT_FIRST_S
+        while not link.closed:
+            try:
+                lane = await self._connect(
+                    link, lambda lane, orphans: self._lost(link, lane, orphans)
+                )
+            except (OSError, TimeoutError, TritonError) as error:
+                logger.info("lane to %s: %s; trying again", link.endpoint.name, error)
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
+                continue
+            self._connected(link, lane)
+            return
+
+    def _connected(self, link: Link, lane: LaneClient) -> None:
+        link.task = None
+        if link.closed:
+            lane.close()
+            return
+        link.lane = lane
+        link.pool.lanes.append(lane)
+        if link.pool.sequences is not None:
+            link.pool.sequences.joined()
+        self._on_connected(link)
+
+    def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
+        if lane in link.pool.lanes:
+            link.pool.lanes.remove(lane)
+        link.lane = None
+        if link.pool.sequences is not None:
+            link.pool.sequences.lost(link)
+        if not link.closed:
+            link.task = asyncio.get_running_loop().create_task(self._keep_connecting(link))
+        self._on_lost(link, orphans)
+
+
+def drop(link: Link) -> None:
+    """Close a link at once; what is on its lane fails."""
+    link.closed = True
+    if link.task is not None:
+        link.task.cancel()
+    if link.lane is not None:
+        link.lane.close()
+
+
+def _retire(link: Link) -> None:
+    """Stop choosing a link; its lane closes when the last response has come."""
+    link.closed = True
+    if link in link.pool.links:
+        link.pool.links.remove(link)
+    lane = link.lane
+    if lane is None:
+        drop(link)
+        return
+    if lane in link.pool.lanes:
+        link.pool.lanes.remove(lane)
+    if link.pool.sequences is None:
+        lane.close_when_idle()
+    else:
+        link.pool.sequences.retire(link)

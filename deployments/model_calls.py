@@ -27,10 +27,11 @@ from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
-from deployments.router import Router, ServedModel
+from deployments.router import Router
 from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
 from deployments.seams import ControllerLink, Inflight, ResponseSink
+from deployments.served_model import ServedModel
 from deployments.traced_call import Recorder
 
 T = TypeVar("T")

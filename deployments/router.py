@@ -26,9 +26,8 @@ from deployments.ensembles import Ensemble
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
-from deployments.links import Link, Pool
+from deployments.links import Link, LinkSet, Pool, drop
 from deployments.ordered_sink import OrderedSink, order_of
-from deployments.request_check import RequestChecker
 from deployments.response_cache.cached_model import CachedModel
 from deployments.response_cache.store import CacheStore
 from deployments.routing import (
@@ -40,75 +39,11 @@ from deployments.routing import (
 )
 from deployments.seams import Inflight, ResponseSink
 from deployments.sequence_routes import SequenceRoutes
-from deployments.statistics import Snapshot
+from deployments.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
-# A connection refused right after an instance started is retried within milliseconds; one that
-# keeps failing belongs to a process that is dying, which the next table will say.
-_RECONNECT_FIRST_S: Final = 0.01
-_RECONNECT_MOST_S: Final = 1.0
 _GREETING_TIMEOUT_S: Final = 5.0
-
-
-class ServedModel:
-    """A ready version of a model, as codecs and router share it.
-
-    Attributes:
-        name: Model name.
-        version: Version number.
-        version_text: The same as text, for responses.
-        config: The complete config.
-        labels: Class labels by output name.
-        checker: The model's compiled request checks.
-        pool: Its instances.
-        ensemble: What runs its requests here; None for a model with instances.
-        cache: What answers requests before it; None unless its response cache is on.
-    """
-
-    __slots__ = (
-        "cache",
-        "checker",
-        "config",
-        "ensemble",
-        "labels",
-        "name",
-        "pool",
-        "version",
-        "version_text",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        entry: ModelVersion,
-        config: ModelConfig,
-        pool: Pool,
-        ensemble: Ensemble | None = None,
-    ) -> None:
-        self.name = name
-        self.version = entry.version
-        self.version_text = str(entry.version)
-        self.config = config
-        self.labels = entry.labels
-        self.checker = RequestChecker(config)
-        self.pool = pool
-        self.ensemble = ensemble
-        self.cache: CachedModel | None = None
-
-    @property
-    def is_counted_here(self) -> bool:
-        """Whether routers count some of its requests, rather than instances."""
-        return self.ensemble is not None or self.cache is not None
-
-    def own_statistics(self) -> list[Snapshot]:
-        """Return what was counted in this process: runs of an ensemble, lookups of a cache."""
-        counters = []
-        if self.ensemble is not None and self.ensemble.is_used:
-            counters.append(self.ensemble.statistics())
-        if self.cache is not None:
-            counters.append(self.cache.snapshot())
-        return counters
 
 
 class RoutedRequest(LaneInflight):
@@ -172,14 +107,24 @@ class Router:
         own_incarnation: str = "",
     ) -> None:
         self._opens_on_demand = opens_on_demand
-        self._own_incarnation = own_incarnation
         self.table = RoutingTable()
         self.node_id = node_id
-        self._secret = secret
-        self._slabs = slabs
-        self._limits = limits
         self._cache = cache
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links = LinkSet(
+            node_id,
+            lambda link, on_lost: LaneClient.connect(
+                link.endpoint,
+                same_node=link.is_local,
+                secret=secret,
+                slabs=slabs,
+                limits=limits,
+                on_lost=on_lost,
+            ),
+            self._connected,
+            self._lost,
+            opens_on_demand=opens_on_demand,
+            own_incarnation=own_incarnation,
+        )
         self._pools: dict[tuple[str, int], Pool] = {}
         self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
         self.ready_by_name: dict[str, ServedModel] = {}
@@ -212,7 +157,7 @@ class Router:
                     newest[model.name] = known[1]
         self._served = served
         self.ready_by_name = newest
-        self._sync_links(wanted)
+        self._links.sync(wanted, self._pools)
         for key in [key for key in self._pools if key not in served and not self._is_linked(key)]:
             self._fail_waiting(self._pools.pop(key), key)
 
@@ -262,7 +207,7 @@ class Router:
         if found is None:
             raise lookup_error(self.table, name, version)
         if self._opens_on_demand:
-            self._open_all(found.pool)
+            self._links.open_all(found.pool)
         return found
 
     def is_only_own(self, model: ServedModel) -> bool:
@@ -336,7 +281,7 @@ class Router:
     def greet(self, method: str, payload: bytes) -> None:
         """Call a control method on every instance, also on those that come later."""
         self.greeting = (method, payload)
-        self._greet(list(self._links.values()))
+        self._greet(self._links.all())
 
     def _greet(self, links: list[Link]) -> None:
         if self.greeting is None:
@@ -357,69 +302,10 @@ class Router:
         for pool in self._pools.values():
             if pool.sequences is not None:
                 for link in list(pool.sequences.retired):
-                    self._drop(link)
-        for key in list(self._links):
-            self._drop(self._links.pop(key))
+                    drop(link)
+        self._links.close()
 
-    def _sync_links(
-        self, wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]]
-    ) -> None:
-        for key in [key for key in self._links if key not in wanted]:
-            self._retire(self._links.pop(key))
-        for pool in self._pools.values():
-            pool.unopened.clear()
-            pool.has_own = False
-        for key, (endpoint, model_key) in wanted.items():
-            if key in self._links:
-                continue
-            pool = self._pools.setdefault(model_key, Pool())
-            if endpoint.incarnation == self._own_incarnation:
-                pool.has_own = True
-            elif self._opens_on_demand and not pool.is_used:
-                pool.unopened.append(endpoint)
-            else:
-                self._open(pool, endpoint)
-
-    def _open_all(self, pool: Pool) -> None:
-        pool.is_used = True
-        while pool.unopened:
-            self._open(pool, pool.unopened.pop())
-
-    def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
-        link = Link(endpoint, pool, is_local=endpoint.node_id == self.node_id)
-        self._links[endpoint.name, endpoint.incarnation] = link
-        pool.links.append(link)
-        link.task = asyncio.get_running_loop().create_task(self._connect(link))
-
-    async def _connect(self, link: Link) -> None:
-        delay_s = _RECONNECT_FIRST_S
-        while not link.closed:
-            try:
-                lane = await LaneClient.connect(
-                    link.endpoint,
-                    same_node=link.is_local,
-                    secret=self._secret,
-                    slabs=self._slabs,
-                    limits=self._limits,
-                    on_lost=lambda lane, orphans: self._lost(link, lane, orphans),
-                )
-            except (OSError, TimeoutError, TritonError) as error:
-                logger.info("lane to %s: %s; trying again", link.endpoint.name, error)
-                await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
-                continue
-            self._connected(link, lane)
-            return
-
-    def _connected(self, link: Link, lane: LaneClient) -> None:
-        link.task = None
-        if link.closed:
-            lane.close()
-            return
-        link.lane = lane
-        link.pool.lanes.append(lane)
-        if link.pool.sequences is not None:
-            link.pool.sequences.joined()
+    def _connected(self, link: Link) -> None:
         self._greet([link])
         self._send_waiting(link.pool)
 
@@ -448,14 +334,7 @@ class Router:
         else:
             routed.sink.fail(_no_instance(routed.request.model_name))
 
-    def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
-        if lane in link.pool.lanes:
-            link.pool.lanes.remove(lane)
-        link.lane = None
-        if link.pool.sequences is not None:
-            link.pool.sequences.lost(link)
-        if not link.closed:
-            link.task = asyncio.get_running_loop().create_task(self._connect(link))
+    def _lost(self, link: Link, orphans: list[LaneInflight]) -> None:
         for routed in orphans:
             if not isinstance(routed, RoutedRequest):
                 continue
@@ -482,29 +361,6 @@ class Router:
             self.resend(routed)
         else:
             routed.sink.fail(_no_instance(routed.request.model_name))
-
-    def _retire(self, link: Link) -> None:
-        """Stop choosing a link; its lane closes when the last response has come."""
-        link.closed = True
-        if link in link.pool.links:
-            link.pool.links.remove(link)
-        lane = link.lane
-        if lane is None:
-            self._drop(link)
-            return
-        if lane in link.pool.lanes:
-            link.pool.lanes.remove(lane)
-        if link.pool.sequences is None:
-            lane.close_when_idle()
-        else:
-            link.pool.sequences.retire(link)
-
-    def _drop(self, link: Link) -> None:
-        link.closed = True
-        if link.task is not None:
-            link.task.cancel()
-        if link.lane is not None:
-            link.lane.close()
 
     def _is_linked(self, key: tuple[str, int]) -> bool:
         return bool(self._pools[key].links)

@@ -13,7 +13,7 @@ help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
-	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC against Manta"
+	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC against Manta"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make install  only the virtual environment with Manta and its CPU extras"
@@ -63,9 +63,11 @@ integration: $(VENV)/.installed-test demo-models interop-tools
 test: check demo-models interop-tools
 	$(PYTEST) tests/integration
 
-# TRITON_CLIENT_SRC names a checkout of triton-inference-server/client.
+# TRITON_CLIENT_SRC and PYTHON_BACKEND_SRC name checkouts of triton-inference-server/client and .../python_backend.
 conformance: $(VENV)/.installed-test
-	$(BIN)/python -m tests.conformance.client_examples
+	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC),,$(error set TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC or both))
+	$(if $(TRITON_CLIENT_SRC),$(BIN)/python -m tests.conformance.client_examples)
+	$(if $(PYTHON_BACKEND_SRC),$(BIN)/python -m tests.conformance.python_backend_examples)
 
 # FUZZ_SECONDS is for each target.
 fuzz: $(VENV)/.installed-test

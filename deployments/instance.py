@@ -89,7 +89,9 @@ class _LaneHandler:
             UnsupportedError: There is no such method.
         """
         if method == "statistics":
-            return statistics.encode(self._executor.statistics())
+            snapshot = self._executor.statistics()
+            snapshot.custom = self._instance.custom_metrics()
+            return statistics.encode(snapshot)
         if method == "health":
             return msgspec.msgpack.encode(self._instance.is_ready())
         if method == "knows_sequence":

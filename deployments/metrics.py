@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from deployments.custom_metrics import render_custom
 from deployments.distributions import FIRST_RESPONSE, quantile
 from deployments.host_metrics import GpuMetrics, HostMetrics, gpu_rows
 from deployments.metrics_settings import MetricsSettings
@@ -378,5 +379,9 @@ def render(
         _histograms(lines, rows)
     if settings.has_summaries:
         _summaries(lines, rows, settings.quantiles)
+    custom = [family for row in rows for family in row.statistics.custom]
+    if custom:
+        taken = {line.split(" ", 3)[2] for line in lines if line.startswith("# TYPE")}
+        lines += render_custom(custom, taken)
     lines.append("")
     return "\n".join(lines).encode()

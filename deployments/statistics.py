@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from backends.api.backend import ExecuteBatch
+from backends.api.custom_metrics import CustomFamily
 from deployments.distributions import Distributions, add_classes
 
 
@@ -78,6 +79,7 @@ class Snapshot(msgspec.Struct, array_like=True):
         latencies: Classes of the last minute's latencies, see `Distributions`; if summaries are on.
         bucket_counts: Requests by the time to their first response; if histograms are on.
         first_response_ms: Sum of those times.
+        custom: Metrics of the model's own, of all instances.
     """
 
     last_inference_ms: int = 0
@@ -101,6 +103,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     latencies: list[dict[int, int]] = []
     bucket_counts: list[int] = []
     first_response_ms: int = 0
+    custom: list[CustomFamily] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -297,6 +300,7 @@ _SUMMED = tuple(
         "responses",
         "latencies",
         "bucket_counts",
+        "custom",
     }
 )
 
@@ -321,6 +325,8 @@ def merge(snapshots: Iterable[Snapshot]) -> Snapshot:
             at = total.responses.setdefault(position, ResponseStatistics())
             _add(at, response, ResponseStatistics.__struct_fields__)
         _merge_distributions(total, snapshot)
+        if snapshot.custom:
+            total.custom += snapshot.custom
     return total
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from backends.api.custom_metrics import CustomFamily
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_caller import ModelCaller
 from backends.api.model_config import ModelConfig
@@ -130,6 +131,10 @@ class ModelInstance(ABC):
     def is_ready(self) -> bool:
         """Whether the instance can serve; asked by model readiness. Cheap."""
         return True
+
+    def custom_metrics(self) -> list[CustomFamily]:
+        """Return the model's own metrics; from any thread."""
+        return []
 
     def close(self) -> None:  # noqa: B027 - most instances have nothing to free
         """Free what the instance holds; called once, after the last execute."""

@@ -17,10 +17,11 @@ from typing import Any
 
 from backends.api.backend import Backend, ExecuteBatch, LoadContext, ModelInstance
 from backends.api.config_pbtxt import edit, from_json, to_json, to_message
+from backends.api.custom_metrics import CustomFamily
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.errors import TritonError as ApiError
 from backends.api.model_config import ModelConfig
-from backends.python import calls
+from backends.python import calls, metrics
 from backends.python.coroutines import CoroutineRunner, run_elsewhere
 from backends.python.failure import TritonModelException, describe
 from backends.python.loading import load_model_class
@@ -186,6 +187,10 @@ class PythonModelInstance(ModelInstance):
             logger.warning("model '%s' is not ready: %s", self._model_name, describe(error))
             return False
         return answer
+
+    def custom_metrics(self) -> list[CustomFamily]:
+        """Return the metrics made with pb_utils.MetricFamily."""
+        return metrics.custom_metrics()
 
     def close(self) -> None:
         """Finalize the model; what it raises is logged."""

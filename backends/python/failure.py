@@ -23,7 +23,16 @@ from backends.api.errors import (
 from backends.api.errors import TritonError as ApiError
 
 
-class ErrorCode(enum.Enum):
+class NumberedEnum(enum.Enum):
+    """An enum whose members can be taken for their numbers, as those of pybind11 can."""
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    __index__ = __int__
+
+
+class ErrorCode(NumberedEnum):
     """Codes of `TritonError`, with Triton's numbers."""
 
     UNKNOWN = 0
@@ -51,6 +60,7 @@ _API_ERROR: dict[ErrorCode, type[ApiError]] = {
 class TritonError:
     """An error a model puts into a response. It is no exception and cannot be raised."""
 
+    __module__ = "c_python_backend_utils"
     __slots__ = ("_code", "_message")
 
     UNKNOWN = ErrorCode.UNKNOWN
@@ -83,6 +93,8 @@ class TritonError:
 class TritonModelException(Exception):  # noqa: N818 - Triton's name
     """What pb_utils raises, and models may raise in initialize, execute and finalize."""
 
+    __module__ = "c_python_backend_utils"
+
 
 def to_api_error(error: TritonError) -> ApiError:
     """Return the error the server knows."""
@@ -95,13 +107,6 @@ _CODE_OF_API_ERROR = {api_error: code for code, api_error in _API_ERROR.items()}
 def from_api_error(error: ApiError) -> TritonError:
     """Return the error a model sees."""
     return TritonError(error.message, _CODE_OF_API_ERROR.get(type(error), ErrorCode.UNKNOWN))
-
-
-def unsupported(what: str) -> TritonModelException:
-    """Return the exception for a part of pb_utils that Manta lacks."""
-    return TritonModelException(
-        f"{what} is not supported by this version of Manta; call the model through the client API"
-    )
 
 
 # Frames of what calls the model are no news to its author; Triton calls it from C++.

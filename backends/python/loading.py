@@ -14,7 +14,7 @@ from typing import Any
 from backends.api.backend import LoadContext
 from backends.api.errors import InternalError
 from backends.python.environment import FAILURE_VARIABLE, PACKAGES_VARIABLE
-from backends.python.failure import describe
+from backends.python.failure import TritonModelException, describe
 
 MODEL_FILE = "model.py"
 MODEL_CLASS = "TritonPythonModel"
@@ -23,12 +23,25 @@ MODEL_CLASS = "TritonPythonModel"
 _MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
 
 _serial = itertools.count()
-_state = {"version_dir": ""}
+_state = {"version_dir": "", "instance_name": ""}
 
 
 def current_version_dir() -> str:
     """Return the version directory of the model loaded last; a process serves one model."""
     return _state["version_dir"]
+
+
+def refused(what: str, reason: str) -> TritonModelException:
+    """Return the exception for something that Triton passes from the model to the server.
+
+    Args:
+        what: What failed.
+        reason: What the server says.
+    """
+    instance = _state["instance_name"]
+    return TritonModelException(
+        f"{what}: Failed to process the request for model '{instance}', message: {reason}"
+    )
 
 
 def load_model_class(context: LoadContext) -> Any:
@@ -46,6 +59,7 @@ def load_model_class(context: LoadContext) -> Any:
     if not Path(path).is_file():
         raise InternalError(f"Python model file not found in '{path}'")
     _state["version_dir"] = context.version_dir
+    _state["instance_name"] = context.instance_name
     for directory in (context.model_dir, context.version_dir):
         if directory in sys.path:
             sys.path.remove(directory)

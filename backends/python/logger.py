@@ -5,9 +5,10 @@
 Triton: python_backend/src/pb_stub_log.cc
 """
 
-import enum
 import logging
 from typing import Any, ClassVar
+
+from backends.python.failure import NumberedEnum
 
 _logger = logging.getLogger("manta.python_backend.model")
 
@@ -15,7 +16,7 @@ _logger = logging.getLogger("manta.python_backend.model")
 _STACK_LEVEL = 2
 
 
-class LogLevel(enum.Enum):
+class LogLevel(NumberedEnum):
     """Log levels, with Triton's numbers."""
 
     INFO = 0

@@ -5,18 +5,21 @@
 Triton: python_backend/src/resources/triton_python_backend_utils.py
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from backends.api.custom_metrics import MetricKind
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import TritonError as ApiError
 from backends.api.request import deserialize_bytes, serialize_bytes
 from backends.python import calls, loading
-from backends.python.failure import TritonError, TritonModelException, unsupported
+from backends.python.calls import ResponseIterator
+from backends.python.failure import TritonError, TritonModelException
 from backends.python.logger import Logger
+from backends.python.metrics import Metric, MetricFamily
 from backends.python.model_config import ModelConfig
 from backends.python.request import (
     RELEASE_ALL,
@@ -48,9 +51,12 @@ __all__ = [
     "InferenceTrace",
     "Logger",
     "MemoryType",
+    "Metric",
     "MetricFamily",
+    "MetricKind",
     "ModelConfig",
     "PreferredMemory",
+    "ResponseIterator",
     "Tensor",
     "TritonError",
     "TritonModelException",
@@ -161,7 +167,7 @@ def get_model_dir() -> str:
     return loading.current_version_dir()
 
 
-def load_model(model_name: str, config: str = "", files: Mapping[str, bytes] | None = None) -> None:
+def load_model(model_name: str, config: str = "", files: dict[Any, Any] | None = None) -> None:
     """Load or reload a model and wait until it is ready.
 
     Args:
@@ -172,12 +178,23 @@ def load_model(model_name: str, config: str = "", files: Mapping[str, bytes] | N
     Raises:
         TritonModelException: It could not be loaded.
     """
+    if files is not None and not isinstance(files, dict):
+        raise TritonModelException(
+            f"failed to load model '{model_name}', files should be a dictionary of file paths and "
+            "file contents"
+        )
     parameters: dict[str, Any] = {"config": config} if config else {}
-    parameters |= files or {}
+    for path, contents in (files or {}).items():
+        if not isinstance(path, str) or not isinstance(contents, bytes):
+            raise TypeError(
+                f"load_model('{model_name}', ..) takes files as bytes by str, got "
+                f"{type(contents).__name__} by {type(path).__name__}"
+            )
+        parameters[path] = contents
     try:
         calls.controller().load_model(model_name, parameters)
     except ApiError as error:
-        raise TritonModelException(error.message) from error
+        raise loading.refused("Failed to load model", error.message) from error
 
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
@@ -189,7 +206,7 @@ def unload_model(model_name: str, unload_dependents: bool = False) -> None:
     try:
         calls.controller().unload_model(model_name, unload_dependents=unload_dependents)
     except ApiError as error:
-        raise TritonModelException(error.message) from error
+        raise loading.refused("Failed to unload model", error.message) from error
 
 
 def is_model_ready(model_name: str, model_version: str = "") -> bool:
@@ -198,30 +215,23 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
     Raises:
         TritonModelException: The version is no integer above 0.
     """
-    try:
-        version = int(model_version) if model_version else -1
-    except ValueError:
-        version = 0
-    if (model_version and version < 0) or version == 0:
-        raise TritonModelException(
-            f"failed to get model version from specified version string '{model_version}', version "
-            f"should be an integral value > 0"
-        )
+    what = "Failed to check model readiness"
+    version = -1
+    if model_version:
+        # std::stol takes a sign and leading blanks, and ignores what follows the digits.
+        digits = re.match(r"\s*[+-]?\d+", model_version)
+        version = int(digits[0]) if digits else -1
+        if version < 0:
+            details = "" if digits else " (details: stol)"
+            raise loading.refused(
+                what,
+                f"failed to get model version from specified version string '{model_version}'"
+                f"{details}, version should be an integral value > 0",
+            )
     try:
         return calls.controller().is_model_ready(model_name, version)
     except ApiError as error:
-        raise TritonModelException(error.message) from error
-
-
-class MetricFamily:
-    """Custom metrics."""
-
-    COUNTER: ClassVar[int] = 0
-    GAUGE: ClassVar[int] = 1
-    HISTOGRAM: ClassVar[int] = 2
-
-    def __init__(self, name: str, description: str, kind: int) -> None:
-        raise unsupported("pb_utils.MetricFamily")
+        raise loading.refused(what, error.message) from error
 
 
 def _named(entries: Any, name: str) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@
 Triton: python_backend/src/infer_request.cc
 """
 
-import enum
 import json
 from collections.abc import Awaitable, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from backends.api.backend import ExecuteRequest
 from backends.api.request import InferenceRequest as ApiRequest
 from backends.api.request import TraceContext
 from backends.python import calls
-from backends.python.failure import TritonModelException
+from backends.python.failure import NumberedEnum, TritonModelException
 from backends.python.response import (
     InferenceResponse,
     InferenceResponseSender,
@@ -27,7 +26,7 @@ RELEASE_ALL = 1
 RELEASE_RESCHEDULE = 2
 
 
-class MemoryType(enum.Enum):
+class MemoryType(NumberedEnum):
     """Where a tensor lies."""
 
     TRITONSERVER_MEMORY_GPU = 0
@@ -111,6 +110,13 @@ class InferenceRequest:
     ) -> None:
         if not isinstance(correlation_id, int | str):
             raise TritonModelException("Correlation ID must be integer or string")
+        for name, number in (
+            ("correlation_id", correlation_id),
+            ("flags", flags),
+            ("timeout", timeout),
+        ):
+            if not isinstance(number, str) and number < 0:
+                raise TypeError(f"InferenceRequest takes a {name} of at least 0, got {number}")
         self._request_id = _text(request_id)
         self._correlation_id = correlation_id
         self._inputs: list[Tensor] | None = list(inputs)

@@ -39,12 +39,16 @@ class InferenceResponse:
 
     def __init__(
         self,
-        output_tensors: Sequence[Tensor] = (),
+        output_tensors: Sequence[Any] = (),
         error: TritonError | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         for tensor in output_tensors:
             if not isinstance(tensor, Tensor):
+                if tensor is None:
+                    raise TritonModelException(
+                        "Output tensor for inference response should not be empty."
+                    )
                 raise TypeError(
                     "InferenceResponse takes a list of pb_utils.Tensor, found type "
                     f"'{type(tensor)}' in it"

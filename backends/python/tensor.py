@@ -106,7 +106,8 @@ class Tensor:
         """Return a DLPack capsule that shares the elements."""
         return self.__dlpack__()
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, stream: Any = None, **_: Any) -> Any:
+        del stream  # Host memory has none.
         if self._datatype == "BYTES":
             raise TritonModelException("DLPack does not have support for string tensors.")
         array = self._read() if self._array is None else self._array

@@ -29,17 +29,8 @@ TIMEOUT_S: Final = 120.0
 # Some examples end with status 0 although they have found something wrong.
 COMPLAINTS: Final = ("Traceback", "FAILED", "failed to", "creation failed", "Expect error occurs")
 
-# For a program that names its addresses: the client classes take ours instead.
-REDIRECT: Final = """
-import runpy, sys
-import tritonclient.grpc, tritonclient.http
-for module, address in ((tritonclient.http, sys.argv[1]), (tritonclient.grpc, sys.argv[2])):
-    def redirected(url, *args, _make=module.InferenceServerClient, _address=address, **kwargs):
-        return _make(_address, *args, **kwargs)
-    module.InferenceServerClient = redirected
-sys.argv = sys.argv[3:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+# For a program that names its addresses.
+REDIRECTED: Final = Path(__file__).with_name("redirected.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +130,8 @@ def run(example: Example, source: Path, server: RunningServer) -> str:
     if example.address:
         command = [sys.executable, *program, "-u", getattr(server, example.address)]
     else:
-        command = [sys.executable, "-c", REDIRECT, server.http, server.grpc, *program]
+        addresses = [server.http, server.grpc, server.metrics]
+        command = [sys.executable, str(REDIRECTED), *addresses, *program]
     try:
         ended = subprocess.run(
             command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=source

@@ -4,6 +4,7 @@
 
 import json
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,6 +201,32 @@ def test_calls_count_in_the_statistics_of_what_they_call(running: RunningServer)
     before = count("four"), count("double")
     _value(running, "four", 1)
     assert (count("four") - before[0], count("double") - before[1]) == (1, 2)
+
+
+def test_a_models_own_metrics_are_on_the_metrics_page(running: RunningServer) -> None:
+    code = """
+import builtins
+def run():
+    builtins.kept = pb_utils.MetricFamily("answered_ms", "Time", pb_utils.MetricFamily.HISTOGRAM)
+    metric = kept.Metric(labels={"model": "probe"}, buckets=[1.0, 2.5])
+    metric.observe(2)
+    metric.observe(3)
+"""
+    assert _run(running, code) is None
+    with urllib.request.urlopen(f"http://{running.metrics}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    assert lines[lines.index("# HELP answered_ms Time") :][:7] == [
+        "# HELP answered_ms Time",
+        "# TYPE answered_ms histogram",
+        'answered_ms_count{model="probe"} 2',
+        'answered_ms_sum{model="probe"} 5',
+        'answered_ms_bucket{model="probe",le="1"} 0',
+        'answered_ms_bucket{model="probe",le="2.5"} 1',
+        'answered_ms_bucket{model="probe",le="+Inf"} 2',
+    ]
+    assert _run(running, "import builtins\ndef run(): del builtins.kept") is None
+    with urllib.request.urlopen(f"http://{running.metrics}/metrics") as answer:
+        assert b"answered_ms" not in answer.read()
 
 
 def test_many_calls_are_made_at_once(running: RunningServer) -> None:

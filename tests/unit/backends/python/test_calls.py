@@ -256,7 +256,11 @@ try:
 except pb_utils.TritonModelException as error:
     return text((ready, str(error)))
 """
-    assert text_of(run(tmp_path, caller, body)) == "((True, False), \"failed to load 'bad'\")"
+    expected = (
+        "Failed to load model: Failed to process the request for model 'probe_0_0', "
+        "message: failed to load 'bad'"
+    )
+    assert text_of(run(tmp_path, caller, body)) == repr(((True, False), expected))
     assert caller.controls[:4] == [
         ("load", "m", {"config": "{}", "file:1/model.py": b"code"}),
         ("unload", "m", True),
@@ -276,7 +280,18 @@ except pb_utils.TritonModelException as error:
             "pb_utils.InferenceRequest(model_name='m', inputs=[x], requested_output_names=[''])",
             "Requested output name for request with id '' and model name 'm' should not be empty.",
         ),
-        ("pb_utils.is_model_ready('m', 'x')", "failed to get model version"),
+        (
+            "pb_utils.is_model_ready('m', 'x')",
+            "Failed to check model readiness: Failed to process the request for model "
+            "'probe_0_0', message: failed to get model version from specified version string 'x' "
+            "(details: stol), version should be an integral value > 0",
+        ),
+        (
+            "pb_utils.load_model('m', files=[1])",
+            "failed to load model 'm', files should be a dictionary of file paths and file "
+            "contents",
+        ),
+        ("pb_utils.load_model('m', files={'file:1/model.py': 'text'})", "TypeError: "),
     ],
 )
 def test_wrong_arguments_are_refused_in_tritons_words(tmp_path: Path, call: str, expected: str):

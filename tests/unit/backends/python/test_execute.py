@@ -277,16 +277,6 @@ def test_bad_response_parameters_have_the_texts_of_triton(tmp_path, parameters, 
     assert says in answer(tmp_path, body).error.message
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "pb_utils.MetricFamily('n', 'd', pb_utils.MetricFamily.COUNTER)",
-    ],
-)
-def test_parts_that_are_missing_say_so(tmp_path, call):
-    assert "is not supported by this version of Manta" in answer(tmp_path, call).error.message
-
-
 RESCHEDULE = "requests[0].set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)\n"
 
 

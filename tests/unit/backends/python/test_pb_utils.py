@@ -165,6 +165,8 @@ def test_response_shows_what_it_was_made_of():
     assert response.has_error()
     assert response.error().message() == "e"
     assert json.loads(response.parameters()) == {"k": 1}
+    with pytest.raises(pb_utils.TritonModelException, match="response should not be empty"):
+        pb_utils.InferenceResponse([None])
     with pytest.raises(TypeError, match="found type '<class 'int'>'"):
         pb_utils.InferenceResponse([1])
     with pytest.raises(TypeError, match="TritonError as error"):
@@ -178,3 +180,10 @@ def test_request_a_model_makes_checks_its_arguments():
         pb_utils.InferenceRequest(parameters={"a": 1.5})
     with pytest.raises(pb_utils.TritonModelException, match="works on a request that execute"):
         pb_utils.InferenceRequest().get_response_sender()
+    with pytest.raises(TypeError, match="timeout of at least 0, got -1"):
+        pb_utils.InferenceRequest(timeout=-1)
+
+
+def test_enums_can_be_taken_for_their_numbers():
+    numbers = (pb_utils.TritonError.CANCELLED, pb_utils.Logger.VERBOSE, pb_utils.MetricKind.GAUGE)
+    assert [*map(int, numbers), int(pb_utils.TRITONSERVER_MEMORY_CPU)] == [7, 3, 1, 1]

@@ -114,12 +114,21 @@ class AnsweringConnection(asyncio.BufferedProtocol):
         elif not self._is_paused and len(exchanges) < self._server.limits.pipeline_depth:
             self._resume_reading()
 
-    def write_early(self, exchange: HttpExchange, data: bytes) -> bool:
+    def write_early(self, exchange: HttpExchange, pieces: list[bytes], size_bytes: int) -> bool:
         """Write a part of an unfinished answer, or return False: it is not this exchange's turn."""
-        if self._exchanges[0] is not exchange:
-            return False
-        self._write(data)
-        return True
+        is_due = self._exchanges[0] is exchange
+        if is_due:
+            self._write(b"".join(pieces))
+            size_bytes = self._unread_bytes()
+        if size_bytes > self._server.limits.unread_bytes:
+            # The model goes on answering a peer that does not read.
+            self._abort()
+        return is_due
+
+    def _unread_bytes(self) -> int:
+        if self._is_paused and self._transport is not None:
+            return self._transport.get_write_buffer_size()
+        return 0
 
     def _write(self, data: bytes | memoryview) -> None:
         if self._transport is not None:

@@ -39,6 +39,8 @@ class HttpLimits:
         head_timeout_s: From a request's first byte to the end of its headers.
         body_idle_timeout_s: Without a byte of an unfinished body.
         write_idle_timeout_s: With a full write buffer the peer does not drain.
+        unread_bytes: Of a streamed answer, waiting for the peer to read or for the answers before
+            it; beyond, the connection is closed. As much as a gRPC connection keeps.
         drain_linger_s: What idle connections get, in a drain, for a last request.
         linger_s: For the peer to read the answer to a body that was refused unread.
     """
@@ -52,6 +54,7 @@ class HttpLimits:
     head_timeout_s: int = 30
     body_idle_timeout_s: int = 60
     write_idle_timeout_s: int = 60
+    unread_bytes: int = 1 << 30
     drain_linger_s: float = 0.5
     linger_s: int = 2
 
@@ -78,7 +81,7 @@ class AnswerQueue(Protocol):
     def answered(self, exchange: "HttpExchange") -> None:
         """Write the answers that are due."""
 
-    def write_early(self, exchange: "HttpExchange", data: bytes) -> bool:
+    def write_early(self, exchange: "HttpExchange", pieces: list[bytes], size_bytes: int) -> bool:
         """Write a part of an unfinished answer, or return False: it is not this exchange's turn."""
 
 
@@ -103,6 +106,7 @@ class HttpExchange:
         "_closes",
         "_connection",
         "_pieces",
+        "_waiting_bytes",
         "began_ns",
         "body",
         "extra_headers",
@@ -116,6 +120,7 @@ class HttpExchange:
         self._answer: list[bytes | memoryview] | None = None
         # What a streamed answer could not write yet; None unless one has begun.
         self._pieces: list[bytes] | None = None
+        self._waiting_bytes = 0
         self._closes = False
         self.began_ns = 0
         self.extra_headers = b""
@@ -191,6 +196,7 @@ class HttpExchange:
         if self._pieces is None or self._connection is None or not piece:
             return
         self._pieces.append(piece if self.head.is_http10 else b"%x\r\n%s\r\n" % (len(piece), piece))
+        self._waiting_bytes += len(piece)
         self._push()
 
     def end_stream(self) -> None:
@@ -206,8 +212,13 @@ class HttpExchange:
 
     def _push(self) -> None:
         connection, pieces = self._connection, self._pieces
-        if pieces and connection is not None and connection.write_early(self, b"".join(pieces)):
+        if (
+            pieces
+            and connection is not None
+            and connection.write_early(self, pieces, self._waiting_bytes)
+        ):
             pieces.clear()
+            self._waiting_bytes = 0
 
     def reply_json(self, body: bytes, status: int = 200) -> None:
         """Answer with JSON."""

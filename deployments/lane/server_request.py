@@ -123,7 +123,8 @@ class ServerRequest:
             RuntimeError: The terminal answer was given before.
         """
         lane = self._lane
-        if lane is None:
+        if lane is None or (self.is_cancelled and not final):
+            # Nobody takes it; a stream that was cancelled has only its end left.
             return
         if self.is_finished:
             raise RuntimeError("a request was answered after its terminal answer")
@@ -143,7 +144,7 @@ class ServerRequest:
             RuntimeError: The terminal answer was given before.
         """
         lane = self._lane
-        if lane is None:
+        if lane is None or (self.is_cancelled and not final):
             return
         if self.is_finished:
             raise RuntimeError("a request was failed after its terminal answer")

@@ -10,6 +10,7 @@ import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError, UnavailableError
 from backends.api.request import InferenceResponse, tensor_from_numpy
+from deployments.http_exchange import HttpLimits
 from tests.unit.deployments.http_plane import Client, Pending, Running, post, request, running
 
 GENERATE = "/v2/models/id_int64/generate"
@@ -149,6 +150,25 @@ async def test_disconnect_cancels_a_stream_that_has_begun() -> None:
         await client.reader.readuntil(b"\n\n")
         await client.close()
         await here.plane.wait_cancelled(pending)
+
+
+async def test_a_stream_nobody_reads_is_cancelled_when_too_much_of_it_waits() -> None:
+    async with running(HttpLimits(unread_bytes=1 << 20)) as here:
+        _, pending = await held(here, STREAM)
+        values = [123_456] * 1000
+        for _ in range(5000):  # more than sockets hold
+            respond(pending, *values)
+        await here.plane.wait_cancelled(pending)
+
+
+async def test_a_stream_is_cancelled_when_too_much_waits_for_the_answers_before_it() -> None:
+    async with running(HttpLimits(unread_bytes=1 << 10)) as here:
+        client, _ = await held(here, GENERATE)
+        await client.send(post(STREAM, {"INPUT0": [5]}))
+        await here.plane.wait_pending(2)
+        for _ in range(100):
+            respond(here.plane.pending[1], 5)
+        await here.plane.wait_cancelled(here.plane.pending[1])
 
 
 async def test_stream_behind_an_unanswered_request_waits_for_its_turn() -> None:

@@ -409,6 +409,27 @@ def test_a_model_that_waits_goes_on_when_its_caller_is_lost(run):
     run(main)
 
 
+def test_a_cancelled_stream_carries_nothing_but_its_end(run):
+    async def main():
+        async with Rig(Handler()) as rig:
+            lane = await rig.connect()
+            sink = Sink()
+            inflight = lane.submit(request_of(4), sink)
+            await until(lambda: rig.handler.requests)
+            (request,) = rig.handler.requests
+            request.respond(response_of(), final=False)
+            inflight.cancel()
+            await until(lambda: rig.handler.cancels)
+            request.respond(response_of(), final=False)
+            request.fail(InternalError("one of them"), final=False)
+            request.respond(None, final=True)
+            await sink.ended
+            assert len([response for response in sink.responses if response is not None]) == 1
+            assert rig.server.inflight_count == 0
+
+    run(main)
+
+
 def test_a_cancel_in_the_same_read_follows_its_request(run):
     class Ordered(Handler):
         def cancelled(self, request):

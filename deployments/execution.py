@@ -20,6 +20,7 @@ from backends.api.errors import (
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.scheduling.sequence_controls import SequenceStates
+from deployments.scheduling.shape_buckets import Lengths, ShapeBuckets
 from deployments.scheduling.signature import Signature
 from deployments.trace_record import Activity
 
@@ -70,17 +71,33 @@ class ServedModel:
         config: The complete config.
         version: Version number.
         signature: What requests must agree on to be batched; None compares nothing.
+        buckets: What inputs are padded to; None pads nothing.
     """
 
-    __slots__ = ("_reshapes", "is_batching", "is_iterative", "name", "signature", "version")
+    __slots__ = (
+        "_reshapes",
+        "buckets",
+        "is_batching",
+        "is_iterative",
+        "name",
+        "signature",
+        "version",
+    )
 
-    def __init__(self, config: ModelConfig, version: int, signature: Signature | None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        version: int,
+        signature: Signature | None,
+        buckets: ShapeBuckets | None = None,
+    ) -> None:
         self.name = config.name
         self.version = str(version)
         self.is_batching = config.max_batch_size > 0
         sequences = config.sequence_batching
         self.is_iterative = sequences is not None and sequences.iterative
         self.signature = signature
+        self.buckets = buckets
         self._reshapes = {
             output.name: (output.reshape, output.dims)
             for output in config.output
@@ -103,6 +120,8 @@ class ServedModel:
         wanted = request.outputs
         if wanted and len(response.outputs) > len(wanted):
             response.outputs = [output for output in response.outputs if output.name in wanted]
+        if self.buckets is not None:
+            self.buckets.unpad(response, work.lengths)
         if self._reshapes:
             response.outputs = [self._reshaped(output) for output in response.outputs]
 
@@ -127,6 +146,7 @@ class Work:
     Attributes:
         states: What its sequence carries along; None when nothing.
         is_rescheduled: Whether it is to be executed once more.
+        lengths: Of inputs with shape buckets; set only where the model has some.
     """
 
     __slots__ = (
@@ -135,11 +155,14 @@ class Work:
         "is_closed",
         "is_rescheduled",
         "lane",
+        "lengths",
         "model",
         "request",
         "signature",
         "states",
     )
+
+    lengths: Lengths
 
     def __init__(self, model: ServedModel, lane: LaneRequest, enqueue_ns: int) -> None:
         request = lane.request

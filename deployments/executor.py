@@ -43,6 +43,7 @@ from deployments.leading import Lead
 from deployments.scheduling.completion import CompletionQueue, keeps_order
 from deployments.scheduling.factory import make_scheduler, make_signature
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
+from deployments.scheduling.shape_buckets import shape_buckets_of
 from deployments.statistics import (
     ExecutionTimes,
     FailureReason,
@@ -84,7 +85,8 @@ class Executor:
         state_files: Mapping[str, bytes] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._model = ServedModel(config, version, make_signature(config))
+        self._buckets = buckets = shape_buckets_of(config)
+        self._model = ServedModel(config, version, make_signature(config, buckets), buckets)
         self._instance = instance
         self._lead = lead
         self._reactor = lead.reactor
@@ -378,6 +380,9 @@ class Executor:
         if self._is_decoupled:
             for work in works:
                 work.started_ns = start_ns  # type: ignore[union-attr]
+        if self._buckets is not None:
+            for work in works:
+                work.lengths = self._buckets.pad(work.request)
         batch = ExecuteBatch(decision.rows or works)
         self._lead.execution_begins(start_ns)
         error = run_model(self._instance, batch, self._model.name)

@@ -12,6 +12,7 @@ from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
 from deployments.scheduling.sequence_batcher import DirectSequenceBatcher, OldestSequenceBatcher
 from deployments.scheduling.sequence_controls import state_rules
 from deployments.scheduling.sequences import Item
+from deployments.scheduling.shape_buckets import ShapeBuckets
 from deployments.scheduling.signature import Signature, signature_of
 
 # Limits that Triton has no field for, given through ``parameters``.
@@ -51,10 +52,10 @@ def make_scheduler(
     )
 
 
-def make_signature(config: ModelConfig) -> Signature | None:
+def make_signature(config: ModelConfig, buckets: ShapeBuckets | None = None) -> Signature | None:
     """Return the signature function its scheduler needs, or None when it compares nothing."""
     batches = config.dynamic_batching is not None or config.sequence_batching is not None
-    return signature_of(config) if batches and config.max_batch_size > 0 else None
+    return signature_of(config, buckets) if batches and config.max_batch_size > 0 else None
 
 
 def _sequence_batcher(

@@ -55,7 +55,7 @@ class RecordedRequest:
 
 def lane_request(rows: int = 1, **fields: object) -> RecordedRequest:
     tensor = tensor_from_numpy("IN", np.full((rows, 2), 7, np.float32))
-    return RecordedRequest(InferenceRequest("m", inputs=[tensor], **fields))
+    return RecordedRequest(InferenceRequest("m", **({"inputs": [tensor]} | fields)))
 
 
 def echo(batch: ExecuteBatch) -> None:

@@ -19,8 +19,14 @@ from backends.api.errors import (
     RequestCancelledError,
     UnavailableError,
 )
-from backends.api.model_config import DynamicBatching, ModelConfig, ModelOutput, QueuePolicy
-from backends.api.request import InferenceResponse, TraceContext, tensor_from_numpy
+from backends.api.model_config import (
+    DynamicBatching,
+    ModelConfig,
+    ModelInput,
+    ModelOutput,
+    QueuePolicy,
+)
+from backends.api.request import InferenceResponse, TraceContext, tensor_as_numpy, tensor_from_numpy
 from tests.unit.deployments.lane_requests import (
     RecordedRequest,
     ScriptedModel,
@@ -416,6 +422,45 @@ async def test_requests_of_one_batch_each_get_the_outputs_they_asked_for():
         assert isinstance(response, InferenceResponse)
         assert [output.name for output in response.outputs] == sorted(names)
         assert {bytes(output.data) for output in response.outputs} == {bytes([number])}
+
+
+async def test_requests_of_different_lengths_share_a_batch_and_get_their_own_length_back():
+    config = ModelConfig(
+        "m",
+        max_batch_size=8,
+        dynamic_batching=DynamicBatching(),
+        input=(ModelInput("IN", "FP32", (-1,)),),
+        output=(ModelOutput("OUT", "FP32", (-1,)),),
+        parameters={"shape_buckets.IN": "4,8", "unpad.OUT": "IN"},
+    )
+    shapes: list[tuple[int, ...]] = []
+
+    def script(batch: ExecuteBatch) -> None:
+        for request in batch.requests:
+            (tensor,) = request.request.inputs
+            shapes.append(tensor.shape)
+            out = tensor_from_numpy("OUT", tensor_as_numpy(tensor) + 1)
+            request.respond(InferenceResponse("", "", "", [out]))
+
+    def of(length: int) -> RecordedRequest:
+        tensor = tensor_from_numpy("IN", np.full((1, length), length, np.float32))
+        return lane_request(inputs=[tensor])
+
+    model = ScriptedModel(script, held=True)
+    async with running(config, model) as executor:
+        first = of(4)
+        executor.received([first])
+        await asyncio.to_thread(model.entered.wait, 30)
+        requests = [of(length) for length in (1, 3, 4, 5)]
+        executor.received(requests)
+        model.gate.set()
+        responses = [await outcome(request) for request in requests]
+    assert model.sizes == [1, 3, 1]
+    assert shapes == [(1, 4)] * 4 + [(1, 8)]
+    for length, response in zip((1, 3, 4, 5), responses, strict=True):
+        assert isinstance(response, InferenceResponse)
+        (made,) = (tensor_as_numpy(output) for output in response.outputs)
+        assert made.tolist() == [[length + 1.0] * length]
 
 
 @pytest.mark.parametrize(

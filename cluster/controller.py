@@ -23,13 +23,15 @@ import ray
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
 from cluster.durable_state import DurableState
-from cluster.lifecycle import UNLOADED_REASON, ModelRecord, index_rows
+from cluster.lifecycle import index_rows
+from cluster.live_instances import find_live_instances, kill_instances
 from cluster.loading import LifecycleSettings, Override, read_override
 from cluster.model_lifecycle import ModelLifecycle
 from cluster.model_source import RepositorySource
+from cluster.nodes import read_cluster
 from cluster.options import ServerOptions
 from cluster.ownership import Lifeline, Owner
-from cluster.pool import InstancePool, find_live_instances, kill_instances, read_cluster
+from cluster.pool import InstancePool
 from cluster.recovery import adopt_live_instances
 from cluster.routing_publisher import RoutingPublisher
 from cluster.settings_at_start import log_settings, settings_at_start
@@ -224,9 +226,7 @@ class ModelController:
         await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 
     async def _remember_load(self, name: str) -> None:
-        self._state.saved.unloaded.pop(name, None)
-        if name not in self._state.saved.wanted:
-            self._state.saved.wanted.append(name)
+        self._state.saved.want(name, self._lifecycle.records.values())
         if not await self._state.save_override(name, self._lifecycle.override_of(name)):
             _log.warning("the files model '%s' was loaded with are too big to be kept", name)
         await self._state.save()
@@ -239,14 +239,8 @@ class ModelController:
         """
         self._require_explicit()
         await self._recovered.wait()
-        await self._lifecycle.unload(name, unload_dependents=unload_dependents)
-        self._state.saved.unloaded = {
-            record.name: versions
-            for record in self._lifecycle.records.values()
-            if (versions := _unloaded_versions(record))
-        }
-        gone = {name, *self._state.saved.unloaded}
-        self._state.saved.wanted = [n for n in self._state.saved.wanted if n not in gone]
+        gone = await self._lifecycle.unload(name, unload_dependents=unload_dependents)
+        self._state.saved.forget(gone, self._lifecycle.records.values())
         await self._state.save_override(name, Override())
         await self._state.save()
         await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
@@ -263,7 +257,9 @@ class ModelController:
 
     async def _boot(self) -> None:
         try:
-            adopted = await adopt_live_instances(self._source, self._lifecycle)
+            adopted = await adopt_live_instances(
+                self._source, self._lifecycle, self._state.has_files_of
+            )
             _log.info("%d live instances adopted", adopted)
             if self._state.saved.is_initialised:
                 self._publisher.mark_initialised()
@@ -295,13 +291,13 @@ class ModelController:
         self._state.saved.wanted = list(names) if self._is_explicit else []
         await self._state.save()
         # Files given with a load are as they were: what is alive with them needs no reload.
-        overrides = self._state.overrides
         is_as_given = {
             name
             for name, record in self._lifecycle.records.items()
-            if record.ready_versions and name in overrides and overrides[name].files
+            if record.ready_versions and self._state.has_files_of(name)
         }
-        await self._lifecycle.load_all([n for n in names if n not in is_as_given], overrides)
+        others = [name for name in names if name not in is_as_given]
+        await self._lifecycle.load_all(others, self._state.overrides)
         adopted_in_vain = [
             name
             for name, record in self._lifecycle.records.items()
@@ -361,10 +357,6 @@ class ModelController:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _unloaded_versions(record: ModelRecord) -> list[int]:
-    return [v for v, at in record.versions.items() if at.reason == UNLOADED_REASON]
 
 
 def _was_restarted() -> bool:

@@ -10,6 +10,7 @@ they were loaded with, the last generation number, and the key of the lanes. The
 
 import asyncio
 import secrets
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from ray.experimental.internal_kv import (
     _internal_kv_put,
 )
 
+from cluster.lifecycle import ModelRecord
 from cluster.loading import Override
 from deployments.server_settings import ServerSettings
 
@@ -53,6 +55,18 @@ class SavedState(msgspec.Struct):
     is_initialised: bool = False
     settings: ServerSettings | None = None
     router_ids: list[str] = []
+
+    def want(self, name: str, records: Iterable[ModelRecord]) -> None:
+        """Note that a model was loaded; ensembles that came back with it are wanted again too."""
+        self.unloaded.pop(name, None)
+        back = (r.name for r in records if r.is_explicit and r.ready_versions)
+        self.wanted = list(dict.fromkeys((*self.wanted, name, *back)))
+
+    def forget(self, names: Collection[str], records: Iterable[ModelRecord]) -> None:
+        """Note that models were unloaded; one that could not be loaded anew is still wanted."""
+        self.wanted = [name for name in self.wanted if name not in names]
+        unloaded = {record.name: record.unloaded_versions for record in records}
+        self.unloaded = {name: list(versions) for name, versions in unloaded.items() if versions}
 
 
 class _SavedOverride(msgspec.Struct):
@@ -137,6 +151,10 @@ class DurableState:
         data = msgspec.msgpack.encode(saved)
         await asyncio.to_thread(_put, key, data)
         return True
+
+    def has_files_of(self, name: str) -> bool:
+        """Whether a model's files came with its load."""
+        return name in self.overrides and bool(self.overrides[name].files)
 
     async def clear(self) -> None:
         """Remove everything from the store."""

@@ -86,6 +86,8 @@ class VersionRecord:
         instances: Endpoints that take requests now.
         load_duration_ns: Longest load among the instances of the serving generation.
         digest: Digest of what that generation was loaded with.
+        leaving: Endpoints of instances that finish their last requests.
+        past: By node: encoded counters of instances that have left the generation.
     """
 
     version: int
@@ -95,6 +97,8 @@ class VersionRecord:
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
     digest: str = ""
+    leaving: tuple[InstanceEndpoint, ...] = ()
+    past: Mapping[str, bytes] = field(default_factory=dict)
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -104,25 +108,20 @@ class VersionRecord:
         """
         return replace(self, state=next_state(self.state, event), reason=reason)
 
-    def serving(
-        self,
-        config: ModelConfig,
-        instances: Iterable[InstanceEndpoint],
-        load_duration_ns: int,
-        digest: str,
-    ) -> "VersionRecord":
-        """Return the record with what a generation serves with; the state is left alone."""
-        return replace(
-            self,
-            config=config,
-            instances=tuple(instances),
-            load_duration_ns=load_duration_ns,
-            digest=digest,
-        )
+    def serving(self, config: ModelConfig, load_duration_ns: int, digest: str) -> "VersionRecord":
+        """Return the record with what a generation was loaded from; the state is left alone."""
+        return replace(self, config=config, load_duration_ns=load_duration_ns, digest=digest)
 
-    def with_instances(self, instances: Iterable[InstanceEndpoint]) -> "VersionRecord":
-        """Return the record with other endpoints."""
-        return replace(self, instances=tuple(instances))
+    def with_instances(
+        self,
+        instances: Iterable[InstanceEndpoint],
+        leaving: Iterable[InstanceEndpoint] = (),
+        past: Mapping[str, bytes] | None = None,
+    ) -> "VersionRecord":
+        """Return the record with other endpoints, and counters of instances that are gone."""
+        return replace(
+            self, instances=tuple(instances), leaving=tuple(leaving), past=dict(past or {})
+        )
 
     def because(self, reason: str) -> "VersionRecord":
         """Return the record with another reason."""
@@ -165,6 +164,11 @@ class ModelRecord:
         """Versions that take requests, ascending."""
         return tuple(sorted(v for v, record in self.versions.items() if record.is_ready))
 
+    @property
+    def unloaded_versions(self) -> tuple[int, ...]:
+        """Versions that were in service and are no more."""
+        return tuple(v for v, record in self.versions.items() if record.reason == UNLOADED_REASON)
+
     def routing_model(self) -> Model:
         """Render the record for routers."""
         return Model(
@@ -179,6 +183,8 @@ class ModelRecord:
                     instances=record.instances,
                     load_duration_ns=record.load_duration_ns,
                     digest=record.digest,
+                    leaving=record.leaving,
+                    past=dict(record.past),
                 )
                 for _, record in sorted(self.versions.items())
             ),

@@ -3,7 +3,7 @@
 """What `ModelLifecycle` works with: candidates to load, pools, limits."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -86,7 +86,8 @@ class Candidate:
     Attributes:
         config: Normalised config; complete unless ``auto_complete``.
         model_dir: Local path of the model's directory.
-        digests: By version to load: digest of its files, the config and the options.
+        digests: By version to load: digest of its files, the options and the config, all that
+            asks for a reload when it changes: not the instance groups and the version policy.
         labels: Label lists by output.
         auto_complete: Whether the backend shall fill in the config.
         is_temporary: Whether ``model_dir`` was made for this load.
@@ -101,13 +102,37 @@ class Candidate:
     is_temporary: bool = False
     override: Override = NO_OVERRIDE
 
+    def is_same(self, other: "Candidate") -> bool:
+        """Whether loading the other one would be the same."""
+        return (self.digests, self.config) == (other.digests, other.config)
+
 
 class Pool(Protocol):
     """The instances of one generation of a model version; see `cluster.pool.InstancePool`."""
 
     @property
+    def specs(self) -> tuple[InstanceSpec, ...]:
+        """What its instances were made from; those that rather stay come first."""
+
+    @property
+    def next_index(self) -> int:
+        """Lowest index that no instance of the pool ever had."""
+
+    @property
     def endpoints(self) -> tuple[InstanceEndpoint, ...]:
-        """Where the live instances listen."""
+        """Where the live instances listen that take requests."""
+
+    @property
+    def leaving(self) -> tuple[InstanceEndpoint, ...]:
+        """Where those listen that finish their last requests."""
+
+    @property
+    def past(self) -> Mapping[str, bytes]:
+        """By node: what instances that have left the pool had counted."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it serves."""
 
     @property
     def reason(self) -> str:
@@ -125,7 +150,24 @@ class Pool(Protocol):
         """Add instances; return when each is ready or waits for room."""
 
     async def wait_live(self) -> None:
-        """Wait until an instance is live."""
+        """Wait until it serves."""
+
+    async def stage(
+        self,
+        specs: Iterable[InstanceSpec],
+        leaving: Collection[str],
+        on_blocked: Callable[[], None],
+    ) -> None:
+        """Start instances that take no requests yet, until it could do without ``leaving``."""
+
+    def commit(self, leaving: Collection[str]) -> None:
+        """Make members of what is staged, and let members go."""
+
+    async def unstage(self) -> None:
+        """End what is staged."""
+
+    async def let_go(self, drain_s: float) -> None:
+        """Drain and end the members that a commit let go."""
 
     async def close(self, drain_s: float) -> None:
         """Drain and end all instances."""
@@ -239,11 +281,34 @@ class NoInstances:
     config: ModelConfig | None = None
     load_duration_ns = 0
 
+    specs: tuple[InstanceSpec, ...] = ()
+    next_index = 0
+    leaving: tuple[InstanceEndpoint, ...] = ()
+    past: Mapping[str, bytes] = {}
+    is_live = True
+
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
         """Start nothing."""
 
     async def wait_live(self) -> None:
         """Wait for nothing."""
+
+    async def stage(
+        self,
+        specs: Iterable[InstanceSpec],
+        leaving: Collection[str],
+        on_blocked: Callable[[], None],
+    ) -> None:
+        """Start nothing."""
+
+    def commit(self, leaving: Collection[str]) -> None:
+        """Change nothing."""
+
+    async def unstage(self) -> None:
+        """End nothing."""
+
+    async def let_go(self, drain_s: float) -> None:
+        """End nothing."""
 
     async def close(self, drain_s: float) -> None:
         """End nothing."""

@@ -8,7 +8,8 @@ Rules, each of which a test holds:
   the newer operation wins. Different models load in parallel.
 - Versions load all or none. What served before goes on serving until every new instance is ready;
   then routers are told first, and the old instances drained after.
-- A version whose files and config have not changed is left alone.
+- A version whose files and config have not changed is left alone. When nothing but its instance
+  groups has, its pool gets what it lacks and loses what is too much.
 - An ensemble loads after the models it is made of and again when one of them has changed. It is
   unloaded before one of them is, or when they no longer fit, and comes back with them.
 - A load that the cluster has no room for is reported as pending and goes on in the background.
@@ -21,7 +22,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_m
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -33,11 +34,8 @@ from backends.api.model_config import ModelConfig
 from cluster.dependencies import composing_versions, dependents_of, find_cycle, ready_config
 from cluster.lifecycle import (
     UNLOADED_REASON,
-    LifecycleEvent,
-    ModelRecord,
     VersionRecord,
     load_failed,
-    versions_failed,
 )
 from cluster.loading import (
     NO_OVERRIDE,
@@ -47,7 +45,9 @@ from cluster.loading import (
     Override,
     Pool,
 )
-from cluster.version_loader import Loaded, VersionLoader
+from cluster.model_versions import ModelVersions
+from cluster.records import Records
+from cluster.version_loader import VersionLoader
 from deployments.routing import ModelReadyState
 
 _log = logging.getLogger(__name__)
@@ -59,17 +59,13 @@ _OUTDATED = (
 
 @dataclass(slots=True, eq=False)
 class _Model:
-    """What a record cannot hold: pools, and the operation in progress."""
+    """What a record cannot hold: what serves, and the operation in progress."""
 
+    versions: ModelVersions
+    blocked: asyncio.Event
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    blocked: asyncio.Event = field(default_factory=asyncio.Event)
-    pools: dict[int, Pool] = field(default_factory=dict)
-    digests: dict[int, str] = field(default_factory=dict)
-    failed_digests: Mapping[int, str] | None = None
-    candidate: Candidate | None = None
     override: Override = NO_OVERRIDE
     kept_override: Override = NO_OVERRIDE
-    composing: Mapping[str, ModelConfig] = field(default_factory=dict)
     has_changed: bool = False
     work: asyncio.Task[None] | None = None
 
@@ -98,10 +94,10 @@ class ModelLifecycle:
         on_change: Callable[[], None],
         settings: LifecycleSettings,
     ) -> None:
-        self.records: dict[str, ModelRecord] = {}
+        self._records = Records(on_change)
+        self.records = self._records.by_name
         self._source = source
         self._loader = VersionLoader(source, make_pool, settings)
-        self._on_change = on_change
         self._settings = settings
         self._models: dict[str, _Model] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -173,7 +169,7 @@ class ModelLifecycle:
         if not work.done():
             raise UnavailableError(
                 f"load of model '{name}' is pending and goes on in the background:"
-                f" {self._reasons(name)}"
+                f" {self._records.reasons(name)}"
             )
         if work.cancelled():
             raise UnavailableError(_OUTDATED)
@@ -181,10 +177,14 @@ class ModelLifecycle:
         if model.has_changed:
             await self._reload_dependents(name, needed_by)
 
-    async def unload(self, name: str, *, unload_dependents: bool = False) -> None:
+    async def unload(self, name: str, *, unload_dependents: bool = False) -> frozenset[str]:
         """Unload all versions of a model, and the ensembles made of it.
 
         A model that is not loaded is left alone.
+
+        Returns:
+            The models that are no longer wanted: this one, those ensembles and, when asked for,
+            what they were made of.
 
         Args:
             name: Model.
@@ -192,28 +192,31 @@ class ModelLifecycle:
                 for them or another ensemble needs them.
         """
         if name not in self._models:
-            return
+            return frozenset((name,))
         self._models[name].kept_override = NO_OVERRIDE
         composing = self._composing.pop(name, frozenset())
         if name in self.records:
             self.records[name] = replace(self.records[name], is_explicit=False)
-        await self._withdraw(name)
+        gone = await self._withdraw(name)
         if unload_dependents:
             for part in sorted(composing):
                 record = self.records.get(part)
                 if record and not record.is_explicit and not dependents_of(part, self._composing):
-                    await self.unload(part, unload_dependents=True)
+                    gone |= await self.unload(part, unload_dependents=True)
+        return gone
 
-    async def _withdraw(self, name: str) -> None:
-        """End what serves of a model, after the ensembles made of it."""
+    async def _withdraw(self, name: str) -> frozenset[str]:
+        """End what serves of a model, after the ensembles made of it; returns all their names."""
+        gone = frozenset((name,))
         for dependent in dependents_of(name, self._composing):
-            await self._withdraw(dependent)
+            gone |= await self._withdraw(dependent)
         model = self._model(name)
         if model.work is not None:
             model.work.cancel()
         async with model.lock:
             await _cancelled(model.work)
-            await self._retire(name, model, tuple(model.pools))
+            await model.versions.retire(model.versions.numbers)
+        return gone
 
     async def _reload_dependents(self, name: str, needed_by: str) -> None:
         """Load the ensembles made of a model anew, also those that had failed for want of it."""
@@ -244,8 +247,8 @@ class ModelLifecycle:
         for model in self._models.values():
             if model.work is not None:
                 model.work.cancel()
-        pools = [pool for model in self._models.values() for pool in model.pools.values()]
-        await asyncio.gather(*(pool.close(drain_s) for pool in pools))
+        versions = [model.versions for model in self._models.values()]
+        await asyncio.gather(*(each.close(drain_s) for each in versions))
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
 
@@ -264,24 +267,16 @@ class ModelLifecycle:
             config: Their complete config.
             make: Makes the pool of live instances, given the callback for its changes.
         """
-        name = config.name
-        model = self._model(name)
-        pool: Pool = make(lambda: self._pool_changed(name, version, pool))
-        model.pools[version] = pool
-        model.digests[version] = digest
-        record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
-        record = record.serving(config, pool.endpoints, pool.load_duration_ns, digest)
-        known = self.records.get(name, ModelRecord(name, is_known=True))
-        self._put(known.with_version(record))
+        self._model(config.name).versions.adopt(version, digest, config, make)
 
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""
-        record = self.records.get(name, ModelRecord(name, is_known=True))
+        record = replace(self._records.of(name), is_known=True)
         for version in versions:
             if version not in record.versions:
                 unloaded = VersionRecord(version, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
                 record = record.with_version(unloaded)
-        self._put(record)
+        self._records.put(record)
 
     # Loading
 
@@ -289,26 +284,27 @@ class ModelLifecycle:
         try:
             model.has_changed = False
             candidate = await self._source.read(name, request.override, model.kept_override)
-            if not request.retry_failed and candidate.digests == model.failed_digests:
+            failed = model.versions.failed
+            if not request.retry_failed and failed is not None and failed.is_same(candidate):
                 return
             try:
                 model.override = candidate.override
                 candidate, composing = await self._compose(name, candidate)
-                await self._load_candidate(name, model, candidate, composing)
+                model.has_changed = await model.versions.load(candidate, composing)
             finally:
-                if model.candidate is not candidate:
+                if not model.versions.owns(candidate):
                     self._spawn(self._source.release(candidate))
         except TritonError as error:
-            record = self.records.get(name, ModelRecord(name))
+            record = self._records.of(name)
             cause = error.__cause__
             reason = cause.message if isinstance(cause, TritonError) else error.message
-            self._put(replace(record, failure=reason.strip()))
+            self._records.put(replace(record, failure=reason.strip()))
             _log.error("failed to load '%s': %s", name, reason.strip())
             raise
         model.kept_override = model.override
-        is_explicit = request.is_explicit
         record = self.records[name]
-        self._put(replace(record, failure="", is_explicit=is_explicit or record.is_explicit))
+        is_explicit = request.is_explicit or record.is_explicit
+        self._records.put(replace(record, failure="", is_explicit=is_explicit))
 
     async def _compose(
         self, name: str, candidate: Candidate
@@ -326,7 +322,7 @@ class ModelLifecycle:
         composing = {}
         for part in sorted(versions):
             error = await self._load_part(part, name)
-            record = self.records.get(part, ModelRecord(part))
+            record = self._records.of(part)
             config = ready_config(name, record, versions[part], error)
             if config is not None:
                 composing[part] = config
@@ -336,48 +332,8 @@ class ModelLifecycle:
             raise load_failed(name, error.message) from error
         return replace(candidate, config=config), composing
 
-    async def _load_candidate(
-        self,
-        name: str,
-        model: _Model,
-        candidate: Candidate,
-        composing: Mapping[str, ModelConfig],
-    ) -> None:
-        known = self.records.get(name, ModelRecord(name))
-        self.records[name] = replace(
-            known, is_known=True, labels=candidate.labels, composing=frozenset(composing)
-        )
-        if not candidate.digests:
-            raise load_failed(
-                name,
-                "at least one version must be available under the version policy of model"
-                f" '{name}'",
-            )
-        is_composed_anew = model.composing != composing
-        changed = [
-            v
-            for v in sorted(candidate.digests)
-            if is_composed_anew or self._has_changed(model, candidate, v)
-        ]
-        await self._load_versions(name, model, candidate, changed)
-        model.composing = composing
-        model.has_changed = bool(changed)
-        stale = tuple(v for v in model.pools if v not in candidate.digests)
-        if stale:
-            self._spawn(self._retire(name, model, stale))
-        if changed:
-            _log.info("successfully loaded '%s'", name)
-
-    @staticmethod
-    def _has_changed(model: _Model, candidate: Candidate, version: int) -> bool:
-        pool = model.pools.get(version)
-        if pool is None or model.digests[version] != candidate.digests[version]:
-            return True
-        # Asked to load what has lost its instances, do not wait for them to come back.
-        return not pool.endpoints and not candidate.config.has_ensemble_scheduling
-
     async def _load_part(self, part: str, needed_by: str) -> TritonError | None:
-        if self.records.get(part, ModelRecord(part)).ready_versions:
+        if self._records.of(part).ready_versions:
             return None
         starting = self._starting.get(part)
         try:
@@ -389,135 +345,25 @@ class ModelLifecycle:
             return error
         return None
 
-    async def _load_versions(
-        self, name: str, model: _Model, candidate: Candidate, versions: Sequence[int]
-    ) -> None:
-        for version in versions:
-            if version not in model.pools:
-                self._event(name, version, LifecycleEvent.LOAD)
-        try:
-            outcomes = await asyncio.gather(
-                *(self._load_version(name, model, candidate, version) for version in versions)
-            )
-        except asyncio.CancelledError:
-            self._fail_loading(name, versions, {})
-            raise
-        errors = {
-            v: e for v, e in zip(versions, outcomes, strict=True) if isinstance(e, TritonError)
-        }
-        loaded = {v: e for v, e in zip(versions, outcomes, strict=True) if isinstance(e, Loaded)}
-        if errors:
-            self._fail_loading(name, versions, errors)
-            for outcome in loaded.values():
-                self._spawn(outcome.pool.close(self._settings.drain_s))
-            model.failed_digests = candidate.digests
-            raise versions_failed(name, errors)
-        self._take_over(name, model, candidate, loaded)
-
-    async def _load_version(
-        self, name: str, model: _Model, candidate: Candidate, version: int
-    ) -> Loaded | TritonError:
-        def on_change(pool: Pool) -> None:
-            self._pool_changed(name, version, pool)
-
-        return await self._loader.load(candidate, version, on_change, model.blocked.set)
-
-    def _fail_loading(
-        self, name: str, versions: Iterable[int], errors: Mapping[int, TritonError]
-    ) -> None:
-        for version in versions:
-            if self.records[name].versions[version].state is ModelReadyState.LOADING:
-                error = errors.get(version)
-                reason = error.as_string() if error else UNLOADED_REASON
-                self._event(name, version, LifecycleEvent.LOAD_FAILED, reason)
-
-    def _take_over(
-        self, name: str, model: _Model, candidate: Candidate, loaded: Mapping[int, Loaded]
-    ) -> None:
-        """Put the new generation in service, then let go of the old one."""
-        record = self.records[name]
-        replaced: list[Pool] = []
-        before_candidate, model.candidate = model.candidate, candidate
-        for version, new in loaded.items():
-            if version in model.pools:
-                replaced.append(model.pools[version])
-            model.pools[version] = new.pool
-            model.digests[version] = candidate.digests[version]
-            before = record.versions[version]
-            is_first = before.state is ModelReadyState.LOADING
-            event = LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED
-            after = before.after(event, new.pool.reason)
-            after = after.serving(
-                new.config,
-                new.pool.endpoints,
-                new.pool.load_duration_ns,
-                candidate.digests[version],
-            )
-            record = record.with_version(after)
-        self._put(record)
-        self._spawn(self._let_go(replaced, before_candidate))
-
-    async def _let_go(self, pools: Iterable[Pool], candidate: Candidate | None) -> None:
-        """Drain and end instances, then free the files they were loaded from."""
-        await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
-        if candidate is not None:
-            await self._source.release(candidate)
-
     def override_of(self, name: str) -> Override:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""
         return self._model(name).override
 
-    # Changes
-
-    async def _retire(self, name: str, model: _Model, versions: Sequence[int]) -> None:
-        """Tell routers first, then drain and end the instances."""
-        pools = {}
-        for version in versions:
-            pools[version] = model.pools.pop(version)
-            model.digests.pop(version, None)
-            record = self.records[name].versions[version].with_instances(())
-            self.records[name] = self.records[name].with_version(record)
-            self._event(name, version, LifecycleEvent.UNLOAD)
-        unused = None
-        if not model.pools:
-            unused, model.candidate = model.candidate, None
-        await self._let_go(pools.values(), unused)
-        for version in pools:
-            if self.records[name].versions[version].state is ModelReadyState.UNLOADING:
-                self._event(name, version, LifecycleEvent.UNLOADED, UNLOADED_REASON)
-                _log.info("successfully unloaded '%s' version %d", name, version)
-
-    def _pool_changed(self, name: str, version: int, pool: Pool) -> None:
-        """Carry over to the record what a pool says of its instances."""
-        model = self._models[name]
-        record = self.records[name].versions[version]
-        if model.pools.get(version) is not pool:
-            if record.state is ModelReadyState.LOADING and record.reason != pool.reason:
-                self._put(self.records[name].with_version(record.because(pool.reason)))
-            return
-        endpoints = pool.endpoints
-        if record.is_ready and not endpoints:
-            record = record.after(LifecycleEvent.INSTANCES_LOST)
-        elif record.state is ModelReadyState.UNAVAILABLE and endpoints:
-            record = record.after(LifecycleEvent.RECOVERED)
-        record = record.with_instances(endpoints).because(pool.reason)
-        self._put(self.records[name].with_version(record))
-
-    def _event(self, name: str, version: int, event: LifecycleEvent, reason: str = "") -> None:
-        record = self.records[name]
-        before = record.versions.get(version, VersionRecord(version))
-        self._put(record.with_version(before.after(event, reason)))
-
-    def _put(self, record: ModelRecord) -> None:
-        self.records[record.name] = record
-        self._on_change()
-
-    def _reasons(self, name: str) -> str:
-        versions = self.records[name].versions.values()
-        return "; ".join(record.reason for record in versions if record.reason)
-
     def _model(self, name: str) -> _Model:
-        return self._models.setdefault(name, _Model())
+        model = self._models.get(name)
+        if model is None:
+            blocked = asyncio.Event()
+            versions = ModelVersions(
+                name,
+                self._records,
+                self._source,
+                self._loader,
+                self._settings,
+                self._spawn,
+                blocked.set,
+            )
+            model = self._models[name] = _Model(versions, blocked)
+        return model
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

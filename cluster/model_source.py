@@ -10,7 +10,7 @@ import logging
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from backends.api.config_normalisation import normalise
+from backends.api.config_normalisation import normalise, without_groups
 from backends.api.config_validation import validate, validate_before_auto_complete
 from backends.api.config_validation_composing import with_composing
 from backends.api.errors import InternalError, TritonError
@@ -57,6 +57,14 @@ class RepositorySource:
     def cpus_per_instance(self) -> float:
         """CPU fraction each instance reserves."""
         return self._options.cpus_per_instance
+
+    @property
+    def host_policies(self) -> dict[str, dict[str, str]]:
+        """Settings of each ``--host-policy``, by policy and setting."""
+        policies: dict[str, dict[str, str]] = {}
+        for policy, key, value in self._options.host_policy:
+            policies.setdefault(policy, {})[key] = value
+        return policies
 
     async def list_names(self) -> tuple[Collection[str], Collection[str]]:
         """Return the models of the repositories, and those that are in more than one.
@@ -107,7 +115,7 @@ class RepositorySource:
         config = normalise(model.config, gpu_ids=self._gpu_ids)
         settings = self._backend_config(config)
         common = (
-            config.message,
+            without_groups(config).message,
             repr(sorted(settings.items())),
             self._state.secret,
             str(self.cpus_per_instance),
@@ -163,6 +171,7 @@ class RepositorySource:
             digest=candidate.digests[version],
             log_level="INFO" if self._options.log_info else "WARNING",
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
+            host_policies=self.host_policies,
         )
         return plan_pool(config, request, await self.look_at_cluster())
 

@@ -315,7 +315,7 @@ class ServerOptions:
         (),
         _MEMORY,
         "<policy>,<setting>=<value>; settings are numa-node and cpu-cores.",
-        values.setting("host-policy", "policy name", needs_name=True),
+        values.host_policy,
     )
     model_load_gpu_limit: tuple[tuple[int, float], ...] = _flag(
         (),
@@ -390,7 +390,6 @@ PENDING = frozenset(
     {
         "allow_sagemaker",
         "allow_vertex_ai",
-        "host_policy",
         "min_supported_compute_capability",
         "model_load_gpu_limit",
         "model_namespacing",

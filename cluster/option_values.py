@@ -8,6 +8,7 @@ Triton: server/src/command_line_parser.cc @e1db8a6
 import re
 from collections.abc import Callable
 
+from deployments.host_policy import SETTINGS as HOST_POLICY_SETTINGS
 from deployments.metrics_settings import read_quantiles
 
 RESTRICTED_APIS = (
@@ -218,6 +219,23 @@ def setting(
         return name, key, value
 
     return parse
+
+
+def host_policy(text: str) -> tuple[str, str, str]:
+    """Read ``<policy>,<setting>=<value>``.
+
+    Triton: core/src/tritonserver.cc TritonServerOptions::SetHostPolicy @73aad7c
+    """
+    name, key, value = _host_policy_setting(text)
+    if key not in HOST_POLICY_SETTINGS:
+        raise ValueRefusedError(
+            f"Unsupported host policy setting '{key}' is specified, supported settings are "
+            "'numa-node', 'cpu-cores'"
+        )
+    return name, key, value
+
+
+_host_policy_setting = setting("host-policy", "policy name", needs_name=True)
 
 
 def metrics_setting(text: str) -> tuple[str, str]:

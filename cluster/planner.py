@@ -7,8 +7,8 @@ Triton: core/src/backend_model_instance.cc TritonModelInstance::SetInstances @73
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
@@ -17,6 +17,7 @@ from deployments.instance_spec import InstanceSpec
 
 DEFAULT_CPUS_PER_INSTANCE = 0.01
 _SPEC_KINDS = {"KIND_CPU": "CPU", "KIND_GPU": "GPU", "KIND_MODEL": "MODEL", "KIND_AUTO": "CPU"}
+_DEFAULT_POLICIES = {"CPU": "cpu", "GPU": "gpu_{id}", "MODEL": "model"}
 _ACTOR_NAME = re.compile(
     r"(?P<model>.+)/(?P<version>\d+)#(?P<index>\d+)@(?P<generation>\d+)", re.ASCII | re.DOTALL
 )
@@ -40,6 +41,7 @@ class PoolRequest:
         digest: Digest of files and options; goes into every spec.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        host_policies: Settings of each ``--host-policy``, by policy and setting.
     """
 
     generation: int
@@ -54,6 +56,7 @@ class PoolRequest:
     digest: str = ""
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,10 @@ class _Slot:
     kind: str
     device_id: int
     group: InstanceGroup
+
+    @property
+    def host_policy(self) -> str:
+        return self.group.host_policy or _DEFAULT_POLICIES[self.kind].format(id=self.device_id)
 
 
 def plan_pool(
@@ -160,6 +167,8 @@ def _spec(
         options_digest=request.digest,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
+        group=slot.group,
+        host_policy=dict(request.host_policies.get(slot.host_policy, {})),
     )
 
 
@@ -184,9 +193,16 @@ def _default_demand(
 
 
 def replan_pool(
-    config: ModelConfig, like: InstanceSpec, cpus_per_instance: float, cluster: ClusterResources
+    config: ModelConfig,
+    like: InstanceSpec,
+    cpus_per_instance: float,
+    host_policies: Mapping[str, Mapping[str, str]],
+    cluster: ClusterResources,
 ) -> tuple[InstanceSpec, ...]:
-    """Plan the generation that ``like`` is a member of, from its complete config."""
+    """Plan the generation that ``like`` is a member of, from its complete config.
+
+    True of a generation whose groups have never changed in place.
+    """
     request = PoolRequest(
         generation=like.generation,
         version=like.version,
@@ -198,6 +214,7 @@ def replan_pool(
         digest=like.options_digest,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
+        host_policies=host_policies,
     )
     return plan_pool(config, request, cluster)
 
@@ -205,6 +222,57 @@ def replan_pool(
 def demand_of(spec: InstanceSpec) -> Demand:
     """Return what the spec's actor reserves."""
     return Demand(spec.num_cpus, spec.num_gpus, spec.resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """How a pool comes to have other instance groups.
+
+    Attributes:
+        added: Specs of new instances.
+        leaving: Actor names of instances that no group asks for any more.
+    """
+
+    added: tuple[InstanceSpec, ...] = ()
+    leaving: tuple[str, ...] = ()
+
+
+def regroup(
+    plan: Iterable[InstanceSpec], present: Iterable[InstanceSpec], next_index: int
+) -> Regrouping:
+    """Tell which of a pool's instances stay, as groups and counts have changed.
+
+    An instance stays when the plan has one of the same kind: same device, policies and limits,
+    whatever the group's name. Those that stay keep all they have, their thread count and their
+    reservation too.
+
+    Args:
+        plan: The instances there shall be, of the pool's generation.
+        present: The instances there are; those that rather stay come first.
+        next_index: Lowest index that no instance of the pool ever had.
+
+    Triton: core/src/backend_model.cc TritonModel::PrepareInstances @73aad7c
+    """
+    staying: dict[Hashable, list[str]] = {}
+    for spec in present:
+        staying.setdefault(_signature(spec), []).append(spec.name)
+    added = []
+    for spec in plan:
+        alike = staying.get(_signature(spec))
+        if alike:
+            alike.pop(0)
+            continue
+        name = ActorName(spec.model_name, spec.version, next_index, spec.generation)
+        added.append(replace(spec, index=next_index, name=str(name)))
+        next_index += 1
+    leaving = tuple(name for names in staying.values() for name in names)
+    return Regrouping(tuple(added), leaving)
+
+
+def _signature(spec: InstanceSpec) -> Hashable:
+    """Return what two instances have in common that can stand for each other."""
+    group = replace(spec.group, name="", count=0, gpus=())
+    return group, spec.kind, spec.device_id, tuple(sorted(spec.host_policy.items()))
 
 
 def pool_digest(*parts: str | bytes) -> str:

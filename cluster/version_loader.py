@@ -4,12 +4,16 @@
 
 When the backend shall complete the config, one instance loads first; the config it comes back with
 is normalised, validated and used to plan the others, which then load in parallel.
+
+A version of which only the instance groups have changed keeps its pool: the loader stages in it
+what it lacks.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from backends.api.config_normalisation import with_groups_of
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from cluster.loading import (
@@ -20,6 +24,7 @@ from cluster.loading import (
     NoInstances,
     Pool,
 )
+from cluster.planner import Regrouping, regroup
 from deployments.instance_spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -27,19 +32,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A version whose instances are ready, and its complete config."""
+    """A version whose instances are ready.
+
+    Attributes:
+        pool: Its instances; of a version that was regrouped the pool it had.
+        config: Its complete config.
+        leaving: Of such a pool: the instances that shall leave it.
+    """
 
     pool: Pool
     config: ModelConfig
+    leaving: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    candidate: Candidate
-    version: int
-    generation: int
-    pool: Pool
-    on_blocked: Callable[[], None]
+    """One attempt: the work, given what to call when it waits for room, and how to undo it."""
+
+    work: Callable[[Callable[[], None]], Awaitable[Loaded]]
+    undo: Callable[[], Awaitable[None]]
 
 
 class VersionLoader:
@@ -82,10 +93,69 @@ class VersionLoader:
                 return Loaded(NoInstances(), self._source.complete(candidate.config))
             except TritonError as error:
                 return error
-        name = candidate.config.name
+
+        def begin() -> _Attempt:
+            pool: Pool = self._make_pool(lambda: on_change(pool))
+            generation = self._source.next_generation()
+
+            async def work(on_blocked: Callable[[], None]) -> Loaded:
+                config = await self._start(candidate, version, generation, pool, on_blocked)
+                return Loaded(pool, config)
+
+            return _Attempt(work, lambda: pool.close(0))
+
+        return await self._try_often(candidate.config.name, version, begin, on_blocked)
+
+    async def regroup(
+        self,
+        candidate: Candidate,
+        version: int,
+        serving: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Stage what a version lacks whose instance groups have changed.
+
+        An error is returned, as by `load`; then nothing is staged.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            serving: What the version serves with.
+            on_blocked: Called when the instances that leave have to wait for room for others.
+
+        Triton: core/src/backend_model.cc TritonModel::UpdateInstanceGroup @73aad7c
+        """
+        pool = serving.pool
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            config = self._source.complete(with_groups_of(serving.config, candidate.config))
+            change = await self._regrouping(candidate, version, pool, config)
+            await pool.stage(change.added, change.leaving, on_blocked)
+            return Loaded(pool, config, change.leaving)
+
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(candidate.config.name, version, lambda: attempt, on_blocked)
+
+    async def _regrouping(
+        self, candidate: Candidate, version: int, pool: Pool, config: ModelConfig
+    ) -> Regrouping:
+        present = pool.specs
+        if not present:
+            return Regrouping()
+        generation = present[0].generation
+        plan = await self._source.plan(candidate, config, version, generation, auto_complete=False)
+        return regroup(plan, present, pool.next_index)
+
+    async def _try_often(
+        self,
+        name: str,
+        version: int,
+        begin: Callable[[], _Attempt],
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
         for attempts_left in range(self._retry_count, -1, -1):
             _log.info("loading: %s:%d", name, version)
-            outcome = await self._attempt(candidate, version, on_change, on_blocked)
+            outcome = await self._try(name, version, begin, on_blocked)
             if isinstance(outcome, Loaded):
                 return outcome
             _log.error("failed to load '%s' version %d: %s", name, version, outcome.as_string())
@@ -93,61 +163,58 @@ class VersionLoader:
                 return outcome
         raise AssertionError("a load has at least one attempt")
 
-    async def _attempt(
+    async def _try(
         self,
-        candidate: Candidate,
+        name: str,
         version: int,
-        on_change: Callable[[Pool], None],
+        begin: Callable[[], _Attempt],
         on_blocked: Callable[[], None],
     ) -> Loaded | TritonError:
-        pool: Pool = self._make_pool(lambda: on_change(pool))
         async with self._slots.one() as slot:
 
             def blocked() -> None:
                 slot.release()
                 on_blocked()
 
-            generation = self._source.next_generation()
-            attempt = _Attempt(candidate, version, generation, pool, blocked)
+            attempt = begin()
             try:
-                return Loaded(pool, await self._start(attempt))
+                return await attempt.work(blocked)
             except TritonError as error:
-                await pool.close(0)
+                await attempt.undo()
                 return error
             except Exception as error:
-                _log.exception("loading %s:%d", candidate.config.name, version)
-                await pool.close(0)
+                _log.exception("loading %s:%d", name, version)
+                await attempt.undo()
                 return InternalError(f"{type(error).__name__}: {error}")
             except BaseException:
-                await pool.close(0)
+                await attempt.undo()
                 raise
 
-    async def _start(self, attempt: _Attempt) -> ModelConfig:
-        config = attempt.candidate.config
+    async def _start(
+        self,
+        candidate: Candidate,
+        version: int,
+        generation: int,
+        pool: Pool,
+        on_blocked: Callable[[], None],
+    ) -> ModelConfig:
+        async def plan(*, auto_complete: bool) -> Sequence[InstanceSpec]:
+            return await self._source.plan(
+                candidate, config, version, generation, auto_complete=auto_complete
+            )
+
+        async def start(specs: Sequence[InstanceSpec]) -> None:
+            await pool.start(specs)
+            if not pool.is_live:
+                on_blocked()
+                await pool.wait_live()
+
+        config = candidate.config
         started = 0
-        if attempt.candidate.auto_complete:
-            specs = await self._plan(attempt, config, auto_complete=True)
-            await self._start_instances(attempt, specs[:1])
-            config = attempt.pool.config or config
+        if candidate.auto_complete:
+            await start((await plan(auto_complete=True))[:1])
+            config = pool.config or config
             started = 1
         config = self._source.complete(config)
-        specs = await self._plan(attempt, config, auto_complete=False)
-        await self._start_instances(attempt, specs[started:])
+        await start((await plan(auto_complete=False))[started:])
         return config
-
-    async def _plan(
-        self, attempt: _Attempt, config: ModelConfig, *, auto_complete: bool
-    ) -> Sequence[InstanceSpec]:
-        return await self._source.plan(
-            attempt.candidate,
-            config,
-            attempt.version,
-            attempt.generation,
-            auto_complete=auto_complete,
-        )
-
-    async def _start_instances(self, attempt: _Attempt, specs: Sequence[InstanceSpec]) -> None:
-        await attempt.pool.start(specs)
-        if not attempt.pool.endpoints:
-            attempt.on_blocked()
-            await attempt.pool.wait_live()

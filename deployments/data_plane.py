@@ -299,8 +299,14 @@ class DataPlane:
             for link in self._router.links_of(name, version)
             if link.is_local or not own_node_only
         ]
+        # Of the same table as the links: an instance is counted by one of the two.
+        past = [
+            counted
+            for node_id, counted in self._router.table.past(name, version).items()
+            if node_id == self._router.node_id or not own_node_only
+        ]
         answers = await self._router.call_instances(links, "statistics", _CALL_TIMEOUT_S)
-        snapshots = [model_statistics.decode(answer) for answer in answers]
+        snapshots = [model_statistics.decode(data) for data in (*answers, *past)]
         if reports:
             node_id = self._router.node_id if own_node_only else ""
             snapshots += counters_of(reports, name, version, node_id)

@@ -21,6 +21,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -177,6 +178,8 @@ class ModelInstanceActor:
         """
         if not self._serving.done():
             return True
+        if self._description is not None:
+            self._description = replace(self._description, is_draining=True)
         if self._lanes is not None:
             self._reactor.call_soon_threadsafe(self._lanes.start_draining)
         # Requests may be under way from routers that have not heard of it; they are still served.

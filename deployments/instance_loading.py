@@ -15,6 +15,7 @@ from backends.api.errors import InvalidArgumentError
 from backends.api.model_caller import ModelCaller
 from backends.api.model_config import ModelConfig
 from backends.registry import create_backend
+from deployments.host_policy import apply_host_policy
 from deployments.instance_spec import InstanceSpec
 from deployments.statistics import InstanceStatistics
 from deployments.warmup import run_warmup
@@ -52,7 +53,9 @@ def load_instance(spec: InstanceSpec, caller: ModelCaller | None = None) -> Load
         TritonError: The model cannot be loaded; the message says why.
     """
     started_ns = time.monotonic_ns()
-    _set_thread_count(spec)
+    cores = apply_host_policy(spec.host_policy)
+    thread_count = min(spec.thread_count, len(cores)) if cores else spec.thread_count
+    _set_thread_count(thread_count)
     context = LoadContext(
         config=spec.config,
         model_dir=spec.model_dir,
@@ -60,7 +63,7 @@ def load_instance(spec: InstanceSpec, caller: ModelCaller | None = None) -> Load
         instance_name=spec.instance_name,
         kind=spec.kind,
         device_id=_claim_device(spec),
-        thread_count=spec.thread_count,
+        thread_count=thread_count,
         backend_config=spec.backend_config,
         caller=caller,
     )
@@ -69,7 +72,8 @@ def load_instance(spec: InstanceSpec, caller: ModelCaller | None = None) -> Load
         context = replace(context, config=_complete(backend, context))
     instance = backend.load(context)
     statistics = InstanceStatistics()
-    run_warmup(instance, context.config, spec.model_dir, statistics)
+    if not spec.group.passive:
+        run_warmup(instance, context.config, spec.model_dir, statistics)
     duration_ns = time.monotonic_ns() - started_ns
     state_files = read_state_files(context.config, spec.model_dir)
     return LoadedInstance(instance, context.config, duration_ns, statistics, state_files)
@@ -109,10 +113,10 @@ def read_state_files(config: ModelConfig, model_dir: str) -> dict[str, bytes]:
     return files
 
 
-def _set_thread_count(spec: InstanceSpec) -> None:
+def _set_thread_count(count: int) -> None:
     # Read by OpenMP when a backend first loads it. Set here because an environment set through Ray
     # costs a fresh process per instance.
-    os.environ["OMP_NUM_THREADS"] = str(max(1, spec.thread_count))
+    os.environ["OMP_NUM_THREADS"] = str(max(1, count))
 
 
 def _claim_device(spec: InstanceSpec) -> int:

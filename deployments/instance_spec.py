@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backends.api.model_config import ModelConfig
+from backends.api.model_config import InstanceGroup, ModelConfig
 from deployments.routing import InstanceEndpoint
 
 
@@ -37,6 +37,8 @@ class InstanceSpec:
         options_digest: Digest of everything above that, when it changes, asks for a reload.
         log_level: Level of the process's log.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        group: The instance group it belongs to.
+        host_policy: Settings of the host policy that holds for it, by name.
     """
 
     name: str
@@ -60,14 +62,21 @@ class InstanceSpec:
     options_digest: str = ""
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    group: InstanceGroup = InstanceGroup()
+    host_policy: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceDescription:
-    """What a loaded instance says of itself."""
+    """What a loaded instance says of itself.
+
+    Attributes:
+        is_draining: Whether it is about to end and refuses new requests.
+    """
 
     spec: InstanceSpec
     config: ModelConfig
     endpoint: InstanceEndpoint
     pid: int
     load_duration_ns: int
+    is_draining: bool = False

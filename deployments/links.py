@@ -4,7 +4,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +45,7 @@ class Pool:
     Attributes:
         sequences: Where its sequences run; None when the model has none.
         order: The order of its responses; None when any will do.
+        leaving: Ways to instances that finish their last requests, open for what they count.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Pool:
     # Of a router that opens lanes on demand: instances without a lane, until the first request.
     unopened: list[InstanceEndpoint] = field(default_factory=list)
     is_used: bool = False
+    leaving: list[Link] = field(default_factory=list)
     # Whether this process is among the instances.
     has_own: bool = False
 
@@ -111,6 +113,7 @@ class LinkSet:
         self._opens_on_demand = opens_on_demand
         self._own_incarnation = own_incarnation
         self._links: dict[tuple[str, str], Link] = {}
+        self._leaving: dict[tuple[str, str], Link] = {}
 
     def all(self) -> list[Link]:
         """Return the links; those that close once they are idle are not among them."""
@@ -119,16 +122,24 @@ class LinkSet:
     def sync(
         self,
         wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
+        leaving: Collection[tuple[str, str]],
         pools: dict[tuple[str, int], Pool],
     ) -> None:
         """Close the links to instances that are gone and open those to new ones.
 
         Args:
             wanted: Endpoint and model version, by the instance's name and incarnation.
+            leaving: Name and incarnation of instances that finish their last requests; links to
+                them stay open, for what they count, and are chosen no more.
             pools: Where the links of each model version are put; missing pools are made.
         """
         for key in [key for key in self._links if key not in wanted]:
-            _retire(self._links.pop(key))
+            link = self._links.pop(key)
+            _retire(link, is_leaving=key in leaving)
+            if link in link.pool.leaving:
+                self._leaving[key] = link
+        for key in [key for key in self._leaving if key not in leaving]:
+            _forget(self._leaving.pop(key))
         for pool in pools.values():
             pool.unopened.clear()
             pool.has_own = False
@@ -151,8 +162,9 @@ class LinkSet:
 
     def close(self) -> None:
         """Close all lanes; what is on them fails."""
-        for key in list(self._links):
-            drop(self._links.pop(key))
+        for links in (self._links, self._leaving):
+            for key in list(links):
+                drop(links.pop(key))
 
     def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
         link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
@@ -190,6 +202,8 @@ class LinkSet:
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         link.lane = None
+        if link in link.pool.leaving:
+            link.pool.leaving.remove(link)
         if link.pool.sequences is not None:
             link.pool.sequences.lost(link)
         if not link.closed:
@@ -206,8 +220,11 @@ def drop(link: Link) -> None:
         link.lane.close()
 
 
-def _retire(link: Link) -> None:
-    """Stop choosing a link; its lane closes when the last response has come."""
+def _retire(link: Link, *, is_leaving: bool) -> None:
+    """Stop choosing a link; its lane closes when the last response has come.
+
+    One to an instance that leaves stays open until that has left.
+    """
     link.closed = True
     if link in link.pool.links:
         link.pool.links.remove(link)
@@ -217,7 +234,17 @@ def _retire(link: Link) -> None:
         return
     if lane in link.pool.lanes:
         link.pool.lanes.remove(lane)
-    if link.pool.sequences is None:
-        lane.close_when_idle()
-    else:
+    if is_leaving:
+        link.pool.leaving.append(link)
+    if link.pool.sequences is not None:
         link.pool.sequences.retire(link)
+    elif not is_leaving:
+        lane.close_when_idle()
+
+
+def _forget(link: Link) -> None:
+    """Let go of an instance that has left; with sequences its end closes the lane."""
+    if link in link.pool.leaving:
+        link.pool.leaving.remove(link)
+    if link.lane is not None and link.pool.sequences is None:
+        link.lane.close_when_idle()

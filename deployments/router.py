@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from backends.api.config_normalisation import change_requires_reload
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
@@ -140,15 +141,18 @@ class Router:
         wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
         served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
         newest: dict[str, ServedModel] = {}
+        leaving: set[tuple[str, str]] = set()
         for model in table.models.values():
             for entry in model.versions:
                 key = (model.name, entry.version)
                 for endpoint in entry.instances:
                     wanted[endpoint.name, endpoint.incarnation] = (endpoint, key)
+                leaving.update((each.name, each.incarnation) for each in entry.leaving)
                 if entry.state is ModelReadyState.READY and entry.config is not None:
                     known = self._served.get(key)
                     if known is None or known[0].config != entry.config:
-                        known = (entry, self._serve(model.name, entry, entry.config))
+                        before = None if known is None else known[1]
+                        known = (entry, self._serve(model.name, entry, entry.config, before))
                     served[key] = known
                     if known[1].cache is not None:
                         known[1].cache.identity = table.identity(model.name, entry.version)
@@ -157,17 +161,24 @@ class Router:
                     newest[model.name] = known[1]
         self._served = served
         self.ready_by_name = newest
-        self._links.sync(wanted, self._pools)
+        self._links.sync(wanted, leaving, self._pools)
         for key in [key for key in self._pools if key not in served and not self._is_linked(key)]:
             self._fail_waiting(self._pools.pop(key), key)
 
-    def _serve(self, name: str, entry: ModelVersion, config: ModelConfig) -> ServedModel:
+    def _serve(
+        self, name: str, entry: ModelVersion, config: ModelConfig, before: ServedModel | None
+    ) -> ServedModel:
         pool = self._pools.setdefault((name, entry.version), Pool())
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._wait_for_lane)
         if pool.order is None:
             pool.order = order_of(config)
+        if before is not None and not change_requires_reload(before.config, config):
+            # What these have counted goes on counting.
+            served = ServedModel(name, entry, config, pool, before.ensemble)
+            served.cache = before.cache
+            return served
         ensemble = None
         if config.has_ensemble_scheduling:
             ensemble = Ensemble(self, config, str(entry.version))
@@ -293,9 +304,9 @@ class Router:
         task.add_done_callback(self._greetings.discard)
 
     def links_of(self, name: str, version: int) -> list[Link]:
-        """Return the links to the instances of one version."""
+        """Return the links to the instances of one version, those that leave it included."""
         pool = self._pools.get((name, version))
-        return [] if pool is None else list(pool.links)
+        return [] if pool is None else [*pool.links, *pool.leaving]
 
     async def close(self) -> None:
         """Close all lanes; what is on them fails."""

@@ -58,6 +58,8 @@ class ModelVersion:
         load_duration_ns: How long the load took.
         digest: Of the files, config and options it was loaded with; changes with every reload that
             replaced the instances.
+        leaving: Instances that finish their last requests; what they count still counts.
+        past: By node: encoded counters of instances that have left, the rest of them staying.
     """
 
     version: int
@@ -68,6 +70,8 @@ class ModelVersion:
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
     digest: str = ""
+    leaving: tuple[InstanceEndpoint, ...] = ()
+    past: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,12 @@ class RoutingTable:
     initialised: bool = False
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
+
+    def past(self, name: str, version: int) -> dict[str, bytes]:
+        """Return, by node, what instances that have left a version had counted, encoded."""
+        model = self.models.get(name)
+        entries = model.versions if model else ()
+        return next((entry.past for entry in entries if entry.version == version), {})
 
     def identity(self, name: str, version: int = -1) -> bytes:
         """Return what stands for a version as it is loaded now, its ensemble's models included.

@@ -10,13 +10,13 @@ NormalizeInstanceGroup @73aad7c
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from backends.api.config_pbtxt import edit
+from backends.api.config_pbtxt import edit, to_message
 from backends.api.config_views import enum_name
 from backends.api.errors import InvalidArgumentError
-from backends.api.model_config import InstanceGroup, ModelConfig
+from backends.api.model_config import InstanceGroup, ModelConfig, VersionPolicy
 
 DEFAULT_SEQUENCE_IDLE_US = 1_000_000
 
@@ -216,14 +216,39 @@ def _apply_preference(
             group.count = preferred.count
 
 
+def without_groups(config: ModelConfig) -> ModelConfig:
+    """Return ``config`` without what applies in place: instance groups and version policy."""
+    message = to_message(config)
+    message.ClearField("instance_group")
+    message.ClearField("version_policy")
+    return replace(
+        config,
+        instance_group=(),
+        version_policy=VersionPolicy(),
+        message=message.SerializeToString(deterministic=True),
+    )
+
+
+def with_groups_of(config: ModelConfig, newer: ModelConfig) -> ModelConfig:
+    """Return ``config`` with the instance groups and the version policy of ``newer``."""
+    groups, policy = newer.instance_group, newer.version_policy
+    if (groups, policy) == (config.instance_group, config.version_policy):
+        return config
+    message, source = to_message(config), to_message(newer)
+    del message.instance_group[:]
+    message.instance_group.extend(source.instance_group)
+    message.version_policy.CopyFrom(source.version_policy)
+    return replace(
+        config,
+        instance_group=groups,
+        version_policy=policy,
+        message=message.SerializeToString(deterministic=True),
+    )
+
+
 def change_requires_reload(old: ModelConfig, new: ModelConfig) -> bool:
     """Whether more changed than instance groups and version policy, which apply in place.
 
     Triton: core/src/model_config_utils.cc ConfigChangeRequiresReload @73aad7c
     """
-
-    def clear(message: Any) -> None:
-        message.ClearField("instance_group")
-        message.ClearField("version_policy")
-
-    return edit(old, clear).message != edit(new, clear).message
+    return without_groups(old) != without_groups(new)

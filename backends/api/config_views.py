@@ -136,6 +136,9 @@ def _instance_group(message: Any) -> InstanceGroup:
             for row in message.rate_limiter.resources
         ),
         priority=message.rate_limiter.priority,
+        secondary_devices=tuple(
+            (enum_name(device, "kind"), device.device_id) for device in message.secondary_devices
+        ),
     )
 
 

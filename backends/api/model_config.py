@@ -49,7 +49,14 @@ class RateLimiterResource:
 
 @dataclass(frozen=True, slots=True)
 class InstanceGroup:
-    """One instance group: ``kind`` is KIND_AUTO, KIND_CPU, KIND_GPU or KIND_MODEL."""
+    """One instance group: ``kind`` is KIND_AUTO, KIND_CPU, KIND_GPU or KIND_MODEL.
+
+    Attributes:
+        profile: Optimisation profiles of TensorRT.
+        passive: Whether its instances load and never get a request.
+        host_policy: Name of the policy that binds them to cores and memory; empty for the kind's.
+        secondary_devices: Kind and id of each, for instance ``("KIND_NVDLA", 0)``.
+    """
 
     name: str = ""
     kind: str = "KIND_AUTO"
@@ -60,6 +67,7 @@ class InstanceGroup:
     host_policy: str = ""
     resources: tuple[RateLimiterResource, ...] = ()
     priority: int = 0
+    secondary_devices: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

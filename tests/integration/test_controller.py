@@ -135,9 +135,23 @@ def incarnations(table: RoutingTable, name: str) -> set[str]:
     return {endpoint.incarnation for endpoint in table.models[name].versions[0].instances}
 
 
+def node_of(table: RoutingTable, name: str) -> str:
+    return table.models[name].versions[0].instances[0].node_id
+
+
+async def wait_for(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - Ray tells nobody that an actor's name is free
+            await asyncio.sleep(0.05)
+
+
 def instance_names() -> set[str]:
     actors = ray.util.list_named_actors(all_namespaces=True)
     return {actor["name"] for actor in actors if "@" in actor["name"]}
+
+
+def names_of(model: str) -> set[str]:
+    return {name for name in instance_names() if name.startswith(f"{model}/")}
 
 
 async def process_of(actor_name: str) -> int:
@@ -177,6 +191,34 @@ async def test_a_reload_never_shows_routers_a_gap(tables: Tables) -> None:
     assert all(incarnations(t, "one") and state(t, "one") == "READY" for t in tables.all)
 
 
+async def test_other_instance_groups_keep_the_instances_that_stay(
+    tables: Tables, repository: Path
+) -> None:
+    client = connect_controller()
+    before = incarnations(tables.all[-1], "pair")
+    seen = len(tables.all)
+    write_model(repository, "pair", identity(count=3))
+    await client.load("pair", {})
+    grown = await tables.wait_until(lambda t: len(incarnations(t, "pair")) == 3)
+    assert before < incarnations(grown, "pair")
+    bound = "instance_group [{ kind: KIND_CPU count: 1 }, { kind: KIND_CPU passive: true }]"
+    write_model(repository, "pair", f'backend: "identity" max_batch_size: 8 {bound}')
+    await client.load("pair", {})
+    shrunk = await tables.wait_until(
+        lambda t: len(incarnations(t, "pair")) == 1 and not t.models["pair"].versions[0].leaving
+    )
+    assert incarnations(shrunk, "pair") < before
+    assert list(shrunk.models["pair"].versions[0].past) == [node_of(shrunk, "pair")]
+    # The passive one is there and takes no requests.
+    await wait_for(lambda: len(names_of("pair")) == 2)
+    assert all(state(t, "pair") == "READY" and incarnations(t, "pair") for t in tables.all[seen:])
+    write_model(repository, "pair", identity(count=2))
+    await client.load("pair", {})
+    back = await tables.wait_until(lambda t: len(incarnations(t, "pair")) == 2)
+    assert incarnations(shrunk, "pair") < incarnations(back, "pair")
+    await wait_for(lambda: len(names_of("pair")) == 2)
+
+
 async def test_failed_loads_say_what_triton_says_and_why(controller: Any) -> None:
     client = connect_controller()
     with pytest.raises(InvalidArgumentError) as failed:
@@ -213,16 +255,20 @@ async def test_a_killed_instance_leaves_the_table_and_comes_back(tables: Tables)
     assert len(incarnations(back, "pair") & before) == 1
 
 
-async def test_a_killed_controller_adopts_the_instances_it_finds(tables: Tables) -> None:
+async def test_a_killed_controller_adopts_the_instances_it_finds_and_adds_what_is_missing(
+    tables: Tables, repository: Path
+) -> None:
     client = connect_controller()
     before, names = tables.all[-1], instance_names()
+    write_model(repository, "pair", identity(count=3))
     os.kill(await process_of(CONTROLLER_NAME), signal.SIGKILL)
-    table = await tables.wait_until(lambda t: t.version > before.version)
+    table = await tables.wait_until(lambda t: len(incarnations(t, "pair")) == 3)
     assert table.initialised
     for name in ("one", "pair", "chain"):
         assert state(table, name) is ModelReadyState.READY
-        assert incarnations(table, name) == incarnations(before, name)
-    assert instance_names() == names
+        assert incarnations(table, name) >= incarnations(before, name)
+    assert instance_names() - names == names_of("pair") - names
+    assert names < instance_names()
     await client.unload("pair", unload_dependents=False)
     assert {row["name"]: row["state"] for row in await client.index(ready_only=True)} == {
         "chain": "READY",

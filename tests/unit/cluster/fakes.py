@@ -4,8 +4,11 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
 from typing import Any
+
+import pytest
 
 from backends.api.errors import (
     InternalError,
@@ -18,9 +21,10 @@ from cluster.lifecycle import ModelRecord
 from cluster.loading import Candidate, LifecycleSettings, Override, choose_override
 from cluster.model_lifecycle import ModelLifecycle
 from cluster.placement import ClusterResources
-from cluster.planner import PoolRequest, plan_pool
+from cluster.planner import PoolRequest, parse_actor_name, plan_pool
 from deployments.instance_spec import InstanceSpec
 from deployments.routing import InstanceEndpoint, ModelReadyState
+from tests.support import virtual_time
 
 LOAD_S = 1.0
 DRAIN_S = 2.0
@@ -37,6 +41,27 @@ def ensemble(name: str, *parts: str, version: int = -1) -> Candidate:
     steps = tuple(EnsembleStep(part, version, {}, {}) for part in parts)
     config = ModelConfig(name, has_ensemble_scheduling=True, ensemble_steps=steps)
     return Candidate(config, f"/r/{name}", {1: name})
+
+
+def in_virtual_time(
+    test: Callable[[], Coroutine[object, object, None]],
+) -> Callable[[], None]:
+    @wraps(test)
+    def run() -> None:
+        virtual_time.run(test())
+
+    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees a coroutine function
+    return run
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def error_of(work: Coroutine[object, object, None]) -> TritonError:
+    with pytest.raises(TritonError) as caught:
+        await work
+    return caught.value
 
 
 class World:
@@ -148,20 +173,40 @@ class FakePool:
         self._world = world
         self.changed = on_change
         self.live: dict[str, InstanceSpec] = {}
+        self.staged: dict[str, InstanceSpec] = {}
+        self.going: dict[str, InstanceSpec] = {}
+        self.past: dict[str, bytes] = {}
         self.reason = ""
         self.config: ModelConfig | None = None
         self.load_duration_ns = 7
+        self.next_index = 0
+        self.is_starting = False
+
+    @property
+    def specs(self) -> tuple[InstanceSpec, ...]:
+        return tuple(self.live.values())
 
     @property
     def endpoints(self) -> tuple[InstanceEndpoint, ...]:
-        return tuple(InstanceEndpoint(name, "i", "n", "u", ("h", 1)) for name in self.live)
+        return tuple(map(_endpoint, self.live))
+
+    @property
+    def leaving(self) -> tuple[InstanceEndpoint, ...]:
+        return tuple(map(_endpoint, self.going))
+
+    @property
+    def is_live(self) -> bool:
+        return bool(self.live)
 
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
-        await asyncio.gather(*[self._start(spec) for spec in specs])
+        self.is_starting = True
+        await asyncio.gather(*[self._start(spec, self.live) for spec in specs])
+        self.is_starting = False
 
-    async def _start(self, spec: InstanceSpec) -> None:
+    async def _start(self, spec: InstanceSpec, places: dict[str, InstanceSpec]) -> None:
         world = self._world
         place = spec.name.rpartition("@")[0]
+        self.next_index = max(self.next_index, spec.index + 1)
         if place in world.blocked:
             self.reason = f"instance {spec.name} is waiting"
             self.changed()
@@ -179,16 +224,50 @@ class FakePool:
         completed = {"default_model_filename": "found"} if spec.auto_complete else {}
         changes: dict[str, Any] = completed
         self.config = self.config or dataclasses.replace(spec.config, **changes)
-        self.live[spec.name] = spec
+        places[spec.name] = spec
         self.changed()
 
     async def wait_live(self) -> None:
         await self._world.unblocked.wait()
         self.reason = ""
-        self.live["unblocked"] = None  # type: ignore[assignment]
+        self.live["unblocked"] = _spec("unblocked")
+
+    async def stage(
+        self,
+        specs: Iterable[InstanceSpec],
+        leaving: Collection[str],
+        on_blocked: Callable[[], None],
+    ) -> None:
+        await asyncio.gather(*[self._start(spec, self.staged) for spec in specs])
+        if leaving and not self.staged and not set(self.live) - set(leaving):
+            on_blocked()
+            await self._world.unblocked.wait()
+            self.reason = ""
+            self.staged["unblocked"] = _spec("unblocked")
+
+    def commit(self, leaving: Collection[str]) -> None:
+        self.going |= {name: self.live.pop(name) for name in leaving}
+        self.live |= self.staged
+        self.staged = {}
+        self.changed()
+
+    async def unstage(self) -> None:
+        names, self.staged = list(self.staged), {}
+        self._world.log.extend(f"end {name}" for name in names)
+
+    async def let_go(self, drain_s: float) -> None:
+        names = list(self.going)
+        self._world.log.extend(f"drain {name}" for name in names)
+        await asyncio.sleep(drain_s)
+        self._world.log.extend(f"end {name}" for name in names)
+        if names:
+            self.past["n"] = " ".join(names).encode()
+        for name in names:
+            self.going.pop(name, None)
+        self.changed()
 
     async def close(self, drain_s: float) -> None:
-        names, self.live = list(self.live), {}
+        names, self.live, self.staged = [*self.live, *self.staged], {}, {}
         self._world.log.extend(f"drain {name}" for name in names)
         await asyncio.sleep(drain_s)
         self._world.log.extend(f"end {name}" for name in names)
@@ -198,5 +277,18 @@ class FakePool:
         self.changed()
 
     def recover(self, name: str) -> None:
-        self.live, self.reason = {name: None}, ""  # type: ignore[dict-item]
+        self.live, self.reason = {name: _spec(name)}, ""
         self.changed()
+
+
+def _endpoint(name: str) -> InstanceEndpoint:
+    return InstanceEndpoint(name, "i", "n", "u", ("h", 1))
+
+
+def _spec(name: str) -> InstanceSpec:
+    """Return the spec of an instance as `model` has it."""
+    place = parse_actor_name(name)
+    version, index = (place.version, place.index) if place else (1, 0)
+    group = InstanceGroup("g", "KIND_CPU", 1)
+    config = ModelConfig("m")
+    return InstanceSpec(name, 9, "m", version, index, "g_0", config, False, "/r/m", group=group)

@@ -75,7 +75,7 @@ def test_an_illegal_event_leaves_the_record_as_it_was() -> None:
 
 def ready(version: int) -> VersionRecord:
     record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
-    return record.serving(ModelConfig("m"), [ENDPOINT], 5, "d")
+    return record.serving(ModelConfig("m"), 5, "d").with_instances([ENDPOINT])
 
 
 def test_routers_see_versions_in_ascending_order_with_their_endpoints() -> None:

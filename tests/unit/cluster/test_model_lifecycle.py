@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import dataclasses
-from collections.abc import Callable, Coroutine
-from functools import wraps
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,32 +16,20 @@ from backends.api.model_config import ModelConfig
 from cluster.loading import Override
 from deployments.routing import ModelReadyState
 from tests.support import virtual_time
-from tests.unit.cluster.fakes import DRAIN_S, LOAD_S, World, ensemble, model
+from tests.unit.cluster.fakes import (
+    DRAIN_S,
+    LOAD_S,
+    World,
+    ensemble,
+    error_of,
+    in_virtual_time,
+    model,
+    now,
+)
 
 READY = ModelReadyState.READY
 LOADING = ModelReadyState.LOADING
 UNAVAILABLE = ModelReadyState.UNAVAILABLE
-
-
-def in_virtual_time(
-    test: Callable[[], Coroutine[object, object, None]],
-) -> Callable[[], None]:
-    @wraps(test)
-    def run() -> None:
-        virtual_time.run(test())
-
-    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees a coroutine function
-    return run
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-async def error_of(work: Coroutine[object, object, None]) -> TritonError:
-    with pytest.raises(TritonError) as caught:
-        await work
-    return caught.value
 
 
 @in_virtual_time
@@ -541,7 +526,7 @@ async def test_closing_ends_what_serves_and_what_loads() -> None:
 async def test_an_adopted_version_serves_at_once_and_is_not_loaded_again() -> None:
     world = World(model("m"))
     pool = world._make_pool(lambda: None)
-    pool.live["m/1#0@9"] = None  # type: ignore[assignment]
+    pool.recover("m/1#0@9")
     world.lifecycle.adopt(1, "m1", ModelConfig("m"), lambda on_change: pool)
     assert (world.state("m"), world.endpoints("m")) == (READY, ["m/1#0@9"])
     await world.lifecycle.load("m")
@@ -552,7 +537,7 @@ async def test_an_adopted_version_serves_at_once_and_is_not_loaded_again() -> No
 async def test_an_adopted_version_with_other_files_is_reloaded_without_a_gap() -> None:
     world = World(model("m", stamp="new"))
     pool = world._make_pool(lambda: None)
-    pool.live["m/1#0@9"] = None  # type: ignore[assignment]
+    pool.recover("m/1#0@9")
     world.lifecycle.adopt(1, "m1", ModelConfig("m"), lambda on_change: pool)
     await world.lifecycle.load("m")
     assert {seen["m/1"] for seen in world.states} == {"READY"}
@@ -568,7 +553,7 @@ async def test_versions_unloaded_before_a_restart_are_still_listed() -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["load", "unload", "change", "fail", "lose", "wait"]),
+        st.sampled_from(["load", "unload", "change", "regroup", "fail", "lose", "wait"]),
         st.sampled_from(["a", "b", "e"]),
     ),
     max_size=25,
@@ -590,19 +575,24 @@ def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
                 tasks.append(asyncio.create_task(world.lifecycle.unload(name)))
             elif what == "change" and name != "e":
                 world.candidates[name] = model(name, stamp=str(number))
+            elif what == "regroup" and name != "e":
+                world.candidates[name] = model(name, count=1 + number % 3)
             elif what == "fail":
                 world.fail.setdefault(f"{name}/1#0", []).append(InternalError("broken"))
             elif what == "lose" and world.pools:
-                world.pools[number % len(world.pools)].lose()
+                pool = world.pools[number % len(world.pools)]
+                if not pool.is_starting:
+                    pool.lose()
             await asyncio.sleep(LOAD_S * (0.3 if what == "wait" else 0))
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(o is None or isinstance(o, TritonError) for o in outcomes), outcomes
+        answers = (type(None), frozenset, TritonError)
+        assert all(isinstance(outcome, answers) for outcome in outcomes), outcomes
         await asyncio.sleep(10)
         for record in world.lifecycle.records.values():
             for at in record.versions.values():
                 assert at.state in {READY, UNAVAILABLE}
                 assert bool(at.instances) == (at.is_ready and record.name != "e")
         await world.lifecycle.close(0)
-        assert not any(pool.live for pool in world.pools)
+        assert not any(pool.live or pool.staged or pool.going for pool in world.pools)
 
     virtual_time.run(main())

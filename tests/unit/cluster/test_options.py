@@ -129,6 +129,8 @@ def test_bool_spellings(text: str, expected: bool):
         ("--model-config-name=../x", "expected a file name without spaces"),
         ("--cache-config=size=3", "No cache specified. --cache-config option format is"),
         ("--cache-config=local,size", "--cache-config option format is '<cache name>,"),
+        ("--host-policy=cpu,cores=0-1", "Unsupported host policy setting 'cores' is specified, "),
+        ("--host-policy=cpu-cores=0-1", "No policy specified. --host-policy option format is"),
         ("--backend-config=,a=b", "No backend specified. --backend-config option format is"),
         ("--backend-config=a", "--backend-config option format is '<backend name>,"),
         ("--metrics-config=a,b=c", "--metrics-config option format is <setting>=<value>."),

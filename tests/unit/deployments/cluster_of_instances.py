@@ -77,9 +77,15 @@ def table(
     initialised: bool = True,
     version: int = 0,
     config: ModelConfig = CONFIG,
+    leaving: tuple[Instance, ...] = (),
 ) -> RoutingTable:
     entry = ModelVersion(
-        1, state, reason, config, instances=tuple(each.endpoint for each in instances)
+        1,
+        state,
+        reason,
+        config,
+        instances=tuple(each.endpoint for each in instances),
+        leaving=tuple(each.endpoint for each in leaving),
     )
     return RoutingTable(version or next(_versions), {"m": Model("m", (entry,))}, initialised)
 

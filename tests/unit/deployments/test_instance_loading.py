@@ -7,7 +7,8 @@ import os
 import pytest
 
 from backends.api.config_pbtxt import parse_pbtxt
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.model_config import InstanceGroup
 from deployments.instance_loading import load_instance
 from deployments.instance_spec import InstanceSpec
 
@@ -47,6 +48,24 @@ def test_a_config_to_complete_comes_back_normalised():
 def test_a_completed_config_that_breaks_a_rule_is_refused():
     with pytest.raises(InvalidArgumentError):
         load_instance(spec("max_batch_size: -1" + TENSORS, auto_complete=True))
+
+
+WARMUP = """
+model_warmup [{ name: "once" batch_size: 1
+    inputs { key: "IN" value { data_type: TYPE_FP32 dims: [2] zero_data: true } } }]
+"""
+
+
+@pytest.mark.parametrize("passive", [False, True])
+def test_a_passive_instance_is_not_warmed_up(passive: bool):
+    group = InstanceGroup("m_0", "KIND_CPU", 1, passive=passive)
+    loaded = load_instance(spec(TENSORS + WARMUP, group=group))
+    assert loaded.statistics.snapshot(0).execution_count == (0 if passive else 1)
+
+
+def test_a_host_policy_that_the_system_refuses_fails_the_load():
+    with pytest.raises(InternalError, match="Unable to set NUMA thread affinity"):
+        load_instance(spec(host_policy={"cpu-cores": "65000-65001"}))
 
 
 def test_an_unknown_backend_is_refused():

@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import replace
 
 from backends.api.errors import InternalError, RequestCancelledError, UnavailableError
-from backends.api.model_config import DynamicBatching
+from backends.api.model_config import DynamicBatching, InstanceGroup
 from backends.api.request import SEQUENCE_START, InferenceResponse
 from deployments.lane.server import ServerRequest
 from deployments.lane.slabs import SlabPool
+from deployments.response_cache.local import LocalCache
 from deployments.router import Router
 from deployments.routing import ModelReadyState
 from tests.unit.deployments.cluster_of_instances import CONFIG, Instance, Routed, request, table
@@ -212,6 +213,43 @@ async def test_lanes_on_demand_open_with_the_first_request() -> None:
     finally:
         await router.close()
         await instance.stop()
+
+
+async def test_an_instance_that_leaves_gets_no_request_and_is_counted_until_it_has_left() -> None:
+    staying, leaving = Instance(echo), Instance(echo)
+    async with Routed(staying, leaving) as here:
+        await _lanes(here, 2)
+        here.router.update(table(staying, leaving=(leaving,)))
+        for _ in range(4):
+            sink = Sink()
+            here.router.submit(here.model, request(), sink)
+            await sink.ended
+        assert [len(each.handler.batches) for each in here.instances] == [4, 0]
+        links = here.router.links_of("m", 1)
+        assert {link.endpoint.incarnation for link in links} == {
+            staying.incarnation,
+            leaving.incarnation,
+        }
+        answers = await here.router.call_instances(links, "echo", 5, b"counted")
+        assert len(answers) == 2
+        here.router.update(table(staying))
+        assert [link.endpoint for link in here.router.links_of("m", 1)] == [staying.endpoint]
+        assert [link.lane is not None and link.lane.is_open for link in links] == [True, False]
+
+
+async def test_what_caches_and_ensembles_count_outlives_a_change_of_groups() -> None:
+    cached = replace(CONFIG, response_cache=True)
+    grouped = replace(cached, instance_group=(InstanceGroup("m_0", "KIND_CPU", 2),))
+    router = Router("node", SECRET, SlabPool(1 << 20), cache=LocalCache(1 << 20, lambda: 0))
+    router.update(table(config=cached))
+    before = router.find("m")
+    router.update(table(config=grouped))
+    after = router.find("m")
+    assert after.config == grouped
+    assert after.cache is before.cache
+    router.update(table(config=replace(grouped, max_batch_size=2)))
+    assert router.find("m").cache is not before.cache
+    await router.close()
 
 
 async def test_an_instance_does_not_call_itself() -> None:

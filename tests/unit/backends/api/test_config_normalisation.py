@@ -9,6 +9,7 @@ from backends.api.config_normalisation import (
     infer_backend,
     normalise,
     normalise_defaults,
+    with_groups_of,
 )
 from backends.api.config_pbtxt import parse_pbtxt
 from backends.api.errors import InvalidArgumentError
@@ -150,6 +151,16 @@ def test_instance_groups_and_version_policy_change_in_place():
     moved = config("max_batch_size: 4 instance_group { count: 3 } version_policy { all {} }")
     assert not change_requires_reload(old, moved)
     assert change_requires_reload(old, config("max_batch_size: 5"))
+
+
+def test_groups_and_policy_are_taken_over_whole_and_nothing_else():
+    old = config("max_batch_size: 4 instance_group { count: 1 }")
+    groups = "instance_group { count: 3 passive: true secondary_devices { device_id: 7 } }"
+    newer = config(f"max_batch_size: 5 {groups} version_policy {{ all {{}} }}")
+    taken = with_groups_of(old, newer)
+    assert taken == config(f"max_batch_size: 4 {groups} version_policy {{ all {{}} }}")
+    assert taken.instance_group[0].secondary_devices == (("KIND_NVDLA", 7),)
+    assert with_groups_of(taken, newer) is taken
 
 
 @settings(max_examples=30, deadline=None)

@@ -20,7 +20,7 @@ from cluster.claim import claim_again
 from cluster.controller_client import connect_controller
 from cluster.options import ServerOptions, from_mapping
 from cluster.ownership import Owner
-from cluster.settings_at_start import log_settings
+from cluster.settings_at_start import cache_settings, log_settings
 from cluster.transport_options import check_tls, grpc_options, tls_files
 from deployments.ingress import Ingress, IngressSettings
 
@@ -72,14 +72,8 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         http_tls=tls_files(options, "http"),
         grpc_tls=tls_files(options, "grpc"),
         grpc_compression=options.grpc_infer_response_compression_level,
-        cache=_cache(options),
+        cache=cache_settings(options),
     )
-
-
-def _cache(options: ServerOptions) -> tuple[str, dict[str, str]] | None:
-    if not options.cache_config:
-        return None
-    return options.cache_config[0][0], {key: value for _, key, value in options.cache_config}
 
 
 def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:

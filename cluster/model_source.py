@@ -23,6 +23,7 @@ from cluster.options import ServerOptions
 from cluster.placement import ClusterResources
 from cluster.planner import PoolRequest, plan_pool, pool_digest
 from cluster.repository import ModelRepository, RepositoryModel
+from cluster.settings_at_start import cache_settings
 from deployments.instance_spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -172,6 +173,7 @@ class RepositorySource:
             log_level="INFO" if self._options.log_info else "WARNING",
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
             host_policies=self.host_policies,
+            cache=cache_settings(self._options),
         )
         return plan_pool(config, request, await self.look_at_cluster())
 

@@ -42,6 +42,7 @@ class PoolRequest:
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
+        cache: Name and settings of the response cache; None without one.
     """
 
     generation: int
@@ -57,6 +58,7 @@ class PoolRequest:
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def _spec(
         slab_threshold_bytes=request.slab_threshold_bytes,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
+        cache=request.cache,
     )
 
 
@@ -215,6 +218,7 @@ def replan_pool(
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
         host_policies=host_policies,
+        cache=like.cache,
     )
     return plan_pool(config, request, cluster)
 

@@ -68,3 +68,10 @@ def _trace_settings(options: ServerOptions) -> TraceSettings:
         if mode != TRITON_MODE
         else (),
     )
+
+
+def cache_settings(options: ServerOptions) -> tuple[str, dict[str, str]] | None:
+    """Return the name and the settings of the response cache; None without one."""
+    if not options.cache_config:
+        return None
+    return options.cache_config[0][0], {key: value for _, key, value in options.cache_config}

@@ -214,6 +214,7 @@ class ModelInstanceActor:
             secret=self._spec.secret,
             slabs=self._slabs,
             limits=self._limits,
+            cache=self._spec.cache,
         )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:

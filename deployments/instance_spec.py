@@ -39,6 +39,8 @@ class InstanceSpec:
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         group: The instance group it belongs to.
         host_policy: Settings of the host policy that holds for it, by name.
+        cache: Name and settings of the response cache, for calls to other models; None without
+            one. Never logged.
     """
 
     name: str
@@ -64,6 +66,7 @@ class InstanceSpec:
     slab_threshold_bytes: int = 1 << 16
     group: InstanceGroup = InstanceGroup()
     host_policy: Mapping[str, str] = field(default_factory=dict)
+    cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ An instance never calls itself: it could only wait for its own end.
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.slabs import SlabPool
+from deployments.response_cache.factory import make_store
 from deployments.router import Router
 from deployments.router_reports import make_report
 from deployments.routing import RoutingTable
@@ -52,6 +54,7 @@ class RouterCaller:
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
         limits: Bounds of each lane.
+        cache: Name and settings of the response cache of called models; None without one.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class RouterCaller:
         secret: bytes,
         slabs: SlabPool,
         limits: LaneLimits = DEFAULT_LIMITS,
+        cache: tuple[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._connect = connect
         self._running: Future[asyncio.AbstractEventLoop] = Future()
@@ -71,6 +75,7 @@ class RouterCaller:
         self._secret = secret
         self._slabs = slabs
         self._limits = limits
+        self._cache = cache
         self._starting = threading.Lock()
         self._router: Router | None = None
         self._controller: ControllerLink | None = None
@@ -143,6 +148,7 @@ class RouterCaller:
             self._secret,
             self._slabs,
             self._limits,
+            None if self._cache is None else make_store(*self._cache, os.environ),
             opens_on_demand=True,
             own_incarnation=self._incarnation,
         )

@@ -7,13 +7,14 @@ PYTEST := $(BIN)/python -m pytest
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit integration conformance bench demo-models interop-tools fuzz clean
+.PHONY: help install serve test check lint types unit integration sequences conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC against Manta"
+	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make install  only the virtual environment with Manta and its CPU extras"
@@ -59,6 +60,10 @@ interop-tools:
 
 integration: $(VENV)/.installed-test demo-models interop-tools
 	$(PYTEST) -q tests/integration
+
+# The integration test runs 1,000.
+sequences: $(VENV)/.installed-test
+	MANTA_SEQUENCES=10000 $(PYTEST) tests/integration/test_many_sequences.py
 
 test: check demo-models interop-tools
 	$(PYTEST) tests/integration

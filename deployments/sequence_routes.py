@@ -6,7 +6,9 @@ Every router gives a new sequence to the same instance, by rendezvous hashing of
 over the instances that answer, and remembers it until the sequence ends. So a pool may grow or
 shrink around running sequences. A router that does not know a running sequence, because another
 one saw it start, asks the instances once; so it does for what it knew before the pool changed, as
-the sequence may have ended and started again by another router since. An instance that leaves the
+the sequence may have ended and started again by another router since, and for what runs where its
+id would not start now. Where several instances know an id, the one where it would start now has
+the latest sequence of it. An instance that leaves the
 pool goes on with its sequences until they end; one that is lost ends them, and nothing of them is
 tried elsewhere.
 """
@@ -34,13 +36,22 @@ _US_PER_S: Final = 1_000_000
 
 
 class _Route:
-    """One sequence: the instance that has it, or the requests that wait to know."""
+    """One sequence: the instance that has it, or the requests that wait to know.
 
-    __slots__ = ("generation", "link", "used_s", "waiting")
+    Attributes:
+        generation: The state of the pool it is known for.
+        link: The instance.
+        is_home: Whether the sequence would start there now.
+        used_s: When a request last took it.
+        waiting: Requests that wait while instances are asked, and whether they need this node.
+    """
+
+    __slots__ = ("generation", "is_home", "link", "used_s", "waiting")
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.link: Link | None = None
+        self.is_home = True
         self.used_s = 0.0
         self.waiting: list[tuple[LaneInflight, bool]] | None = None
 
@@ -84,8 +95,8 @@ class SequenceRoutes:
             self._routes[correlation_id] = route
             route.waiting.append((inflight, local_only))
             return
-        previous = None if route is None else route.link
-        if route is not None and route.generation != self._generation:
+        previous = route
+        if route is not None and not (route.is_home and route.generation == self._generation):
             route = None
         if inflight.request.flags & SEQUENCE_START:
             if route is None or not _may_start(route.link):
@@ -123,22 +134,32 @@ class SequenceRoutes:
 
     def _new_route(self, correlation_id: _CorrelationId, *, local_only: bool) -> _Route | None:
         self._forget_old()
+        home = self._home(correlation_id, local_only=local_only)
+        if home is None:
+            return None
+        route = _Route(self._generation)
+        route.link = home
+        return route
+
+    def _home(self, correlation_id: _CorrelationId, *, local_only: bool) -> Link | None:
+        """Return the instance where a sequence would start now."""
         links = [
             link
             for link in self._pool.links
             if _may_start(link) and (link.is_local or not local_only)
         ]
-        if not links:
-            return None
-        route = _Route(self._generation)
-        route.link = choose(correlation_id, links)
-        return route
+        return choose(correlation_id, links) if links else None
 
     def _find(
-        self, inflight: LaneInflight, previous: Link | None, *, local_only: bool
+        self, inflight: LaneInflight, known: _Route | None, *, local_only: bool
     ) -> _Route | None:
-        """Return the route of a sequence that any instance may have, likeliest ``previous``."""
+        """Return the route of a sequence that any instance may have, likeliest the ``known``."""
+        previous = None if known is None else known.link
         links = [link for link in (*self._pool.links, *self.retired) if link.lane is not None]
+        if known is not None and known.generation == self._generation:
+            # Since it was asked for, the id can only have started again at its home.
+            home = self._home(inflight.request.correlation_id, local_only=local_only)
+            links = [link for link in links if link in {home, previous}]
         others = [link for link in links if link is not previous]
         route = _Route(self._generation)
         if not others or (previous is None and len(links) == 1):
@@ -162,14 +183,20 @@ class SequenceRoutes:
         payload = msgspec.msgpack.encode(correlation_id)
         answers = await asyncio.gather(*(_knows(link, payload) for link in links))
         knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
-        # Nobody: then the one that had it, or would have it, is the one to say so.
-        route.link = knowing[0] if knowing else previous or choose(correlation_id, links)
+        home = self._home(correlation_id, local_only=False)
+        if home in knowing:
+            route.link = home
+        else:
+            # Nobody: then the one that had it, or would have it, is the one to say so.
+            route.link = knowing[0] if knowing else previous or choose(correlation_id, links)
         waiting, route.waiting = route.waiting or [], None
         for inflight, local_only in waiting:
             if inflight.cancelled:
                 inflight.fail(RequestCancelledError(""))
             else:
                 self.start(inflight, local_only=local_only)
+        # What came meanwhile was asked for too; the next request asks again.
+        route.is_home = route.link is home
 
     def _send(self, route: _Route, inflight: LaneInflight, *, local_only: bool) -> None:
         link, request = route.link, inflight.request

@@ -165,6 +165,51 @@ async def test_an_id_that_started_again_by_another_router_is_found_after_the_poo
         assert len(first.known) < 8
 
 
+async def test_an_id_that_started_anew_elsewhere_is_found_there_and_not_where_it_never_ended() -> (
+    None
+):
+    first, *more = instances = [SequenceInstance() for _ in range(5)]
+    async with Cluster(first) as here:
+        other = await here.another_router(first)
+        for correlation_id in range(1, 9):
+            await here.ask(correlation_id, START)
+        for instance in more:
+            here.instances.append(await instance.start())
+        for router in (here.router, other):
+            here.update(router, *instances)
+            await here.connected(router, 5)
+        for correlation_id in range(1, 9):
+            await here.ask(correlation_id, START, router=other, name="anew")
+            home = last_served(correlation_id, *instances)
+            assert await here.ask(correlation_id) is None
+            assert home.log[-1] == (correlation_id, "")
+
+
+async def test_a_sequence_that_does_not_run_at_home_may_end_and_start_at_home() -> None:
+    first, *more = instances = [SequenceInstance() for _ in range(5)]
+    async with Cluster(first) as here:
+        other = await here.another_router(first)
+        for correlation_id in range(1, 9):
+            await here.ask(correlation_id, START)
+        for instance in more:
+            here.instances.append(await instance.start())
+        for router in (here.router, other):
+            here.update(router, *instances)
+            await here.connected(router, 5)
+        for correlation_id in range(1, 9):
+            # This router learns where it runs before the other one ends it and starts it anew.
+            assert await here.ask(correlation_id) is None
+            await here.ask(correlation_id, END, router=other)
+            await here.ask(correlation_id, START, router=other)
+            assert await here.ask(correlation_id) is None
+        assert len(first.known) < 8
+
+
+def last_served(correlation_id: int, *instances: SequenceInstance) -> SequenceInstance:
+    (found,) = [each for each in instances if (correlation_id, "anew") in each.log]
+    return found
+
+
 async def test_requests_that_come_while_a_router_asks_keep_their_order() -> None:
     first, second = SequenceInstance(), SequenceInstance()
     async with Cluster(first, second) as here:

@@ -149,10 +149,15 @@ def _ensemble(message: Any) -> Iterator[str]:
 
 def _response_cache(message: Any) -> Iterator[str]:
     if message.response_cache.enable and message.model_transaction_policy.decoupled:
-        yield (
-            f"Response Cache does not currently support model {message.name} with 'decoupled' "
-            "transaction policy. Please disable the response cache."
-        )
+        yield decoupled_with_cache(message.name)
+
+
+def decoupled_with_cache(name: str) -> str:
+    """Return what is said of a decoupled model with a response cache."""
+    return (
+        f"Response Cache does not currently support model {name} with 'decoupled' "
+        "transaction policy. Please disable the response cache."
+    )
 
 
 def _metrics(message: Any) -> Iterator[str]:

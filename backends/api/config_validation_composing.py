@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from backends.api.config_pbtxt import edit
+from backends.api.config_validation import decoupled_with_cache
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
@@ -55,7 +56,8 @@ def with_composing(config: ModelConfig, composing: Mapping[str, ModelConfig]) ->
         The config, with ``model_transaction_policy`` as the steps make it.
 
     Raises:
-        InvalidArgumentError: Tensors do not fit, or batch sizes do not.
+        InvalidArgumentError: Tensors or batch sizes do not fit, or a decoupled ensemble has a
+            response cache.
     """
     nodes: dict[str, _Node] = {}
     tensors: tuple[ModelInput | ModelOutput, ...] = (*config.input, *config.output)
@@ -75,6 +77,8 @@ def with_composing(config: ModelConfig, composing: Mapping[str, ModelConfig]) ->
             )
         _add_step(config.name, nodes, step, model)
     is_decoupled = _label(config, nodes) > 0
+    if is_decoupled and config.response_cache:
+        raise InvalidArgumentError(decoupled_with_cache(config.name))
 
     def derive(message: Any) -> None:
         message.model_transaction_policy.decoupled = is_decoupled

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the scheduler a model's config asks for."""
 
+import logging
 from collections.abc import Mapping
 
 from backends.api.errors import InvalidArgumentError
@@ -15,9 +16,13 @@ from deployments.scheduling.sequences import Item
 from deployments.scheduling.shape_buckets import ShapeBuckets
 from deployments.scheduling.signature import Signature, signature_of
 
+_log = logging.getLogger(__name__)
+
 # Limits that Triton has no field for, given through ``parameters``.
 _MAX_QUEUE_SIZE = "max_queue_size"
 _AGEING_US = "priority_ageing_us"
+# Names a library of Triton's C API for batching.
+_BATCH_STRATEGY = "TRITON_BATCH_STRATEGY_PATH"
 
 _NO_FILES: Mapping[str, bytes] = {}
 
@@ -44,6 +49,13 @@ def make_scheduler(
         if not limit:
             return DefaultScheduler()
         return DynamicBatcher(1, rules=QueueRules(QueuePolicy(max_queue_size=limit)))
+    if _BATCH_STRATEGY in config.parameters:
+        _log.warning(
+            "model '%s' names a library in %s; such libraries cannot be loaded, and the default "
+            "batching is used",
+            config.name,
+            _BATCH_STRATEGY,
+        )
     return DynamicBatcher(
         max(1, config.max_batch_size),
         batching.preferred_batch_size,

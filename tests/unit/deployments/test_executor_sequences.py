@@ -190,10 +190,20 @@ async def test_a_rescheduled_request_is_answered_once_by_its_last_execution(stra
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
-async def test_a_rescheduled_request_of_another_model_fails(decoupled):
-    config = ModelConfig("m", max_batch_size=4, decoupled=decoupled)
+@pytest.mark.parametrize(
+    "scheduling",
+    [
+        {},
+        {"dynamic_batching": DynamicBatching()},
+        {"sequence_batching": SequenceBatching()},
+        {"sequence_batching": SequenceBatching(strategy="oldest")},
+    ],
+    ids=["default", "dynamic", "direct", "oldest"],
+)
+async def test_a_rescheduled_request_of_another_model_fails(scheduling, decoupled):
+    config = ModelConfig("m", max_batch_size=4, decoupled=decoupled, **scheduling)
     async with running(config, ScriptedModel(lambda batch: batch.requests[0].reschedule())) as run:
-        request = lane_request()
+        request = part(1, SEQUENCE_START)
         run.received([request])
         error = await outcome(request)
     assert isinstance(error, InvalidArgumentError)

@@ -35,10 +35,10 @@ def step(name: str, inputs: str, outputs: str) -> str:
     return f'step {{ model_name: "{name}" model_version: -1 {" ".join(maps)} }}'
 
 
-def ensemble(inputs: str, outputs: str, *steps: str, batch: int = 8) -> ModelConfig:
+def ensemble(inputs: str, outputs: str, *steps: str, batch: int = 8, rest: str = "") -> ModelConfig:
     return parse_pbtxt(
         f'name: "e" platform: "ensemble" max_batch_size: {batch} {tensors("input", inputs)} '
-        f"{tensors('output', outputs)} ensemble_scheduling {{ {' '.join(steps)} }}",
+        f"{tensors('output', outputs)} ensemble_scheduling {{ {' '.join(steps)} }} {rest}",
         "p",
     )
 
@@ -64,6 +64,19 @@ def test_a_decoupled_step_makes_the_ensemble_decoupled():
     config = ensemble("X:FP32:4", "Y:FP32:4", step("d", "I=X", "O=m"), step("a", "I=m", "O=Y"))
 
     assert complete(config, A, model("d", "I:FP32:4", "O:FP32:4", rest=DECOUPLED)).decoupled
+
+
+def test_an_ensemble_that_a_step_makes_decoupled_has_no_response_cache():
+    cache = "response_cache { enable: true }"
+    config = ensemble("X:FP32:4", "Y:FP32:4", step("a", "I=X", "O=Y"), rest=cache)
+
+    assert complete(config, A).response_cache
+    with pytest.raises(InvalidArgumentError) as caught:
+        complete(config, model("a", "I:FP32:4", "O:FP32:4", rest=DECOUPLED))
+    assert caught.value.message == (
+        "Response Cache does not currently support model e with 'decoupled' transaction policy. "
+        "Please disable the response cache."
+    )
 
 
 def test_an_optional_input_need_not_be_mapped():

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import UnavailableError
-from backends.api.model_config import QueuePolicy
+from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
+from deployments.scheduling.factory import make_scheduler
 from deployments.scheduling.priority_queue import QueueRules
 from tests.unit.deployments.scheduling.items import FakeItem, play
 
@@ -154,6 +155,18 @@ def test_only_an_allowed_shorter_timeout_overrides_the_default(allowed, timeout_
     batcher = DynamicBatcher(8, (), 1000, rules)
     run = play(batcher, [(0, FakeItem("a", timeout_us=timeout_us))])
     assert [at_us for at_us, _, _ in run.dropped] == [expires_us]
+
+
+def test_a_library_for_custom_batching_is_not_loaded_and_a_warning_says_so(caplog):
+    config = ModelConfig(
+        "m",
+        max_batch_size=4,
+        dynamic_batching=DynamicBatching(),
+        parameters={"TRITON_BATCH_STRATEGY_PATH": "/x/libvolume.so"},
+    )
+    run = play(make_scheduler(config), at([5], items(1)))
+    assert run.left == [(5, ["r0"])]
+    assert "model 'm' names a library in TRITON_BATCH_STRATEGY_PATH" in caplog.text
 
 
 def test_a_stopped_batcher_refuses_and_gives_up_what_it_holds_in_order():

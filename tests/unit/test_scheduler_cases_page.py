@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The page that maps upstream's cases names tests that exist."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def exists(text: str, name: str) -> bool:
+    return not name or re.search(rf"^(async )?def {name}\(", text, re.MULTILINE) is not None
+
+
+def test_every_test_the_page_names_exists() -> None:
+    page = (ROOT / "docs/scheduler-cases.md").read_text()
+    files: dict[str, str] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        files[path.name] = files.get(path.name, "") + path.read_text()
+    named = re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", page)
+    assert len(named) > 60
+    missing = [
+        each for each in named if each[0] not in files or not exists(files[each[0]], each[1])
+    ]
+    assert missing == []

@@ -11,7 +11,6 @@ Triton: python_backend/src/pb_stub.cc Stub::Initialize, ProcessRequests, Process
 import inspect
 import json
 import logging
-import threading
 import time
 from typing import Any
 
@@ -27,7 +26,7 @@ from backends.python.failure import TritonModelException, describe
 from backends.python.loading import load_model_class
 from backends.python.model_config import ModelConfig as AutoCompleteConfig
 from backends.python.request import ReceivedRequest
-from backends.python.response import InferenceResponse, ResponseWriter
+from backends.python.response import AwaitedAnswer, InferenceResponse, ResponseWriter
 
 logger = logging.getLogger(__name__)
 
@@ -170,8 +169,8 @@ class PythonModelInstance(ModelInstance):
             waiting = self._answer(requests, responses)
             # Dropped first: a sender that the model dropped too then closes itself.
             del requests
-            for finished in waiting:
-                finished.wait()
+            for answer in waiting:
+                answer.wait()
 
     def is_ready(self) -> bool:
         """Ask the model, if it has an opinion; an answer that is no bool counts as no."""
@@ -209,7 +208,7 @@ class PythonModelInstance(ModelInstance):
         if self._decoupled:
             if returned is not None:
                 raise _WrongReturnError(
-                    f"Python model '{self._model_name}' is using the decoupled mode and the "
+                    f"Python model '{self._instance_name}' is using the decoupled mode and the "
                     "execute function must return None."
                 )
             return None
@@ -241,10 +240,8 @@ class PythonModelInstance(ModelInstance):
                 )
         return returned
 
-    def _answer(
-        self, requests: list[ReceivedRequest], responses: list[Any]
-    ) -> list[threading.Event]:
-        """Answer requests; return events of those that the model answers through a sender."""
+    def _answer(self, requests: list[ReceivedRequest], responses: list[Any]) -> list[AwaitedAnswer]:
+        """Answer requests; return what those wait for that the model answers through a sender."""
         waiting = []
         for request, response in zip(requests, responses, strict=True):
             if response is not None:
@@ -254,7 +251,7 @@ class PythonModelInstance(ModelInstance):
             elif request.sender is None:
                 request.execute_request.fail(self._unanswered())
             else:
-                waiting.append(request.sender.finished)
+                waiting.append(request.sender.awaited())
         return waiting
 
     def _execute_in_background(self, coroutine: Any, requests: list[ReceivedRequest]) -> None:

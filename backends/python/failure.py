@@ -109,9 +109,9 @@ def from_api_error(error: ApiError) -> TritonError:
     return TritonError(error.message, _CODE_OF_API_ERROR.get(type(error), ErrorCode.UNKNOWN))
 
 
-# Frames of what calls the model are no news to its author; Triton calls it from C++.
+# Frames of pb_utils and of what calls the model are no news to its author; Triton has none.
+_OWN = f"{Path(__file__).parent}/"
 _CALLERS = (
-    f"{Path(__file__).parent}/",
     f"{Path(enum.__file__).parent}/asyncio/",
     "<frozen importlib",
 )
@@ -128,7 +128,8 @@ def _frames(traceback: TracebackType | None) -> list[str]:
     frames: list[str] = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if frames or not code.co_filename.startswith(_CALLERS):
+        is_own = code.co_filename.startswith(_OWN)
+        if not is_own and (frames or not code.co_filename.startswith(_CALLERS)):
             frames.append(f"  {code.co_filename}({traceback.tb_lineno}): {code.co_name}\n")
         traceback = traceback.tb_next
     return frames

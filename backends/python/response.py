@@ -5,16 +5,19 @@
 Triton: python_backend/src/infer_response.cc, response_sender.cc
 """
 
+import gc
+import itertools
 import json
 import logging
 import threading
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
 from backends.api.backend import ExecuteRequest
-from backends.api.errors import InternalError
+from backends.api.errors import InternalError, RequestCancelledError
 from backends.api.errors import TritonError as ApiError
 from backends.api.request import InferenceResponse as ApiResponse
 from backends.python.failure import TritonError, TritonModelException, to_api_error
@@ -23,6 +26,10 @@ from backends.python.tensor import Tensor
 logger = logging.getLogger(__name__)
 
 COMPLETE_FINAL = 1
+
+# How often the wait for a model's answer looks whether anybody can still give or take it.
+_LOOK_S = 0.05
+_LOOKS_PER_COLLECTION = 20
 
 
 class InferenceResponse:
@@ -171,7 +178,16 @@ class InferenceResponseSender:
     for a response that cannot come.
     """
 
-    __slots__ = ("_closed", "_decoupled", "_held", "_lock", "_request", "_writer", "finished")
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_decoupled",
+        "_held",
+        "_lock",
+        "_request",
+        "_writer",
+        "finished",
+    )
 
     def __init__(self, request: ExecuteRequest, writer: ResponseWriter, *, decoupled: bool) -> None:
         self._request = request
@@ -229,6 +245,10 @@ class InferenceResponseSender:
             was_open, self._closed = not self._closed, True
         return was_open
 
+    def awaited(self) -> "AwaitedAnswer":
+        """Return what waits for the answer and lets the model drop the sender meanwhile."""
+        return AwaitedAnswer(self.finished, weakref.ref(self), self._request)
+
     def _check(self, response: InferenceResponse | None, flags: int) -> None:
         if self._closed:
             raise TritonModelException("Unable to send response. Response sender has been closed.")
@@ -272,6 +292,35 @@ class InferenceResponseSender:
         # answered from here; put is the one call that may be made.
         if not getattr(self, "_closed", True):
             _dropped.put((self._request, self._writer, self._held, self._decoupled, self.finished))
+
+
+class AwaitedAnswer:
+    """The answer of a model that is not decoupled and has not closed its sender yet."""
+
+    __slots__ = ("_finished", "_request", "_sender")
+
+    def __init__(
+        self,
+        finished: threading.Event,
+        sender: "weakref.ref[InferenceResponseSender]",
+        request: ExecuteRequest,
+    ) -> None:
+        self._finished = finished
+        self._sender = sender
+        self._request = request
+
+    def wait(self) -> None:
+        """Wait until the request is answered; it fails when nobody waits for it any more."""
+        for look in itertools.count():
+            if self._finished.wait(_LOOK_S):
+                return
+            sender = self._sender()
+            if sender is not None and self._request.is_cancelled:
+                sender.abandon(RequestCancelledError(""))
+            elif look % _LOOKS_PER_COLLECTION == 0:
+                # A sender that was dropped within a cycle closes itself only when it is found.
+                sender = None
+                gc.collect()
 
 
 _Dropped = tuple[ExecuteRequest, ResponseWriter, InferenceResponse | None, bool, threading.Event]

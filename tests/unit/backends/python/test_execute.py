@@ -169,7 +169,7 @@ def test_wrong_return_values_have_the_texts_of_triton(tmp_path, body, says, kind
 def test_decoupled_model_must_return_none(tmp_path):
     error = answer(tmp_path, "return [one(1)]", config=DECOUPLED).error
     assert error.message == (
-        f"{PREFIX}Python model 'probe' is using the decoupled mode and the execute function "
+        f"{PREFIX}Python model 'probe_0_0' is using the decoupled mode and the execute function "
         "must return None."
     )
 

@@ -7,7 +7,12 @@ import threading
 import numpy as np
 import pytest
 
-from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    RequestCancelledError,
+    TritonError,
+)
 from tests.support.recording import execute, recorded
 from tests.unit.backends.python.probe import DECOUPLED, model
 
@@ -145,6 +150,33 @@ def test_default_mode_may_send_response_and_final_flag_apart(tmp_path):
 def test_execute_waits_for_a_sender_used_from_a_thread(tmp_path):
     body = SENDER + f"threading.Timer(0.01, lambda: s.send(one(6), {FINAL})).start()\nreturn [None]"
     assert answers(run(tmp_path, body)) == [6]
+
+
+def test_execute_does_not_wait_for_a_sender_that_was_dropped_within_a_cycle(tmp_path):
+    body = SENDER + "s.send(one(4))\nself.cycle = cycle = [s]\ncycle.append(cycle)\n"
+    instance = model(tmp_path, body + "del self.cycle\nreturn [None]")
+    asked = request()
+    gc.disable()
+    try:
+        execute(instance, asked)
+    finally:
+        gc.enable()
+    assert answers(asked) == [4]
+
+
+def test_execute_does_not_wait_for_an_answer_nobody_takes(tmp_path):
+    instance = model(tmp_path, SENDER + "type(self).kept = s\nreturn [None]")
+    asked = request()
+    asked.is_cancelled = True
+    execute(instance, asked)
+    assert isinstance(asked.answers[0], RequestCancelledError)
+    with pytest.raises(Exception, match="Response sender has been closed"):
+        instance._model.kept.send(flags=1)
+
+
+def test_an_exception_of_pb_utils_shows_the_models_frames_only(tmp_path):
+    asked = run(tmp_path, SENDER + "s.send()")
+    assert answers(asked)[0].count("\n  ") == 1
 
 
 def test_response_returned_after_one_was_sent_is_ignored(tmp_path):

@@ -3,10 +3,10 @@
 """Whether dynamic batching pays: against the same model batched by hand in a bare loop.
 
 A network that reads 200 MB of weights for each execution is served with and without dynamic
-batching under 32 clients, and run in a bare loop with batches of 32 and of one; all with one
-thread. The gains are compared. What batching costs a single client is measured with a small
-network.
-Usage: bench_batching.py [--rounds 5]
+batching under 32 clients, and run in a bare loop with as large batches and with single rows; all
+with one thread. The gains are compared. With batches of 16 half of the clients are in a batch while
+the others are answered; with 32 the model is idle meanwhile. What batching costs a single client is
+measured with a small network. Usage: bench_batching.py [--rounds 5]
 """
 
 import argparse
@@ -21,12 +21,11 @@ from bench import Case, Result, Target, free_ports, manta_command, run, server
 from bench_models import MLP_CONFIG, write_mlp
 
 CLIENTS = 32
-# Waits for all clients, though not for long.
-BATCHING = f"""
-dynamic_batching {{
-  preferred_batch_size: [ {CLIENTS} ]
-  max_queue_delay_microseconds: 10000
-}}
+SIZES = (16, 32)
+# Waits for a full batch, though not for long.
+BATCHING = """
+max_batch_size: {0}
+dynamic_batching {{ preferred_batch_size: [ {0} ] max_queue_delay_microseconds: 10000 }}
 """
 BARE_LOOP = """
 import sys, time
@@ -44,20 +43,46 @@ for rows in map(int, sys.argv[2:]):
 
 
 def _write_repository(root: Path) -> Path:
-    for size, width, layers in (("large", 2048, 12), ("small", 64, 2)):
-        source = root.parent / f"{size}.onnx"
-        write_mlp(source, width, layers)
-        batching = BATCHING if size == "large" else "dynamic_batching { }"
-        for name, extra in ((size, ""), (f"{size}_batching", batching)):
-            folder = root / name / "1"
-            folder.mkdir(parents=True)
-            (folder / "model.onnx").hardlink_to(source)
-            (root / name / "config.pbtxt").write_text(f'name: "{name}"{MLP_CONFIG}{extra}\n')
-    return root.parent / "large.onnx"
+    plain = f"max_batch_size: {CLIENTS}\n"
+    large, small = root.parent / "large.onnx", root.parent / "small.onnx"
+    write_mlp(large, 2048, 12)
+    write_mlp(small, 64, 2)
+    models = [("small", small, plain), ("small_batching", small, plain + "dynamic_batching { }")]
+    models.append(("large", large, plain))
+    models += [(f"large_{size}", large, BATCHING.format(size)) for size in SIZES]
+    for name, source, extra in models:
+        folder = root / name / "1"
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").hardlink_to(source)
+        (root / name / "config.pbtxt").write_text(f'name: "{name}"{MLP_CONFIG}{extra}\n')
+    return large
 
 
 def _loaded(model: str, concurrency: int, target: Target, work: Path) -> Result:
     return run(Case(model, model, "http", concurrency), target, work)
+
+
+def _round(model: Path, target: Target, work: Path) -> dict[str, float]:
+    """Return infer/s by what was measured and batch size; the latencies, too."""
+    bare = subprocess.run(
+        [sys.executable, "-c", BARE_LOOP, str(model), "1", *map(str, SIZES)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = {
+        f"bare {size}": float(text)
+        for size, text in zip((1, *SIZES), bare.stdout.split(), strict=True)
+    }
+    found["served 1"] = _loaded("large", CLIENTS, target, work).throughput
+    for size in SIZES:
+        found[f"served {size}"] = _loaded(f"large_{size}", CLIENTS, target, work).throughput
+    for name in ("small", "small_batching"):
+        found[name] = _loaded(name, 1, target, work).p50_us
+    for size in SIZES:
+        for kind in ("bare", "served"):
+            found[f"{kind} gain {size}"] = found[f"{kind} {size}"] / found[f"{kind} 1"]
+    return found
 
 
 def main() -> None:
@@ -65,48 +90,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    gains: dict[str, list[float]] = {"bare loop": [], "served": []}
-    rates: dict[str, list[float]] = {}
-    p50_us: dict[str, list[float]] = {"small": [], "small_batching": []}
+    rows: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory(prefix="manta-bench-") as folder:
         work = Path(folder)
         model = _write_repository(work / "models")
         ports = free_ports(3)
         with server("manta", manta_command(work / "models", ports), ports, work) as target:
             for _ in range(rounds):
-                bare = subprocess.run(
-                    [sys.executable, "-c", BARE_LOOP, str(model), str(CLIENTS), "1"],
-                    check=True,
-                    capture_output=True,
-                    text=True,
+                rows.append(_round(model, target, work))
+                print(
+                    {key: round(x, 2) for key, x in rows[-1].items()}, file=sys.stderr, flush=True
                 )
-                batched, single = map(float, bare.stdout.split())
-                served_batched = _loaded("large_batching", CLIENTS, target, work).throughput
-                served_single = _loaded("large", CLIENTS, target, work).throughput
-                gains["bare loop"].append(batched / single)
-                gains["served"].append(served_batched / served_single)
-                row = (batched, single, served_batched, served_single)
-                for name, rate in zip(
-                    ("bare batched", "bare single", "served batched", "served single"),
-                    row,
-                    strict=True,
-                ):
-                    rates.setdefault(name, []).append(rate)
-                for name, seen in p50_us.items():
-                    seen.append(_loaded(name, 1, target, work).p50_us)
-                print(row, {k: v[-1] for k, v in p50_us.items()}, file=sys.stderr, flush=True)
-    served, loop = median(gains["served"]), median(gains["bare loop"])
-    print(f"\n{os.cpu_count()} cores, median of {rounds} interleaved runs, infer/s")
-    print("| | a row at a time | batches of 32 | gain |")
-    print("|---|---|---|---|")
-    for name, gain in (("bare", loop), ("served", served)):
-        single, batched = (median(rates[f"{name} {kind}"]) for kind in ("single", "batched"))
-        print(f"| {name} | {single:,.0f} | {batched:,.0f} | {gain:.2f} |")
-    print(f"served gain / bare gain: **{served / loop:.2f}**")
-    without, with_batching = median(p50_us["small"]), median(p50_us["small_batching"])
+    of = {key: median(row[key] for row in rows) for key in rows[0]}
+    print(f"\n{os.cpu_count()} cores, median of {rounds} interleaved runs, c={CLIENTS}, infer/s\n")
+    print("| rows in a batch | bare loop | gain | served | gain | served gain / bare gain |")
+    print("|---|---|---|---|---|---|")
+    print(f"| 1 | {of['bare 1']:,.0f} | | {of['served 1']:,.0f} | | |")
+    for size in SIZES:
+        bare, served = (of[f"{kind} gain {size}"] for kind in ("bare", "served"))
+        print(
+            f"| {size} | {of[f'bare {size}']:,.0f} | {bare:.2f} | {of[f'served {size}']:,.0f} | "
+            f"{served:.2f} | **{served / bare:.2f}** |"
+        )
+    without, batching = of["small"], of["small_batching"]
     print(
-        f"p50 at c=1: {without:.0f} us without, {with_batching:.0f} us with dynamic batching: "
-        f"**{with_batching - without:+.0f} us**"
+        f"\np50 at c=1: {without:.0f} us without, {batching:.0f} us with dynamic batching: "
+        f"**{batching - without:+.0f} us**"
     )
 
 

@@ -100,7 +100,6 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 """
 MLP_CONFIG = """
 platform: "onnxruntime_onnx"
-max_batch_size: 32
 input [ { name: "X" data_type: TYPE_FP32 dims: [ 64 ] } ]
 output [ { name: "Y" data_type: TYPE_FP32 dims: [ 64 ] } ]
 parameters { key: "intra_op_thread_count" value { string_value: "1" } }

@@ -11,8 +11,10 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
+
+from backends.api.step_conditions import PREFIX, condition_of
 
 _TIMEOUT_S: Final = 10.0
 
@@ -42,6 +44,9 @@ def graph_of(name: str, config_of: Callable[[str], Config]) -> dict[str, Any]:
             "inputs": dict(step["input_map"]),
             "outputs": dict(step["output_map"]),
         }
+        given = config.get("parameters", {}).get(f"{PREFIX}{index}")
+        if given is not None:
+            row["condition"] = given["string_value"]
         if model != name and "ensemble_scheduling" in part:
             row["graph"] = graph_of(model, config_of)
         rows.append(row)
@@ -56,7 +61,7 @@ def graph_of(name: str, config_of: Callable[[str], Config]) -> dict[str, Any]:
         "edges": [
             {"tensor": tensor, "from": writers.get(tensor), "to": row["index"]}
             for row in rows
-            for tensor in dict.fromkeys(row["inputs"].values())
+            for tensor in _reads(row)
         ]
         + [
             {"tensor": each["name"], "from": writers.get(each["name"]), "to": None}
@@ -75,6 +80,8 @@ def mermaid(graph: Mapping[str, Any]) -> str:
             lines.append(f"    {side}{index}([{label}])")
     for step in graph["steps"]:
         note = " (decoupled)" if step["decoupled"] else ""
+        if "condition" in step:
+            note += f" (if {step['condition']})"
         label = _label(f"{step['model']}{note}")
         shape = f"[[{label}]]" if "graph" in step else f"[{label}]"
         lines.append(f"    step{step['index']}{shape}")
@@ -88,6 +95,15 @@ def mermaid(graph: Mapping[str, Any]) -> str:
         end = places["outputs"][tensor] if edge["to"] is None else f"step{edge['to']}"
         lines.append(f"    {start} -->|{_label(tensor)}| {end}")
     return "\n".join(lines)
+
+
+def _reads(row: Mapping[str, Any]) -> Iterable[str]:
+    """Return the tensors a step waits for, each once."""
+    reads = list(row["inputs"].values())
+    condition = condition_of({f"{PREFIX}{row['index']}": row.get("condition", "")}, row["index"])
+    if condition is not None and condition.tensor:
+        reads.append(condition.tensor)
+    return dict.fromkeys(reads)
 
 
 def _itself(config: Config) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from backends.api.config_validation import decoupled_with_cache
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
+from backends.api.step_conditions import StepCondition, condition_of
 
 
 @dataclass(eq=False, slots=True)
@@ -76,6 +77,10 @@ def with_composing(config: ModelConfig, composing: Mapping[str, ModelConfig]) ->
                 f"{model.max_batch_size}"
             )
         _add_step(config.name, nodes, step, model)
+    for index, step in enumerate(config.ensemble_steps):
+        condition = condition_of(config.parameters, index)
+        if condition is not None:
+            _add_condition(config.name, nodes, step, composing[step.model_name], condition)
     is_decoupled = _label(config, nodes) > 0
     if is_decoupled and config.response_cache:
         raise InvalidArgumentError(decoupled_with_cache(config.name))
@@ -143,6 +148,30 @@ def _add_step(
         siblings.append(node)
         for source in step.input_map.values():
             _link(nodes[source], node)
+
+
+def _add_condition(
+    ensemble: str,
+    nodes: dict[str, _Node],
+    step: EnsembleStep,
+    model: ModelConfig,
+    condition: StepCondition,
+) -> None:
+    if model.decoupled:
+        raise InvalidArgumentError(
+            f"in ensemble {ensemble}, the step of model {model.name} has a condition, but the "
+            f"model is decoupled; put the condition on the steps that follow"
+        )
+    if not condition.tensor:
+        return
+    decides = nodes[condition.tensor]
+    if decides.datatype != "BOOL":
+        raise InvalidArgumentError(
+            f"in ensemble {ensemble}, the step of model {model.name} has a condition on ensemble "
+            f"tensor {condition.tensor} of type {_config_name(decides)}, expected TYPE_BOOL"
+        )
+    for name in step.output_map.values():
+        _link(decides, nodes[name])
 
 
 def _infer(

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from backends.api.step_conditions import condition_complaints, condition_of
+
 
 @dataclass(eq=False, slots=True)
 class _Tensor:
@@ -41,13 +43,19 @@ def ensemble_complaints(message: Any) -> Iterator[str]:
         for part in ("model_name", "input_map", "output_map"):
             if not getattr(step, part):
                 yield f"must specify '{part}' in step {index} of ensemble '{name}'"
+    parameters = {key: entry.string_value for key, entry in message.parameters.items()}
+    yield from condition_complaints(name, parameters, len(steps))
     tensors: dict[str, _Tensor] = {}
     for index, step in enumerate(steps):
-        yield from _link(tensors, step, f"'{name}' step {index}")
+        reads = list(step.input_map.values())
+        condition = condition_of(parameters, index)
+        if condition is not None and condition.tensor:
+            reads.append(condition.tensor)
+        yield from _link(tensors, step, reads, f"'{name}' step {index}")
     yield from _data_flow(tensors, message)
 
 
-def _link(tensors: dict[str, _Tensor], step: Any, place: str) -> Iterator[str]:
+def _link(tensors: dict[str, _Tensor], step: Any, reads: list[str], place: str) -> Iterator[str]:
     written = []
     for name in step.output_map.values():
         tensor = tensors.setdefault(name, _Tensor(name))
@@ -58,7 +66,7 @@ def _link(tensors: dict[str, _Tensor], step: Any, place: str) -> Iterator[str]:
             )
         tensor.written = True
         written.append(tensor)
-    for name in step.input_map.values():
+    for name in reads:
         source = tensors.setdefault(name, _Tensor(name))
         for target in written:
             target.sources.append(source)

@@ -14,6 +14,7 @@ from enum import Enum
 
 from backends.api.config_validation_composing import fits
 from backends.api.model_config import ModelConfig
+from backends.api.step_conditions import StepCondition, condition_of
 
 # Of the plans for subsets of the outputs, how many are kept; clients choose the subsets.
 _PLAN_LIMIT = 64
@@ -36,12 +37,14 @@ class Edge:
         tensor: Its number.
         fit: Whether writer and reader differ about a batch dimension.
         dims: What the reader's config says, without batch dimension.
+        is_optional: Whether the reader can do without it.
     """
 
     name: str
     tensor: int
     fit: Fit
     dims: tuple[int, ...]
+    is_optional: bool = False
 
     def shape_for(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape in which the reader gets a tensor."""
@@ -64,6 +67,8 @@ class Step:
         outputs: Numbers of the tensors it writes, by the model's output names.
         output_names: The keys of ``outputs``, as requests list them.
         is_decoupled: Whether it may answer any number of times.
+        condition: When it runs; None for always.
+        decider: Number of the tensor of its condition; -1 when there is none.
     """
 
     index: int
@@ -73,11 +78,14 @@ class Step:
     outputs: Mapping[str, int]
     output_names: tuple[str, ...]
     is_decoupled: bool
+    condition: StepCondition | None = None
+    decider: int = -1
 
     @property
     def reads(self) -> frozenset[int]:
         """Numbers of the tensors it reads."""
-        return frozenset(edge.tensor for edge in self.inputs)
+        read = frozenset(edge.tensor for edge in self.inputs)
+        return read if self.decider < 0 else read | {self.decider}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,29 +187,35 @@ def compile_graph(config: ModelConfig, composing: Sequence[ModelConfig]) -> Step
         for name in step.output_map.values():
             is_batching[number(name)] = model.max_batch_size > 0
 
-    def edge(name: str, tensor: str, dims: tuple[int, ...], reader: ModelConfig) -> Edge:
+    def edge(
+        name: str, tensor: str, dims: tuple[int, ...], reader: ModelConfig, optional: bool = False
+    ) -> Edge:
         reads_batches, at = reader.max_batch_size > 0, number(tensor)
         if is_batching.get(at, reads_batches) == reads_batches:
             fit = Fit.AS_IS
         else:
             fit = Fit.ADD_BATCH if reads_batches else Fit.DROP_BATCH
-        return Edge(name, at, fit, dims)
+        return Edge(name, at, fit, dims, optional)
 
     steps = []
     for index, step in enumerate(config.ensemble_steps):
         model = composing[index]
-        dims = {each.name: each.dims for each in model.input}
+        by_name = {each.name: each for each in model.input}
+        condition = condition_of(config.parameters, index)
         steps.append(
             Step(
                 index=index,
                 model_name=step.model_name,
                 model_version=step.model_version,
                 inputs=tuple(
-                    edge(name, tensor, dims[name], model) for name, tensor in step.input_map.items()
+                    edge(name, tensor, by_name[name].dims, model, by_name[name].optional)
+                    for name, tensor in step.input_map.items()
                 ),
                 outputs={name: number(tensor) for name, tensor in step.output_map.items()},
                 output_names=tuple(step.output_map),
                 is_decoupled=model.decoupled,
+                condition=condition,
+                decider=number(condition.tensor) if condition and condition.tensor else -1,
             )
         )
     return StepGraph(

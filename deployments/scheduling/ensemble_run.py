@@ -29,6 +29,7 @@ from backends.api.request import (
     Tensor,
     id_prefix,
 )
+from deployments.scheduling.ensemble_condition import SKIPPED, is_met
 from deployments.scheduling.ensemble_graph import Plan, StepGraph
 from deployments.scheduling.ensemble_step import (
     Hold,
@@ -135,7 +136,14 @@ class EnsembleRun:
         values: list[tuple[int, Tensor | None]] = [*given.items()]
         values += [(number, None) for number in self._graph.optional if number not in given]
         self._unfinished = 1
-        self._set(0, values, None)
+        try:
+            ready = self._set(0, values, None)
+        except TritonError as error:
+            self._stop(error)
+        else:
+            if ready is not None:
+                # Every step was skipped.
+                self._end(ready)
         self._finished_one()
 
     def cancel(self) -> None:
@@ -224,6 +232,35 @@ class EnsembleRun:
         frame = self._frames.get(iteration)
         if frame is None:
             frame = self._frames[iteration] = _Frame(plan)
+        sinks: list[StepSink] = []
+        has_output = self._fill(iteration, frame, values, origin, sinks)
+        if hold is not None:
+            for sink in sinks:
+                hold.hold(sink)
+        response = self._response_of(frame) if has_output and frame.missing == 0 else None
+        if frame.open_uses == 0:
+            del self._frames[iteration]
+        if response is not None and sinks:
+            self._respond(response)
+            response = None
+        for sink in sinks:
+            self._send(sink)
+        return response
+
+    def _fill(
+        self,
+        iteration: int,
+        frame: _Frame,
+        values: list[tuple[int, Tensor | None]],
+        origin: Origin,
+        sinks: list[StepSink],
+    ) -> bool:
+        """Set tensors, make the requests of the steps that waited for them, and skip others.
+
+        Returns:
+            Whether an output was among the tensors.
+        """
+        plan = self._plan
         ready: list[int] = []
         has_output = False
         for number, tensor in values:
@@ -239,19 +276,19 @@ class EnsembleRun:
             if number in plan.wanted:
                 frame.missing -= 1
                 has_output = True
-        sinks = [self._request_of(index, iteration, frame) for index in ready]
-        if hold is not None:
-            for sink in sinks:
-                hold.hold(sink)
-        response = self._response_of(frame) if has_output and frame.missing == 0 else None
-        if frame.open_uses == 0:
-            del self._frames[iteration]
-        if response is not None and sinks:
-            self._respond(response)
-            response = None
-        for sink in sinks:
-            self._send(sink)
-        return response
+        for index in ready:
+            sink = self._request_of(index, iteration, frame)
+            if sink is not None:
+                sinks.append(sink)
+                continue
+            step = self._graph.steps[index]
+            if step.is_decoupled:
+                # It may answer nothing, and its answers are counted.
+                continue
+            outputs = step.outputs.values()
+            skipped: list[tuple[int, Tensor | None]] = [(number, SKIPPED) for number in outputs]
+            has_output |= self._fill(iteration, frame, skipped, None, sinks)
+        return has_output
 
     def _respond(self, response: InferenceResponse) -> None:
         self._has_responded = True
@@ -266,15 +303,23 @@ class EnsembleRun:
             frame.slots[number] = None
         return slot
 
-    def _request_of(self, index: int, iteration: int, frame: _Frame) -> StepSink:
+    def _request_of(self, index: int, iteration: int, frame: _Frame) -> StepSink | None:
+        """Return the request of a step that has its inputs, or None when the step is skipped."""
         step = self._graph.steps[index]
         request = self.request
         taken = {number: self._use(frame, number) for number in step.reads}
+        if step.condition is not None:
+            decider = taken[step.decider][0] if step.decider >= 0 else None
+            if not is_met(step.condition, decider, request):
+                return None
         sequence: Origin = None
         inputs = []
         for edge in step.inputs:
             tensor, origin = taken[edge.tensor]
-            if tensor is not None:
+            if tensor is SKIPPED:
+                if not edge.is_optional:
+                    return None
+            elif tensor is not None:
                 inputs.append(
                     Tensor(edge.name, tensor.datatype, edge.shape_for(tensor.shape), tensor.data)
                 )
@@ -317,7 +362,7 @@ class EnsembleRun:
         # Triton walks a hash map here, which yields the outputs last to first.
         for edge in reversed(self._plan.outputs):
             tensor, origin = self._use(frame, edge.tensor)
-            if tensor is None:
+            if tensor is None or tensor is SKIPPED:
                 continue
             outputs.append(
                 Tensor(edge.name, tensor.datatype, edge.shape_for(tensor.shape), tensor.data)

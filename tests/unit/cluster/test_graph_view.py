@@ -54,6 +54,21 @@ def test_a_graph_has_steps_edges_and_the_graphs_of_nested_ensembles():
     assert graph["inputs"] == [{"name": "X", "datatype": "FP32", "dims": [4]}]
 
 
+def test_a_condition_is_shown_with_the_tensor_it_waits_for():
+    steps = [step("a", {"I": "X"}, {"O": "m"}), step("a", {"I": "X"}, {"O": "Y"})]
+    conditions = {
+        "condition.0": {"string_value": "!parameter:quick"},
+        "condition.1": {"string_value": "m"},
+    }
+    ensemble = CONFIGS["e"] | {"ensemble_scheduling": {"step": steps}, "parameters": conditions}
+    graph = graph_of("e", (CONFIGS | {"e": ensemble}).__getitem__)
+    assert [each["condition"] for each in graph["steps"]] == ["!parameter:quick", "m"]
+    assert {"tensor": "m", "from": 0, "to": 1} in graph["edges"]
+    drawing = mermaid(graph)
+    assert 'step0["a (decoupled) (if !parameter:quick)"]' in drawing
+    assert 'step0 -->|"m"| step1' in drawing
+
+
 def test_a_drawing_names_tensors_and_models():
     assert mermaid(graph_of("e", CONFIGS.__getitem__)).splitlines() == [
         "flowchart LR",

@@ -169,3 +169,25 @@ def test_wildcards_fit_anything_of_the_same_rank():
     assert fits((7, 4), (-1, 4))
     assert not fits((-1, 4), (7, 5))
     assert not fits((-1,), (7, 5))
+
+
+CONDITION = 'parameters { key: "condition.0" value { string_value: "c" } }'
+
+
+def test_a_condition_may_be_on_a_tensor_of_a_later_step():
+    steps = (step("a", "I=X", "O=Y"), step("ask", "I=X", "O=c"))
+    complete(
+        ensemble("X:FP32:4", "Y:FP32:4", *steps, rest=CONDITION),
+        A,
+        model("ask", "I:FP32:4", "O:BOOL:1"),
+    )
+
+
+def test_a_condition_on_another_type_or_of_a_decoupled_step_is_refused():
+    steps = (step("a", "I=X", "O=Y"), step("ask", "I=X", "O=c"))
+    config = ensemble("X:FP32:4", "Y:FP32:4", *steps, rest=CONDITION)
+    with pytest.raises(InvalidArgumentError, match="tensor c of type TYPE_FP32, expected TYPE_BOO"):
+        complete(config, A, model("ask", "I:FP32:4", "O:FP32:1"))
+    stream = model("a", "I:FP32:4", "O:FP32:4", rest=DECOUPLED)
+    with pytest.raises(InvalidArgumentError, match="put the condition on the steps that follow"):
+        complete(config, stream, model("ask", "I:FP32:4", "O:BOOL:1"))

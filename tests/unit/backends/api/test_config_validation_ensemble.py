@@ -115,3 +115,27 @@ def test_a_cycle_ends_the_search_for_a_cause():
         "output 'Y' for ensemble 'e' is not written: at least one of its depending tensors, "
         "'forth', is not connected"
     )
+
+
+def condition(step: str, text: str) -> str:
+    return f'parameters {{ key: "condition.{step}" value {{ string_value: "{text}" }} }}'
+
+
+def test_a_tensor_that_only_decides_is_used():
+    check(ensemble("X C", "Y", *CHAIN, rest=condition("1", "!C")))
+    check(ensemble("X", "Y", *CHAIN, rest=condition("0", "parameter:on")))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("2", "X", "parameter 'condition.2' of ensemble 'e' names no step; expected"),
+        ("a", "X", "with an index from 0 to 1"),
+        ("0", "!", "has value '!'; expected a tensor of the ensemble or 'parameter:<name>'"),
+        ("0", "parameter:", "has value 'parameter:'; expected a tensor"),
+        ("0", "nothing", "'nothing', is not connected"),
+        ("0", "Y", "output 'Y' for ensemble 'e' is not written"),
+    ],
+)
+def test_a_condition_names_a_step_and_what_decides(key: str, text: str, expected: str):
+    assert expected in complaint_of(ensemble("X", "Y", *CHAIN, rest=condition(key, text)))

@@ -55,6 +55,7 @@ def graph(
     batch: int = 8,
     decoupled: bool = False,
     dims: tuple[int, ...] = DIMS,
+    parameters: Mapping[str, str] | None = None,
 ) -> StepGraph:
     by_name = {each.name: each for each in models}
     base = model("e", inputs, outputs, batch=batch, decoupled=decoupled, dims=dims)
@@ -65,6 +66,7 @@ def graph(
         input=base.input,
         output=base.output,
         has_ensemble_scheduling=True,
+        parameters=parameters or {},
         ensemble_steps=tuple(steps),
     )
     return compile_graph(config, [by_name[each.model_name] for each in steps])

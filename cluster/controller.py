@@ -22,6 +22,7 @@ import ray
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
+from cluster.arbiter import end_arbiters
 from cluster.durable_state import DurableState
 from cluster.lifecycle import index_rows
 from cluster.live_instances import find_live_instances, kill_instances
@@ -153,6 +154,7 @@ class ModelController:
         except TimeoutError:
             _log.error("Exit timeout expired. Exiting immediately.")
         await kill_instances(await find_live_instances())
+        await asyncio.to_thread(end_arbiters)
         await self._state.clear()
         handle = ray.get_runtime_context().current_actor
         asyncio.get_running_loop().call_later(_LAST_WORDS_S, _end_actor, handle)

@@ -21,6 +21,7 @@ from ray.exceptions import RayError, RuntimeEnvSetupError
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from cluster.actor_calls import call, cause_of
+from cluster.arbiter import start_arbiter
 from cluster.controller_client import connect_controller
 from cluster.nodes import read_cluster
 from cluster.placement import blocked_reason
@@ -143,7 +144,9 @@ class InstancePlace:
             if self._handle is None:
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
                 self._creation = asyncio.ensure_future(
-                    asyncio.to_thread(create_instance_actor, self.spec, connect_controller)
+                    asyncio.to_thread(
+                        create_instance_actor, self.spec, connect_controller, start_arbiter
+                    )
                 )
                 self._handle = await asyncio.shield(self._creation)
             self.description = await self._describe()

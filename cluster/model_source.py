@@ -25,6 +25,7 @@ from cluster.planner import PoolRequest, plan_pool, pool_digest
 from cluster.repository import ModelRepository, RepositoryModel
 from cluster.settings_at_start import cache_settings
 from deployments.instance_spec import InstanceSpec
+from deployments.scheduling.resource_arbiter import Limit
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class RepositorySource:
         self._state = state
         self._read_cluster = read_cluster
         self._gpu_ids: tuple[int, ...] = ()
+        self._resource_limits = _resource_limits(options)
         self._repository = ModelRepository(
             options.model_repository,
             model_config_name=options.model_config_name,
@@ -121,6 +123,7 @@ class RepositorySource:
             self._state.secret,
             str(self.cpus_per_instance),
             environment_stamp(config, model.model_dir),
+            repr(self._resource_limits),
         )
         return Candidate(
             config=config,
@@ -174,6 +177,7 @@ class RepositorySource:
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
+            resource_limits=self._resource_limits,
         )
         return plan_pool(config, request, await self.look_at_cluster())
 
@@ -187,3 +191,9 @@ class RepositorySource:
         settings = self._options.backend_config
         general = {key: value for name, key, value in settings if not name}
         return general | {key: value for name, key, value in settings if name == backend}
+
+
+def _resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:
+    if options.rate_limit == "off":
+        return None
+    return tuple(Limit(*row) for row in options.rate_limit_resource)

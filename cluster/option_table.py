@@ -393,8 +393,6 @@ PENDING = frozenset(
         "min_supported_compute_capability",
         "model_load_gpu_limit",
         "model_namespacing",
-        "rate_limit",
-        "rate_limit_resource",
         "sagemaker_port",
         "sagemaker_safe_port_range",
         "vertex_ai_default_model",

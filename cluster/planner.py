@@ -14,6 +14,8 @@ from typing import Any
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.placement import GPU_INDEX_RESOURCE, ClusterResources, Demand, read_demand
 from deployments.instance_spec import InstanceSpec
+from deployments.scheduling.resource_arbiter import GLOBAL, Limit, Resource
+from deployments.scheduling.resource_arbiter import Demand as ResourceDemand
 
 DEFAULT_CPUS_PER_INSTANCE = 0.01
 _SPEC_KINDS = {"KIND_CPU": "CPU", "KIND_GPU": "GPU", "KIND_MODEL": "MODEL", "KIND_AUTO": "CPU"}
@@ -43,6 +45,7 @@ class PoolRequest:
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
+        resource_limits: The rate limiter's resources; None while it is off.
     """
 
     generation: int
@@ -59,6 +62,7 @@ class PoolRequest:
     slab_threshold_bytes: int = 1 << 16
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
+    resource_limits: tuple[Limit, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,18 @@ def _spec(
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
         cache=request.cache,
+        resource_limits=request.resource_limits,
+        demand=None if request.resource_limits is None else _resource_demand(slot),
     )
+
+
+def _resource_demand(slot: _Slot) -> ResourceDemand | None:
+    """Return what an instance needs to execute; of a resource named twice, the last count."""
+    resources = {
+        Resource(GLOBAL if row.is_global else slot.device_id, row.name): row.count
+        for row in slot.group.resources
+    }
+    return ResourceDemand(resources, slot.group.priority) if resources else None
 
 
 def _default_demand(
@@ -219,6 +234,7 @@ def replan_pool(
         slab_threshold_bytes=like.slab_threshold_bytes,
         host_policies=host_policies,
         cache=like.cache,
+        resource_limits=like.resource_limits,
     )
     return plan_pool(config, request, cluster)
 

@@ -42,6 +42,7 @@ from deployments.lane.transport import Cancellable
 from deployments.leading import Lead
 from deployments.scheduling.completion import CompletionQueue, keeps_order
 from deployments.scheduling.factory import make_scheduler, make_signature
+from deployments.scheduling.limited_scheduler import Grant
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.scheduling.shape_buckets import shape_buckets_of
 from deployments.statistics import (
@@ -72,6 +73,7 @@ class Executor:
         lead: The right to turn the reactor that lanes live on.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
+        grant: The right to execute, where the rate limiter gives it.
         clock_ns: Monotonic clock, the one backends stamp their times with.
     """
 
@@ -83,6 +85,7 @@ class Executor:
         lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
+        grant: Grant | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._buckets = buckets = shape_buckets_of(config)
@@ -95,7 +98,7 @@ class Executor:
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
         self._mutex = threading.Lock()
-        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, state_files or {})
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, state_files or {}, grant)
         self._statistics = statistics or InstanceStatistics()
         self._outbox: list[tuple[AnyWork, Outcome, bool]] = []
         self._is_flush_due = False

@@ -20,7 +20,7 @@ import os
 import secrets
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,12 +44,16 @@ from deployments.leading import Lead
 from deployments.log_lines import set_up_logging
 from deployments.metrics_settings import MetricsSettings
 from deployments.model_calls import RouterCaller
+from deployments.rate_limiter.claim import ResourceClaim
 from deployments.routing import InstanceEndpoint
+from deployments.scheduling.resource_arbiter import Limit
 from deployments.seams import ControllerLink
 from deployments.server_settings import InstanceSettings
 from deployments.shared_memory import RegionMaps
 
 NAMESPACE = "manta"
+
+ArbiterStarter = Callable[[Sequence[Limit]], str]
 
 _log = logging.getLogger(__name__)
 
@@ -123,10 +127,15 @@ class ModelInstanceActor:
     Args:
         spec: The recipe.
         connect: Makes the link to the controller, for models that call models; importable here.
+        start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
+            name of its socket; importable here.
     """
 
     def __init__(
-        self, spec: InstanceSpec, connect: Callable[[], ControllerLink] | None = None
+        self,
+        spec: InstanceSpec,
+        connect: Callable[[], ControllerLink] | None = None,
+        start_arbiter: ArbiterStarter | None = None,
     ) -> None:
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
@@ -142,6 +151,8 @@ class ModelInstanceActor:
         self._describing = asyncio.Lock()
         self._closed = asyncio.Event()
         self._caller = None if connect is None else self._make_caller(connect)
+        self._start_arbiter = start_arbiter
+        self._claim: ResourceClaim | None = None
         threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
 
     async def describe(self) -> InstanceDescription:
@@ -196,6 +207,8 @@ class ModelInstanceActor:
         self._closed.set()
         if self._serving.done():
             await self._serving.result().close(_CLOSE_TIMEOUT_S)
+        if self._claim is not None:
+            await asyncio.wrap_future(self._reactor.submit(self._claim.close))
         if self._lanes is not None:
             await asyncio.wrap_future(self._reactor.submit(self._lanes.close))
         if self._caller is not None:
@@ -226,7 +239,10 @@ class ModelInstanceActor:
             Lead(self._reactor),
             loaded.statistics,
             loaded.state_files,
+            self._claim,
         )
+        if self._claim is not None:
+            self._claim.serve(executor.look_again)
         maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
@@ -250,10 +266,21 @@ class ModelInstanceActor:
         )
         return InstanceDescription(spec, loaded.config, endpoint, os.getpid(), loaded.duration_ns)
 
+    def _join_arbiter(self) -> ResourceClaim | None:
+        spec = self._spec
+        if spec.demand is None or self._start_arbiter is None:
+            return None
+        path = self._start_arbiter(spec.resource_limits or ())
+        claim = ResourceClaim(spec.name, spec.demand, path, self._reactor)
+        claim.join()
+        return claim
+
     def _load_and_run(self) -> None:
         setproctitle.setthreadtitle("manta-execute")
         try:
-            loaded = load_instance(self._spec, self._caller)
+            claim = self._claim = self._join_arbiter()
+            pause = None if claim is None else claim.paused
+            loaded = load_instance(self._spec, self._caller, pause)
         except TritonError as error:
             self._loaded.set_exception(error)
             return
@@ -271,13 +298,16 @@ class ModelInstanceActor:
 
 
 def create_instance_actor(
-    spec: InstanceSpec, connect: Callable[[], ControllerLink] | None = None
+    spec: InstanceSpec,
+    connect: Callable[[], ControllerLink] | None = None,
+    start_arbiter: ArbiterStarter | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
     Args:
         spec: The recipe.
         connect: See `ModelInstanceActor`.
+        start_arbiter: Likewise.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -299,4 +329,4 @@ def create_instance_actor(
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
     )
-    return remote.remote(spec, connect)
+    return remote.remote(spec, connect, start_arbiter)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from backends.api.backend import Backend, LoadContext, ModelInstance
+from backends.api.backend import Backend, LoadContext, ModelInstance, Pause
 from backends.api.config_normalisation import normalise_defaults
 from backends.api.config_validation import validate_before_auto_complete, validate_tensors
 from backends.api.errors import InvalidArgumentError
@@ -42,12 +42,15 @@ class LoadedInstance:
     state_files: Mapping[str, bytes]
 
 
-def load_instance(spec: InstanceSpec, caller: ModelCaller | None = None) -> LoadedInstance:
+def load_instance(
+    spec: InstanceSpec, caller: ModelCaller | None = None, pause: Pause | None = None
+) -> LoadedInstance:
     """Load the instance a spec describes; changes this process's environment.
 
     Args:
         spec: The recipe.
         caller: What the model calls other models with.
+        pause: What it waits for them in.
 
     Raises:
         TritonError: The model cannot be loaded; the message says why.
@@ -66,6 +69,7 @@ def load_instance(spec: InstanceSpec, caller: ModelCaller | None = None) -> Load
         thread_count=thread_count,
         backend_config=spec.backend_config,
         caller=caller,
+        pause=pause,
     )
     backend = create_backend(spec.config.backend or spec.config.platform)
     if spec.auto_complete:

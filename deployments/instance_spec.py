@@ -8,6 +8,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from deployments.routing import InstanceEndpoint
+from deployments.scheduling.resource_arbiter import Demand, Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class InstanceSpec:
         host_policy: Settings of the host policy that holds for it, by name.
         cache: Name and settings of the response cache, for calls to other models; None without
             one. Never logged.
+        resource_limits: The rate limiter's resources; None while it is off.
+        demand: What the instance needs of them to execute; None when nothing.
     """
 
     name: str
@@ -67,6 +70,8 @@ class InstanceSpec:
     group: InstanceGroup = InstanceGroup()
     host_policy: Mapping[str, str] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
+    resource_limits: tuple[Limit, ...] | None = None
+    demand: Demand | None = None
 
 
 @dataclass(frozen=True, slots=True)

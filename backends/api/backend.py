@@ -10,7 +10,8 @@ Triton: core/include/triton/core/tritonbackend.h @73aad7c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +20,8 @@ from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_caller import ModelCaller
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse
+
+Pause = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class LoadContext:
         thread_count: Threads the instance may compute with.
         backend_config: ``--backend-config`` settings for this backend.
         caller: What the model calls other models with; None outside a server.
+        pause: A context to wait for a called model in, in which the execution holds none of its
+            resources; None when it needs none.
     """
 
     config: ModelConfig
@@ -46,6 +51,7 @@ class LoadContext:
     thread_count: int = 1
     backend_config: Mapping[str, str] = field(default_factory=dict)
     caller: ModelCaller | None = None
+    pause: Pause | None = None
 
     @property
     def version_dir(self) -> str:

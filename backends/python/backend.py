@@ -110,7 +110,7 @@ class PythonModelInstance(ModelInstance):
         self._model_name = config.name
         self._instance_name = context.instance_name
         self._decoupled = config.decoupled
-        self._coroutines = CoroutineRunner()
+        self._coroutines = CoroutineRunner(context.pause and calls.paused_for_calls)
         states = () if config.sequence_batching is None else config.sequence_batching.states
         self._writer = ResponseWriter(
             config.name,
@@ -133,7 +133,7 @@ class PythonModelInstance(ModelInstance):
         except Exception as error:
             raise InternalError(describe(error)) from error
         self._is_ready = getattr(self._model, "is_ready", None)
-        calls.allow_calls(context.caller)
+        calls.allow_calls(context.caller, context.pause)
 
     def execute(self, batch: ExecuteBatch) -> None:
         """Hand the batch to the model's execute and answer with what it returns.

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from backends.api.backend import ExecuteRequest
+from backends.api.backend import ExecuteRequest, Pause
 from backends.api.errors import TritonError as ApiError
 from backends.api.model_caller import Call, ModelCaller
 from backends.api.request import InferenceRequest as ApiRequest
@@ -31,6 +31,9 @@ _CANCEL_POLL_S: Final = 0.05
 _Answer = tuple[InferenceResponse, bool]
 
 _callers: dict[str, ModelCaller] = {}
+_pauses: list[Pause] = []
+# The calls that coroutines wait for, where that matters.
+_awaited: "set[asyncio.Future[Any]]" = set()
 _parents: "ContextVar[Sequence[ExecuteRequest]]" = ContextVar("parents", default=())
 
 
@@ -41,9 +44,15 @@ def allow_control(caller: ModelCaller | None) -> None:
         _callers["control"] = caller
 
 
-def allow_calls(caller: ModelCaller | None) -> None:
-    """Let the model of this process call models from now on; None forbids it again."""
+def allow_calls(caller: ModelCaller | None, pause: Pause | None = None) -> None:
+    """Let the model of this process call models from now on; None forbids it again.
+
+    Args:
+        caller: What it calls them with.
+        pause: What it waits for them in; see `LoadContext.pause`.
+    """
     _callers.pop("calls", None)
+    _pauses[:] = [] if pause is None else [pause]
     if caller is not None:
         _callers["calls"] = caller
 
@@ -63,6 +72,16 @@ def controller() -> ModelCaller:
     if caller is None:
         raise TritonModelException("models can only be controlled inside a server")
     return caller
+
+
+def paused() -> "contextlib.AbstractContextManager[None]":
+    """Return the context in which the model waits for others."""
+    return _pauses[0]() if _pauses else contextlib.nullcontext()
+
+
+def paused_for_calls() -> "contextlib.AbstractContextManager[None]":
+    """Return the context in which an event loop without anything to do waits."""
+    return paused() if _awaited else contextlib.nullcontext()
 
 
 def execute(request: ApiRequest) -> InferenceResponse:
@@ -104,6 +123,9 @@ def execute_async(request: ApiRequest, *, decoupled: bool) -> "asyncio.Future[An
     if parents:
         loop.call_later(_CANCEL_POLL_S, poll)
     future.add_done_callback(lambda done: call.cancel() if done.cancelled() else None)
+    if _pauses:
+        _awaited.add(future)
+        future.add_done_callback(_awaited.discard)
     return future
 
 
@@ -118,6 +140,15 @@ def _take(
     answers: "SimpleQueue[_Answer]", call: Call, parents: Sequence[ExecuteRequest]
 ) -> _Answer:
     """Wait for the next answer; meanwhile look whether anybody still waits for the result."""
+    if _pauses and answers.empty():
+        with _pauses[0]():
+            return _wait(answers, call, parents)
+    return _wait(answers, call, parents)
+
+
+def _wait(
+    answers: "SimpleQueue[_Answer]", call: Call, parents: Sequence[ExecuteRequest]
+) -> _Answer:
     if not parents:
         return answers.get()
     while True:

@@ -7,16 +7,38 @@ server's.
 """
 
 import asyncio
+import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from backends.api.backend import Pause
+
+
+class _PausingSelector(selectors.DefaultSelector):
+    """Waits in a context of the model's where it really waits."""
+
+    def __init__(self, pause: Pause) -> None:
+        super().__init__()
+        self._pause = pause
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
+        with self._pause():
+            return super().select(timeout)
+
 
 class CoroutineRunner:
-    """An event loop of a model's own, created when first needed."""
+    """An event loop of a model's own, created when first needed.
 
-    def __init__(self) -> None:
+    Args:
+        pause: What the loop waits in when it has nothing to do; None for no matter what.
+    """
+
+    def __init__(self, pause: Pause | None = None) -> None:
+        self._pause = pause
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -60,7 +82,12 @@ class CoroutineRunner:
 
     def _started_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
+            pause = self._pause
+            self._loop = (
+                asyncio.new_event_loop()
+                if pause is None
+                else asyncio.SelectorEventLoop(_PausingSelector(pause))
+            )
         return self._loop
 
 

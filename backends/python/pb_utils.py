@@ -192,7 +192,8 @@ def load_model(model_name: str, config: str = "", files: dict[Any, Any] | None =
             )
         parameters[path] = contents
     try:
-        calls.controller().load_model(model_name, parameters)
+        with calls.paused():
+            calls.controller().load_model(model_name, parameters)
     except ApiError as error:
         raise loading.refused("Failed to load model", error.message) from error
 
@@ -204,7 +205,8 @@ def unload_model(model_name: str, unload_dependents: bool = False) -> None:
         TritonModelException: It could not be unloaded.
     """
     try:
-        calls.controller().unload_model(model_name, unload_dependents=unload_dependents)
+        with calls.paused():
+            calls.controller().unload_model(model_name, unload_dependents=unload_dependents)
     except ApiError as error:
         raise loading.refused("Failed to unload model", error.message) from error
 

@@ -76,6 +76,11 @@ class ArbiterServer:
         reactor.watch(self._listener.fileno(), select.EPOLLIN, self._accept)
         reactor.call_soon_threadsafe(self._look)
 
+    @property
+    def member_count(self) -> int:
+        """Instances that have joined."""
+        return len(self._members)
+
     def close(self) -> None:
         """Stop; on the thread that turns the reactor, or when none does any more."""
         self._reactor.forget(self._listener.fileno())

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
+from deployments.scheduling.limited_scheduler import Grant, LimitedScheduler
 from deployments.scheduling.priority_queue import QueueRules, rules_of
 from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
 from deployments.scheduling.sequence_batcher import DirectSequenceBatcher, OldestSequenceBatcher
@@ -28,18 +29,28 @@ _NO_FILES: Mapping[str, bytes] = {}
 
 
 def make_scheduler(
-    config: ModelConfig, state_files: Mapping[str, bytes] = _NO_FILES
+    config: ModelConfig,
+    state_files: Mapping[str, bytes] = _NO_FILES,
+    grant: Grant | None = None,
 ) -> Scheduler[Item]:
     """Return a new scheduler for one instance of the model.
 
     Args:
         config: The model's complete config.
         state_files: The bytes of each file that initial states of its sequences are read from.
+        grant: The right to execute, where the rate limiter gives it.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not a number, or an initial state does
             not fit.
     """
+    scheduler: Scheduler[Item] = _unlimited_scheduler(config, state_files)
+    if grant is None:
+        return scheduler
+    return LimitedScheduler(scheduler, grant, takes_first=config.sequence_batching is not None)
+
+
+def _unlimited_scheduler(config: ModelConfig, state_files: Mapping[str, bytes]) -> Scheduler[Item]:
     sequences = config.sequence_batching
     if sequences is not None:
         return _sequence_batcher(config, sequences, state_files)

@@ -202,7 +202,7 @@ def test_a_sequence_executes_in_order_between_others():
     node.add("sequences", batcher(1), takes_first=True)
     node.add("other", DefaultScheduler())
     for flags in (SEQUENCE_START, 0, SEQUENCE_END):
-        node.arrive(0, "sequences", part("s", flags))
+        node.arrive(0, "sequences", part(7, flags))
         node.arrive(0, "other", FakeItem("o"))
     left = node.run()
     names = [item for _, name, (item,) in left if name == "sequences"]

@@ -21,6 +21,8 @@ from cluster.planner import (
     replan_pool,
 )
 from deployments.instance_spec import InstanceSpec
+from deployments.scheduling.resource_arbiter import GLOBAL, Limit, Resource
+from deployments.scheduling.resource_arbiter import Demand as ResourceDemand
 
 REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
 LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))
@@ -251,3 +253,32 @@ def test_secrets_do_not_show() -> None:
 @settings(max_examples=100)
 def test_digests_are_equal_only_for_equal_parts(one: list[bytes], other: list[bytes]) -> None:
     assert (pool_digest(*one) == pool_digest(*other)) == (one == other)
+
+
+LIMITED = InstanceGroup(
+    "m_0",
+    "KIND_GPU",
+    1,
+    gpus=(0, 1),
+    resources=(RateLimiterResource("R", 2), RateLimiterResource("G", 3, is_global=True)),
+    priority=4,
+)
+
+
+def test_an_instance_needs_resources_of_its_own_device_and_global_ones() -> None:
+    limits = (Limit("R", 4),)
+    request = replace(REQUEST, resource_limits=limits)
+    group, free = LIMITED, InstanceGroup("m_1", "KIND_CPU", 1)
+    specs = plan_pool(config(group, free), request, GPU_NODE)
+    assert [spec.demand for spec in specs] == [
+        ResourceDemand({Resource(0, "R"): 2, Resource(GLOBAL, "G"): 3}, 4),
+        ResourceDemand({Resource(1, "R"): 2, Resource(GLOBAL, "G"): 3}, 4),
+        None,
+    ]
+    assert {spec.resource_limits for spec in specs} == {limits}
+    assert replan_pool(config(group, free), specs[2], 0.01, {}, GPU_NODE) == specs
+
+
+def test_without_the_rate_limiter_no_instance_needs_resources() -> None:
+    specs = plan_pool(config(LIMITED), REQUEST, GPU_NODE)
+    assert [(spec.demand, spec.resource_limits) for spec in specs] == [(None, None)] * 2

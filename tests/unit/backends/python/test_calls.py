@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,10 @@ def silent(caller: Caller, request: InferenceRequest, sink: Any) -> None:
     """Answer nothing until the call is cancelled."""
 
 
-def model(root: Path, caller: Caller | None, body: str, *, is_async: bool = False) -> ModelInstance:
-    context = context_of(root, CONFIG, caller=caller)
+def model(
+    root: Path, caller: Caller | None, body: str, *, is_async: bool = False, pause: Any = None
+) -> ModelInstance:
+    context = context_of(root, CONFIG, caller=caller, pause=pause)
     lines = "\n".join(f"        {line}" for line in body.splitlines())
     source = f"""
 import asyncio, json
@@ -121,8 +124,15 @@ CALL = (
 )
 
 
-def run(root: Path, caller: Caller | None, body: str, *, is_async: bool = False) -> Any:
-    instance = model(root, caller, body, is_async=is_async)
+def run(
+    root: Path,
+    caller: Caller | None,
+    body: str,
+    *,
+    is_async: bool = False,
+    pause: Any = None,
+) -> Any:
+    instance = model(root, caller, body, is_async=is_async, pause=pause)
     given = recorded({"X": np.array([4], np.int32)})
     execute(instance, given)
     instance.close()
@@ -304,3 +314,68 @@ def test_calls_are_possible_only_while_executing(tmp_path: Path):
         "BLS is only supported during the 'execute' function."
         in run(tmp_path, None, body).error.message
     )
+
+
+class Pauses:
+    """Says where the model waited."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_paused = False
+        self.began = threading.Event()
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        assert not self.is_paused
+        self.count += 1
+        self.is_paused = True
+        self.began.set()
+        yield
+        self.is_paused = False
+
+
+def paused_run(root: Path, answer: Any, body: str, *, is_async: bool = False) -> tuple[Any, int]:
+    pauses = Pauses()
+
+    def answer_while_paused(caller: Caller, request: InferenceRequest, sink: Any) -> None:
+        def wait_and_answer() -> None:
+            pauses.began.wait(30)
+            answer(caller, request, sink)
+
+        threading.Thread(target=wait_and_answer).start()
+
+    caller = Caller(answer_while_paused)
+    given = run(root, caller, body, is_async=is_async, pause=pauses)
+    assert not pauses.is_paused
+    return given, pauses.count
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_execution_is_paused_while_it_waits_for_a_call(tmp_path: Path, is_async: bool):
+    call = "(await call.async_exec())" if is_async else "call.exec()"
+    body = CALL + f"return pb_utils.InferenceResponse({call}.output_tensors())"
+    given, count = paused_run(tmp_path, doubled, body, is_async=is_async)
+    assert given.arrays()["Y"].tolist() == [8]
+    assert count
+
+
+def test_an_execution_is_paused_while_it_waits_for_a_decoupled_model(tmp_path: Path):
+    body = CALL + "return text([len(r.output_tensors()) for r in call.exec(decoupled=True)])"
+    given, count = paused_run(tmp_path, twice, body)
+    assert text_of(given) == "[1, 1, 0]"
+    assert count
+
+
+def test_an_execution_is_not_paused_without_a_call_to_wait_for(tmp_path: Path):
+    pauses = Pauses()
+    body = "await asyncio.sleep(0.001)\nreturn text(0)"
+    run(tmp_path / "async", Caller(doubled), body, is_async=True, pause=pauses)
+    run(tmp_path / "sync", Caller(doubled), CALL + "return text(call.exec())", pause=pauses)
+    assert pauses.count == 0
+
+
+def test_an_execution_is_paused_while_a_model_loads(tmp_path: Path):
+    pauses = Pauses()
+    body = "pb_utils.load_model('m'); pb_utils.unload_model('m'); return text(0)"
+    run(tmp_path, Caller(doubled), body, pause=pauses)
+    assert pauses.count == 2

@@ -161,7 +161,7 @@ def test_a_batch_that_waits_for_its_delay_holds_nothing():
 
 def test_a_request_that_waits_for_resources_expires_in_its_queue():
     node = Node(execution_us=1000)
-    rules = QueueRules((QueuePolicy(default_timeout_us=300),))
+    rules = QueueRules(QueuePolicy(default_timeout_us=300))
     node.add("first", DefaultScheduler())
     waiting = node.add("waiting", DynamicBatcher(1, rules=rules))
     node.arrive(0, "first", FakeItem("f"))

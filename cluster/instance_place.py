@@ -7,7 +7,8 @@ actor is lost:
 
 - A `wait_closed` call that never returns is the death watch: it fails the moment Ray knows.
 - Ray restarts a crashed actor under its name; then `describe` answers again, with a new endpoint.
-- An actor Ray has given up on is created anew, with a growing delay between attempts.
+- An actor Ray has given up on, or that keeps dying, is created anew, with a growing delay between
+  attempts (`cluster.restarts`).
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from cluster.controller_client import connect_controller
 from cluster.nodes import read_cluster
 from cluster.placement import blocked_reason
 from cluster.planner import demand_of
+from cluster.restarts import Restarts
 from deployments.instance import create_instance_actor
 from deployments.instance_spec import InstanceDescription, InstanceSpec
 from deployments.routing import InstanceEndpoint
@@ -38,8 +40,6 @@ _log = logging.getLogger(__name__)
 # An actor start takes tenths of a second; one still silent after this may be waiting for room.
 _PLACEMENT_GRACE_S = 3.0
 _PLACEMENT_POLL_S = 5.0
-_FIRST_BACKOFF_S = 0.1
-_LONGEST_BACKOFF_S = 15.0
 _STATISTICS_TIMEOUT_S = 2.0
 
 
@@ -73,7 +73,8 @@ class InstancePlace:
         self._on_change = on_change
         self._handle = handle
         self._creation: asyncio.Future[Any] | None = None
-        self._failures = 0
+        self._restarts = Restarts()
+        self._is_hung = False
         self._task = asyncio.create_task(self._live(), name=spec.name)
 
     @property
@@ -105,9 +106,10 @@ class InstancePlace:
         if self.description is None:
             return None
         # A hung or dying actor must not hold up the others: whatever happens, it is killed.
+        self._is_hung = True
         with contextlib.suppress(RayError, TritonError, TimeoutError):
             async with asyncio.timeout(timeout_s + 1):
-                await call(self._handle.drain.remote(timeout_s))
+                self._is_hung = not await call(self._handle.drain.remote(timeout_s))
             async with asyncio.timeout(_STATISTICS_TIMEOUT_S):
                 snapshot: Snapshot = await call(self._handle.statistics.remote())
                 return snapshot
@@ -121,7 +123,8 @@ class InstancePlace:
                 self._handle = await self._creation
         if self._handle is None:
             return
-        if self.description is not None:
+        # A model that still executes could not be finalized either.
+        if self.description is not None and not self._is_hung:
             with contextlib.suppress(RayError, TritonError, TimeoutError):
                 async with asyncio.timeout(timeout_s + 1):
                     await call(self._handle.shutdown.remote())
@@ -153,7 +156,6 @@ class InstancePlace:
         except (RayError, TritonError, ValueError) as error:
             # ValueError: the name is still held by an actor that is on its way out.
             return error
-        self._failures = 0
         self.load_error = None
         self.reason = ""
         self._on_change()
@@ -169,9 +171,9 @@ class InstancePlace:
         if isinstance(error, ValueError) and not self.settled.done():
             error = InvalidArgumentError(f"instance {self.spec.name} cannot be placed: {error}")
         loaded_badly = isinstance(error, TritonError)
-        if self._handle is not None and (loaded_badly or await self._is_gone()):
-            handle, self._handle, self._creation = self._handle, None, None
-            await asyncio.to_thread(kill_actor, handle)
+        self._restarts.failed()
+        if loaded_badly or not self._restarts.is_left_to_ray or await self._is_gone():
+            await self._discard()
         if isinstance(error, TritonError) and not self.settled.done():
             self.settle(error)
             return False
@@ -179,9 +181,7 @@ class InstancePlace:
         self.reason = f"instance {self.spec.name} is restarting: {cause_of(error)}"
         _log.warning("%s", self.reason)
         self._on_change()
-        delay_s = min(_FIRST_BACKOFF_S * 2**self._failures, _LONGEST_BACKOFF_S)
-        self._failures += 1
-        await asyncio.sleep(delay_s)
+        await asyncio.sleep(self._restarts.delay_s)
         return True
 
     async def _describe(self) -> InstanceDescription:
@@ -207,7 +207,9 @@ class InstancePlace:
             self._on_change()
 
     async def _watch(self) -> None:
-        """Return when the actor's process has ended."""
+        """Return when the actor's process has ended and may be started again."""
+        loop = asyncio.get_running_loop()
+        self._restarts.started(loop.time())
         why = "it closed"
         try:
             await call(self._handle.wait_closed.remote())
@@ -217,6 +219,16 @@ class InstancePlace:
         self.reason = f"instance {self.spec.name} died: {why}; restarting"
         _log.warning("%s", self.reason)
         self._on_change()
+        self._restarts.died(loop.time())
+        if not self._restarts.is_left_to_ray:
+            await self._discard()
+            await asyncio.sleep(self._restarts.delay_s)
+
+    async def _discard(self) -> None:
+        """End the actor for good; the next attempt creates another."""
+        handle, self._handle, self._creation = self._handle, None, None
+        if handle is not None:
+            await asyncio.to_thread(kill_actor, handle)
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""

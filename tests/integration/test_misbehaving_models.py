@@ -1,0 +1,417 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A model that misbehaves harms only itself: one server, and a model that must not notice.
+
+The models run the code they are sent, or the code they find in a file when they start and end.
+"""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+
+import numpy as np
+import psutil
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+from tests.integration.conftest import write_add_sub
+from tests.support.clients import add_sub_inputs, check_add_sub
+from tests.support.server import RunningServer
+
+OBEDIENT = """
+import ctypes, os, pathlib, re, resource, signal, sys, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+def text(value):
+    return pb_utils.InferenceResponse(
+        [pb_utils.Tensor("SAYS", np.array([str(value)], dtype=np.object_))])
+
+
+def call(model, code):
+    found = pb_utils.InferenceRequest(
+        model_name=model, requested_output_names=["SAYS"],
+        inputs=[pb_utils.Tensor("CODE", np.array([code], dtype=np.object_))]).exec()
+    return found.error().message() if found.has_error() else "answered"
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+        self.name = args["model_name"]
+        self.run("at_start")
+
+    def run(self, when):
+        path = self.folder / f"{self.name}.{when}"
+        if path.exists():
+            exec(path.read_text(), {**globals(), "folder": self.folder})
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            code = pb_utils.get_input_tensor_by_name(request, "CODE").as_numpy()[0].decode()
+            scope = {**globals(), "folder": self.folder, "request": request, "said": "done"}
+            exec(code, scope)
+            responses.append(text(scope["said"]))
+        return responses if self.name != "streams" else None
+
+    def finalize(self):
+        self.run("at_end")
+"""
+CONFIG = """
+name: "{name}" backend: "python"
+input {{ name: "CODE" data_type: TYPE_STRING dims: [ 1 ] }}
+output {{ name: "SAYS" data_type: TYPE_STRING dims: [ 1 ] }}
+"""
+MODELS = ("obeys", "streams", "calls", "waits", "loops", "starts")
+DIES = {
+    "exit code": "os._exit(7)",
+    "segfault": "ctypes.string_at(0)",
+    "abort": "os.abort()",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where models find and leave files; the repository lies in it."""
+    folder = tmp_path_factory.mktemp("misbehaving")
+    for name in MODELS:
+        version = folder / "models" / name / "1"
+        version.mkdir(parents=True)
+        (version / "model.py").write_text(OBEDIENT)
+        decoupled = "model_transaction_policy { decoupled: true }" if name == "streams" else ""
+        (version.parent / "config.pbtxt").write_text(CONFIG.format(name=name) + decoupled)
+    write_add_sub(folder / "models", "healthy")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[RunningServer]:
+    models = [name for name in (*MODELS, "healthy") if name not in {"loops", "starts"}]
+    server = RunningServer(
+        folder / "models",
+        "--model-control-mode=explicit",
+        "--exit-timeout-secs=2",
+        *(f"--load-model={name}" for name in models),
+    )
+    yield server
+    assert server.terminate() == 0
+
+
+@pytest.fixture
+def http(running: RunningServer) -> Iterator[triton_http.InferenceServerClient]:
+    with triton_http.InferenceServerClient(running.http, network_timeout=120) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def healthy_model_does_not_notice(running: RunningServer) -> Iterator[None]:
+    with triton_http.InferenceServerClient(running.http) as client:
+        (before,) = _pids(running, "healthy")
+        yield
+        check_add_sub(client.infer("healthy", add_sub_inputs(triton_http)))
+        assert _pids(running, "healthy") == {before}
+        (row,) = client.get_inference_statistics("healthy")["model_stats"]
+        assert "fail" not in row["inference_stats"] or not row["inference_stats"]["fail"]["count"]
+
+
+def _pids(server: RunningServer, model: str) -> set[int]:
+    return {process.pid for process in server.processes(f"ray::{model}/1")}
+
+
+def _code(module: object, code: str) -> list[object]:
+    tensor = module.InferInput("CODE", [1], "BYTES")  # type: ignore[attr-defined]
+    tensor.set_data_from_numpy(np.array([code.encode()], dtype=np.object_))
+    return [tensor]
+
+
+def _obey(client: triton_http.InferenceServerClient, code: str, model: str = "obeys") -> str:
+    answer: bytes = client.infer(model, _code(triton_http, code)).as_numpy("SAYS")[0]
+    return answer.decode()
+
+
+def _error(client: triton_http.InferenceServerClient, code: str, model: str = "obeys") -> str:
+    with pytest.raises(InferenceServerException) as caught:
+        _obey(client, code, model)
+    return str(caught.value)
+
+
+def _state(client: triton_http.InferenceServerClient, model: str) -> tuple[str, str]:
+    (row,) = [row for row in client.get_model_repository_index() if row["name"] == model]
+    return row["state"], row.get("reason", "")
+
+
+def _wait_until_back(client: triton_http.InferenceServerClient, model: str = "obeys") -> None:
+    pause = threading.Event()
+    said = ""
+    for _ in range(6000):
+        # It may be called ready for a moment before its death is known.
+        try:
+            _obey(client, "", model)
+        except InferenceServerException as error:
+            said = str(error)
+            assert f"'{model}'" in said
+            pause.wait(0.01)
+        else:
+            return
+    raise AssertionError(f"{model} did not come back: {said}, {_state(client, model)}")
+
+
+def _wait_until_gone(server: RunningServer, model: str) -> None:
+    _, alive = psutil.wait_procs(server.processes(f"ray::{model}/1"), timeout=60)
+    assert not alive
+
+
+def _wait_for(path: Path) -> None:
+    pause = threading.Event()
+    for _ in range(6000):
+        if path.exists():
+            return
+        pause.wait(0.01)
+    raise AssertionError(f"{path.name} did not come")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("raise ValueError('no such day')", "ValueError: no such day"),
+        ("sys.exit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        # Its memory is bounded before it leaks all there is.
+        (
+            "used = int(pathlib.Path('/proc/self/statm').read_text().split()[0]) * 4096\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))\n"
+            "kept = []\n"
+            "try:\n    while True: kept.append(bytearray(16 << 20))\n"
+            "finally:\n    kept.clear()\n"
+            "    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)\n",
+            "MemoryError",
+        ),
+    ],
+)
+def test_execute_that_fails_is_one_error_and_the_process_goes_on(
+    running: RunningServer, http: triton_http.InferenceServerClient, code: str, message: str
+) -> None:
+    before = _pids(running, "obeys")
+    assert message in _error(http, code)
+    assert _obey(http, "said = 1 + 1") == "2"
+    assert _pids(running, "obeys") == before
+
+
+def test_flood_of_output_holds_nobody_up(http: triton_http.InferenceServerClient) -> None:
+    code = "for _ in range(20_000): print('x' * 100); print('y' * 10, file=sys.stderr)"
+    assert _obey(http, code) == "done"
+
+
+@pytest.mark.parametrize("how", DIES)
+def test_process_that_dies_in_execute_is_one_error_and_comes_back(
+    running: RunningServer, http: triton_http.InferenceServerClient, how: str
+) -> None:
+    before = _pids(running, "obeys")
+    assert "model 'obeys'" in _error(http, DIES[how])
+    _wait_until_back(http)
+    assert _obey(http, "said = 1 + 1") == "2"
+    assert not _pids(running, "obeys") & before
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("raise ValueError('not today')", "ValueError: not today"),
+        ("sys.exit(3)", "SystemExit: 3"),
+        (DIES["exit code"], "died loading"),
+        (DIES["segfault"], "died loading"),
+    ],
+)
+def test_initialize_that_fails_is_the_reason_of_the_model(
+    folder: Path, http: triton_http.InferenceServerClient, code: str, reason: str
+) -> None:
+    (folder / "starts.at_start").write_text(code)
+    with pytest.raises(InferenceServerException) as caught:
+        http.load_model("starts")
+    assert reason in str(caught.value)
+    state, said = _state(http, "starts")
+    assert state == "UNAVAILABLE"
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    "code", ["raise ValueError('never')", "sys.exit(3)", DIES["exit code"], DIES["segfault"]]
+)
+def test_finalize_that_fails_does_not_keep_the_model(
+    folder: Path, running: RunningServer, http: triton_http.InferenceServerClient, code: str
+) -> None:
+    (folder / "starts.at_start").unlink(missing_ok=True)
+    (folder / "starts.at_end").write_text(code)
+    http.load_model("starts")
+    assert _obey(http, "", "starts") == "done"
+    http.unload_model("starts")
+    assert _state(http, "starts") == ("UNAVAILABLE", "unloaded")
+    _wait_until_gone(running, "starts")
+
+
+def test_instance_that_dies_at_every_start_is_unavailable_with_a_reason_until_it_does_not(
+    folder: Path, running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    for name in ("starts.at_start", "starts.at_end"):
+        (folder / name).unlink(missing_ok=True)
+    http.load_model("starts")
+    (folder / "starts.at_start").write_text(
+        "with (folder / 'started').open('a') as log: log.write('x')\nos._exit(1)"
+    )
+    assert "model 'starts'" in _error(http, DIES["killed"], "starts")
+    pause = threading.Event()
+    while not (folder / "started").exists() or len((folder / "started").read_text()) < 4:
+        pause.wait(0.05)
+    state, reason = _state(http, "starts")
+    assert state == "UNAVAILABLE"
+    assert "instance starts/1#0" in reason
+    assert "its process ended" in reason
+    assert "'starts'" in _error(http, "", "starts")
+    (folder / "starts.at_start").unlink()
+    _wait_until_back(http, "starts")
+    assert _obey(http, "", "starts") == "done"
+    http.unload_model("starts")
+
+
+@pytest.mark.parametrize(
+    "endless",
+    ["while True: pass", "re.match('(a+)+$', 'a' * 64 + 'b')"],
+    ids=["loops", "never lets go of the interpreter"],
+)
+def test_model_that_loops_for_ever_can_be_unloaded(
+    folder: Path, running: RunningServer, http: triton_http.InferenceServerClient, endless: str
+) -> None:
+    http.load_model("loops")
+    (folder / "looping").unlink(missing_ok=True)
+    answers: Queue[str] = Queue()
+
+    def ask() -> None:
+        with triton_http.InferenceServerClient(running.http, network_timeout=120) as client:
+            answers.put(_error(client, f"(folder / 'looping').touch()\n{endless}", "loops"))
+
+    caller = threading.Thread(target=ask)
+    caller.start()
+    _wait_for(folder / "looping")
+    check_add_sub(http.infer("healthy", add_sub_inputs(triton_http)))
+    http.unload_model("loops")
+    caller.join(60)
+    assert "model 'loops'" in answers.get_nowait()
+    assert answers.empty()
+    assert _state(http, "loops") == ("UNAVAILABLE", "unloaded")
+    _wait_until_gone(running, "loops")
+
+
+def test_model_that_loops_for_ever_in_initialize_can_be_unloaded(
+    folder: Path, running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    (folder / "looping").unlink(missing_ok=True)
+    (folder / "starts.at_start").write_text("(folder / 'looping').touch()\nwhile True: pass")
+    answers: Queue[str] = Queue()
+
+    def load() -> None:
+        with triton_http.InferenceServerClient(running.http, network_timeout=120) as client:
+            try:
+                client.load_model("starts")
+            except InferenceServerException as error:
+                answers.put(str(error))
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    _wait_for(folder / "looping")
+    http.unload_model("starts")
+    loader.join(60)
+    assert "Newer operation has been applied" in answers.get_nowait()
+    assert _state(http, "starts")[0] == "UNAVAILABLE"
+    _wait_until_gone(running, "starts")
+
+
+WAITS = """
+(folder / "waiting").touch()
+for _ in range(6000):
+    if request.is_cancelled():
+        (folder / "cancelled").touch()
+        break
+    time.sleep(0.01)
+"""
+
+
+def test_killed_caller_is_one_error_and_what_it_called_is_cancelled(
+    folder: Path, running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    answers: Queue[str] = Queue()
+
+    def ask() -> None:
+        with triton_http.InferenceServerClient(running.http, network_timeout=120) as client:
+            answers.put(_error(client, f"said = call('waits', {WAITS!r})", "calls"))
+
+    caller = threading.Thread(target=ask)
+    caller.start()
+    _wait_for(folder / "waiting")
+    (victim,) = running.processes("ray::calls/1")
+    running.kill(victim)
+    caller.join(60)
+    assert "model 'calls'" in answers.get_nowait()
+    assert answers.empty()
+    _wait_for(folder / "cancelled")
+    assert _obey(http, "", "waits") == "done"
+    _wait_until_back(http, "calls")
+    assert _obey(http, "said = call('waits', '')", "calls") == "answered"
+
+
+def test_what_a_killed_model_was_called_for_is_one_error_of_the_call(
+    running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    said = _obey(http, f"said = call('waits', {DIES['killed']!r})", "calls")
+    assert "model 'waits'" in said
+    _wait_until_back(http, "waits")
+    assert _obey(http, "said = call('waits', '')", "calls") == "answered"
+    assert psutil.pid_exists(running.pid)
+
+
+def test_killed_stream_is_what_was_sent_and_one_error(
+    running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    code = """
+sender = request.get_response_sender()
+sender.send(text(1))
+sender.send(text(2))
+time.sleep(600)
+"""
+    answers: Queue[tuple[object, InferenceServerException | None]] = Queue()
+    with triton_grpc.InferenceServerClient(running.grpc) as client:
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer("streams", _code(triton_grpc, code))
+        for expected in (b"1", b"2"):
+            result, error = answers.get(timeout=60)
+            assert error is None
+            assert result.as_numpy("SAYS")[0] == expected  # type: ignore[attr-defined]
+        (victim,) = running.processes("ray::streams/1")
+        running.kill(victim)
+        _, error = answers.get(timeout=60)
+        assert "model 'streams'" in str(error)
+        client.stop_stream()
+    assert answers.empty()
+    pause = threading.Event()
+    for _ in range(600):
+        answer = _stream_once(running, "request.get_response_sender().send(text(3), flags=1)")
+        if answer == b"3":
+            break
+        assert "'streams'" in str(answer)
+        pause.wait(0.1)
+    assert answer == b"3"
+
+
+def _stream_once(server: RunningServer, code: str) -> object:
+    answers: Queue[object] = Queue()
+    with triton_grpc.InferenceServerClient(server.grpc) as client:
+        client.start_stream(lambda result, error: answers.put(error or result.as_numpy("SAYS")[0]))
+        client.async_stream_infer("streams", _code(triton_grpc, code))
+        answer = answers.get(timeout=60)
+        client.stop_stream()
+    return answer

@@ -69,6 +69,7 @@ def server(
 ) -> Iterator[RunningServer]:
     extra = tmp_path_factory.mktemp("extra")
     write_add_sub(extra, "add_sub")
+    write_counting(extra, "counting")
     running = RunningServer(
         demo_repository,
         f"--model-repository={extra}",
@@ -136,3 +137,39 @@ def write_add_sub(repository: Path, name: str, *, instances: int = 1, code: str 
     (version / "model.py").write_text(code)
     group = f"instance_group [ {{ kind: KIND_CPU count: {instances} }} ]\n"
     (repository / name / "config.pbtxt").write_text(ADD_SUB_CONFIG + group)
+
+
+COUNTING = """
+import os
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.count = 0
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            self.count += 1
+            row = np.array([[os.getpid(), self.count]], np.int32)
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("PID_AND_COUNT", row)]))
+        return responses
+"""
+COUNTING_CONFIG = """
+backend: "python"
+max_batch_size: 8
+input [ { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "PID_AND_COUNT" data_type: TYPE_INT32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+
+
+def write_counting(repository: Path, name: str) -> None:
+    """Write a model of three versions that tells its process and how often that was asked."""
+    for version in "123":
+        directory = repository / name / version
+        directory.mkdir(parents=True)
+        (directory / "model.py").write_text(COUNTING)
+    (repository / name / "config.pbtxt").write_text(COUNTING_CONFIG)

@@ -2,6 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Index, load and unload as stock clients do them, and what they leave behind."""
 
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
 import psutil
 import pytest
 import tritonclient.grpc as triton_grpc
@@ -75,3 +82,97 @@ def test_metrics_have_tritons_names(server: RunningServer) -> None:
         text = answer.read().decode()
     assert "# TYPE nv_inference_request_success counter" in text
     assert 'nv_inference_request_success{model="digits",version="1"}' in text
+
+
+@dataclass
+class _Load:
+    """What clients saw that asked `counting` all the time.
+
+    Attributes:
+        counts: By process: what it had counted, in the order of the answers to each client.
+        errors: What failed.
+    """
+
+    counts: list[dict[int, list[int]]] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+    @property
+    def answered(self) -> int:
+        return sum(len(counts) for client in self.counts for counts in client.values())
+
+
+def _ask(client: triton_http.InferenceServerClient) -> tuple[int, int]:
+    tensor = triton_http.InferInput("IN", [1, 1], "INT32")
+    tensor.set_data_from_numpy(np.zeros((1, 1), np.int32))
+    pid, count = client.infer("counting", [tensor]).as_numpy("PID_AND_COUNT")[0]
+    return int(pid), int(count)
+
+
+@contextmanager
+def _clients_at_work(server: RunningServer, count: int) -> Iterator[_Load]:
+    load, is_over = _Load(), threading.Event()
+
+    def work(seen: dict[int, list[int]]) -> None:
+        try:
+            with triton_http.InferenceServerClient(server.http) as client:
+                while not is_over.is_set():
+                    pid, number = _ask(client)
+                    seen.setdefault(pid, []).append(number)
+        except BaseException as error:
+            load.errors.append(error)
+
+    load.counts = [{} for _ in range(count)]
+    threads = [threading.Thread(target=work, args=(seen,)) for seen in load.counts]
+    for thread in threads:
+        thread.start()
+    try:
+        yield load
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_groups_and_policy_change_under_load_and_what_stays_is_not_touched(
+    server: RunningServer,
+) -> None:
+    with triton_http.InferenceServerClient(server.http) as client:
+        config = client.get_model_config("counting")
+
+        def load(count: int, policy: dict[str, object]) -> None:
+            config["instance_group"][0]["count"] = count
+            config["version_policy"] = policy
+            client.load_model("counting", config=json.dumps(config))
+
+        def versions() -> dict[str, str]:
+            rows = client.get_model_repository_index()
+            return {row["version"]: row["state"] for row in rows if row["name"] == "counting"}
+
+        newest = {"latest": {"num_versions": 1}}
+        first, _ = _ask(client)
+        with _clients_at_work(server, 3) as seen:
+            load(3, newest)
+            grown = server.processes("ray::counting/3")
+            load(3, {"specific": {"versions": [1, 3]}})
+            assert {v: versions()[v] for v in "13"} == {"1": "READY", "3": "READY"}
+            load(1, {"specific": {"versions": [2, 3]}})
+            left = [process for process in grown if process.pid != first]
+            _, alive = psutil.wait_procs(left, timeout=30)
+            last, _ = _ask(client)
+        assert not seen.errors
+        assert len(grown) == 3
+        assert not alive
+        assert (first in {process.pid for process in grown}, last) == (True, first)
+        # No process was started anew, so none counted from the beginning again.
+        for counts in (counts for of_client in seen.counts for counts in of_client.values()):
+            assert counts == sorted(counts)
+        # Nothing changes; the answer comes when every ingress knows what has left.
+        load(1, {"specific": {"versions": [2, 3]}})
+        statistics = client.get_inference_statistics("counting", "3")["model_stats"][0]
+        assert statistics["inference_count"] == seen.answered + 2
+        assert (
+            client.get_model_config("counting", "3")["version_policy"] == config["version_policy"]
+        )
+        client.unload_model("counting")
+        client.load_model("counting")
+        assert client.get_model_config("counting")["instance_group"][0]["count"] == 1

@@ -227,7 +227,10 @@ async def test_a_sequence_nobody_knows_is_refused_by_an_instance() -> None:
         assert isinstance(await here.ask(7), InvalidArgumentError)
 
 
-async def test_an_instance_that_leaves_the_pool_goes_on_with_its_sequences() -> None:
+@pytest.mark.parametrize("is_drained", [False, True])
+async def test_an_instance_that_leaves_the_pool_goes_on_with_its_sequences(
+    is_drained: bool,
+) -> None:
     first, second = SequenceInstance(), SequenceInstance()
     async with Cluster(first, second) as here:
         for correlation_id in range(1, 9):
@@ -235,7 +238,8 @@ async def test_an_instance_that_leaves_the_pool_goes_on_with_its_sequences() -> 
         stays, leaves = (first, second)
         other = await here.another_router(first, second)
         for router in (here.router, other):
-            here.update(router, stays)
+            leaving = (leaves,) if is_drained else ()
+            router.update(table(stays, config=SEQUENCES, leaving=leaving))
         running = set(leaves.known)
         assert running
         for correlation_id in running:

@@ -17,7 +17,7 @@ responses of parallel branches meet those they belong to.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from backends.api.errors import InvalidArgumentError, RequestCancelledError, TritonError
 from backends.api.request import (
@@ -30,8 +30,10 @@ from backends.api.request import (
     id_prefix,
 )
 from deployments.scheduling.ensemble_condition import SKIPPED, is_met
-from deployments.scheduling.ensemble_graph import Plan, StepGraph
+from deployments.scheduling.ensemble_frame import Frame
+from deployments.scheduling.ensemble_graph import StepGraph
 from deployments.scheduling.ensemble_step import (
+    NOBODY,
     Hold,
     Origin,
     StepLimits,
@@ -42,22 +44,6 @@ from deployments.scheduling.ensemble_step import (
 from deployments.seams import ResponseSink
 
 _log = logging.getLogger(__name__)
-
-
-_UNSET: tuple[Tensor | None, Origin] = (None, None)
-
-
-class _Frame:
-    """The tensors of one iteration."""
-
-    __slots__ = ("left", "missing", "open_uses", "slots", "waiting")
-
-    def __init__(self, plan: Plan) -> None:
-        self.slots: list[tuple[Tensor | None, Origin] | None] = [None] * len(plan.uses)
-        self.left = list(plan.uses)
-        self.waiting = list(plan.waiting)
-        self.missing = len(plan.wanted)
-        self.open_uses = 0
 
 
 class EnsembleRun:
@@ -119,7 +105,7 @@ class EnsembleRun:
         self._limits = limits
         self._on_end = on_end
         self._plan = graph.plan(request.outputs)
-        self._frames: dict[int, _Frame] = {}
+        self._frames: dict[int, Frame] = {}
         # Responses of each decoupled step so far: the next one's iteration.
         self._counts: dict[int, int] = {}
         self._open: set[StepSink] = set()
@@ -228,16 +214,16 @@ class EnsembleRun:
 
         A response with further steps behind it goes out before those start.
         """
-        plan = self._plan
         frame = self._frames.get(iteration)
         if frame is None:
-            frame = self._frames[iteration] = _Frame(plan)
+            frame = self._frames[iteration] = Frame(self._plan)
+        missing = frame.missing
         sinks: list[StepSink] = []
-        has_output = self._fill(iteration, frame, values, origin, sinks)
+        self._fill(iteration, frame, values, origin, sinks)
         if hold is not None:
             for sink in sinks:
                 hold.hold(sink)
-        response = self._response_of(frame) if has_output and frame.missing == 0 else None
+        response = self._response_of(frame) if missing and not frame.missing else None
         if frame.open_uses == 0:
             del self._frames[iteration]
         if response is not None and sinks:
@@ -250,64 +236,32 @@ class EnsembleRun:
     def _fill(
         self,
         iteration: int,
-        frame: _Frame,
-        values: list[tuple[int, Tensor | None]],
+        frame: Frame,
+        values: Iterable[tuple[int, Tensor | None]],
         origin: Origin,
         sinks: list[StepSink],
-    ) -> bool:
-        """Set tensors, make the requests of the steps that waited for them, and skip others.
-
-        Returns:
-            Whether an output was among the tensors.
-        """
-        plan = self._plan
-        ready: list[int] = []
-        has_output = False
-        for number, tensor in values:
-            uses = plan.uses[number]
-            if not uses:
-                continue
-            frame.slots[number] = (tensor, origin)
-            frame.open_uses += uses
-            for index in plan.readers[number]:
-                frame.waiting[index] -= 1
-                if frame.waiting[index] == 0:
-                    ready.append(index)
-            if number in plan.wanted:
-                frame.missing -= 1
-                has_output = True
-        for index in ready:
+    ) -> None:
+        """Set tensors, make the requests of the steps that waited for them, and skip others."""
+        for index in frame.set(values, origin):
             sink = self._request_of(index, iteration, frame)
             if sink is not None:
                 sinks.append(sink)
                 continue
             step = self._graph.steps[index]
-            if step.is_decoupled:
-                # It may answer nothing, and its answers are counted.
-                continue
-            outputs = step.outputs.values()
-            skipped: list[tuple[int, Tensor | None]] = [(number, SKIPPED) for number in outputs]
-            has_output |= self._fill(iteration, frame, skipped, None, sinks)
-        return has_output
+            # A decoupled one may answer nothing, and its answers are counted.
+            if not step.is_decoupled:
+                skipped = [(number, SKIPPED) for number in step.outputs.values()]
+                self._fill(iteration, frame, skipped, None, sinks)
 
     def _respond(self, response: InferenceResponse) -> None:
         self._has_responded = True
         self._sink.respond(response, final=False)
 
-    def _use(self, frame: _Frame, number: int) -> tuple[Tensor | None, Origin]:
-        """Return a tensor for one of its uses."""
-        slot = frame.slots[number] or _UNSET
-        frame.left[number] -= 1
-        frame.open_uses -= 1
-        if frame.left[number] == 0:
-            frame.slots[number] = None
-        return slot
-
-    def _request_of(self, index: int, iteration: int, frame: _Frame) -> StepSink | None:
+    def _request_of(self, index: int, iteration: int, frame: Frame) -> StepSink | None:
         """Return the request of a step that has its inputs, or None when the step is skipped."""
         step = self._graph.steps[index]
         request = self.request
-        taken = {number: self._use(frame, number) for number in step.reads}
+        taken = {number: frame.use(number) for number in step.reads}
         if step.condition is not None:
             decider = taken[step.decider][0] if step.decider >= 0 else None
             if not is_met(step.condition, decider, request):
@@ -355,13 +309,13 @@ class EnsembleRun:
             ),
         )
 
-    def _response_of(self, frame: _Frame) -> InferenceResponse:
+    def _response_of(self, frame: Frame) -> InferenceResponse:
         request = self.request
         outputs = []
         parameters: dict[str, ParameterValue] = {}
         # Triton walks a hash map here, which yields the outputs last to first.
         for edge in reversed(self._plan.outputs):
-            tensor, origin = self._use(frame, edge.tensor)
+            tensor, origin = frame.use(edge.tensor)
             if tensor is None or tensor is SKIPPED:
                 continue
             outputs.append(
@@ -418,9 +372,9 @@ class EnsembleRun:
     def _end(self, response: InferenceResponse | None) -> None:
         """Make the terminal call."""
         sink = self._sink
-        if sink is _NOBODY:
+        if sink is NOBODY:
             return
-        self._sink = _NOBODY
+        self._sink = NOBODY
         self._frames.clear()
         error = self._error
         if error is not None:
@@ -436,16 +390,3 @@ class EnsembleRun:
             sink.fail(error)
         else:
             sink.respond(response, final=True)
-
-
-class _Nobody:
-    """The sink of a run that has ended."""
-
-    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
-        """Ignore a response."""
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Ignore an error."""
-
-
-_NOBODY: ResponseSink = _Nobody()

@@ -6,7 +6,7 @@ Triton: core/src/ensemble_scheduler/ensemble_scheduler.cc @73aad7c
 """
 
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.request import (
@@ -229,3 +229,16 @@ def sequence_of(
             )
         flags |= flag if value else 0
     return correlation_id, flags
+
+
+class _Nobody:
+    """The sink of a run that has ended."""
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Ignore a response."""
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Ignore an error."""
+
+
+NOBODY: Final[ResponseSink] = _Nobody()

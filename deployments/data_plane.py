@@ -15,6 +15,8 @@ import time
 from collections.abc import Collection
 from typing import Any, Final
 
+import msgspec
+
 from backends.api.config_pbtxt import to_json
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
@@ -60,6 +62,8 @@ _LEADING_INTEGER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})")
 
 # Instances answer control calls from their event loop; one that does not within this is hung.
 _CALL_TIMEOUT_S: Final = 2.0
+# As long as Triton waits for a model to say whether it is ready.
+_READINESS_TIMEOUT_S: Final = 5.0
 
 
 class DataPlane:
@@ -164,6 +168,23 @@ class DataPlane:
         if served.ensemble is not None:
             served.ensemble.check_ready()
         return True
+
+    async def says_ready(self, model: ServedModel) -> bool:
+        """Whether every instance of a ready model that has an opinion is ready, in its own words.
+
+        Triton: core/src/backend_model.cc TritonModel::IsReady @73aad7c
+        """
+        asked = [
+            link
+            for link in self._router.links_of(model.name, model.version)
+            if link.endpoint.has_readiness and link.lane is not None
+        ]
+        if not asked:
+            return True
+        answers = await self._router.call_instances(asked, "health", _READINESS_TIMEOUT_S)
+        return len(answers) == len(asked) and all(
+            msgspec.msgpack.decode(answer, type=bool) for answer in answers
+        )
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return Triton's metadata JSON of a model.

@@ -52,10 +52,12 @@ def _server_ready(plane: "DataPlane", _request: Any) -> bytes:
     return codec.render_flag(value=plane.server_ready())
 
 
-def _model_ready(plane: "DataPlane", request: Any) -> bytes:
+async def _model_ready(plane: "DataPlane", request: Any) -> bytes:
     _refuse_when_exiting(plane)
     try:
-        is_ready = plane.model_ready(request.name, request.version)
+        is_ready = plane.model_ready(request.name, request.version) and (
+            await plane.says_ready(plane.resolve(request.name, request.version))
+        )
     except (NotFoundError, UnavailableError):
         # Where HTTP answers with an error, gRPC has a field to say it in.
         is_ready = False

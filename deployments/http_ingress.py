@@ -252,9 +252,11 @@ class HttpIngress:
     def _on_metadata(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(self._resolved(self._plane.model_metadata, match)))
 
-    def _on_model_ready(self, exchange: HttpExchange, match: Match) -> None:
+    async def _on_model_ready(self, exchange: HttpExchange, match: Match) -> None:
         try:
-            is_ready = self._resolved(self._plane.model_ready, match)
+            is_ready = self._resolved(self._plane.model_ready, match) and (
+                await self._plane.says_ready(self._resolved(self._plane.resolve, match))
+            )
         except (NotFoundError, UnavailableError):
             if self._plane.exiting:
                 raise

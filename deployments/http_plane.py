@@ -54,6 +54,9 @@ class Plane(Protocol):
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a model can take requests."""
 
+    async def says_ready(self, model: Any) -> bool:
+        """Whether a model that can take requests says so itself, if it has an opinion."""
+
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata."""
 

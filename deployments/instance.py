@@ -21,6 +21,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -67,13 +68,14 @@ _GOAWAY_GRACE_S = 0.2
 class _LaneHandler:
     """What lanes ask of an instance."""
 
-    __slots__ = ("_config", "_executor", "_instance", "_maps", "_metrics")
+    __slots__ = ("_config", "_executor", "_instance", "_maps", "_metrics", "_readiness")
 
     def __init__(
         self, config: ModelConfig, executor: Executor, instance: ModelInstance, maps: RegionMaps
     ) -> None:
         self._config = config
         self._metrics = MetricsSettings()
+        self._readiness: Future[bytes] | None = None
         self._executor = executor
         self._instance = instance
         self._maps = maps
@@ -85,7 +87,7 @@ class _LaneHandler:
         del request
         self._executor.look_again()
 
-    def call(self, method: str, payload: bytes) -> bytes:
+    def call(self, method: str, payload: bytes) -> "bytes | Future[bytes]":
         """Answer ``statistics`` (an encoded snapshot) or ``health``, or take on ``settings``.
 
         ``knows_sequence`` tells whether the sequence of an id goes on here.
@@ -98,7 +100,7 @@ class _LaneHandler:
             snapshot.custom = self._instance.custom_metrics()
             return statistics.encode(snapshot)
         if method == "health":
-            return msgspec.msgpack.encode(self._instance.is_ready())
+            return self._asked_ready()
         if method == "knows_sequence":
             correlation_id = msgspec.msgpack.decode(payload, type=int | str)
             return msgspec.msgpack.encode(self._executor.knows(correlation_id))
@@ -109,6 +111,18 @@ class _LaneHandler:
             self._observe(settings.metrics)
             return b""
         raise UnsupportedError(f"instances know no lane call '{method}'")
+
+    def _asked_ready(self) -> "Future[bytes]":
+        """Ask the model on a thread of its own: it may take its time, or for ever."""
+        if self._readiness is None or self._readiness.done():
+            readiness: Future[bytes] = Future()
+            self._readiness = readiness
+
+            def ask() -> None:
+                readiness.set_result(msgspec.msgpack.encode(self._instance.is_ready()))
+
+            threading.Thread(target=ask, name="manta-readiness", daemon=True).start()
+        return self._readiness
 
     def _observe(self, metrics: MetricsSettings) -> None:
         if metrics == self._metrics:
@@ -173,7 +187,7 @@ class ModelInstanceActor:
         """Return whether the instance is loaded and ready; answers at once, whatever it does."""
         if not self._serving.done() or self._loaded.exception() is not None:
             return False
-        return self._loaded.result().instance.is_ready()
+        return await asyncio.to_thread(self._loaded.result().instance.is_ready)
 
     async def statistics(self) -> statistics.Snapshot:
         """Return the counters since the load."""
@@ -263,6 +277,7 @@ class ModelInstanceActor:
             node_id=ray.get_runtime_context().get_node_id(),
             uds=uds,
             tcp=tcp,
+            has_readiness=loaded.instance.has_readiness,
         )
         return InstanceDescription(spec, loaded.config, endpoint, os.getpid(), loaded.duration_ns)
 

@@ -35,6 +35,7 @@ class InstanceEndpoint:
         node_id: Ray node the process is on.
         uds: Path of its Unix socket (abstract when it starts with a NUL).
         tcp: Host and port for routers on other nodes.
+        has_readiness: Whether the model itself is asked for its readiness.
     """
 
     name: str
@@ -42,6 +43,7 @@ class InstanceEndpoint:
     node_id: str
     uds: str
     tcp: tuple[str, int]
+    has_readiness: bool = False
 
 
 @dataclass(frozen=True, slots=True)

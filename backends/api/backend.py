@@ -134,8 +134,13 @@ class ModelInstance(ABC):
             Exception: Any other exception fails them as INTERNAL.
         """
 
+    @property
+    def has_readiness(self) -> bool:
+        """Whether `is_ready` may say no; instances of which it does not are never asked."""
+        return False
+
     def is_ready(self) -> bool:
-        """Whether the instance can serve; asked by model readiness. Cheap."""
+        """Whether the instance can serve; asked by model readiness, on any thread."""
         return True
 
     def custom_metrics(self) -> list[CustomFamily]:

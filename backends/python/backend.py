@@ -172,6 +172,11 @@ class PythonModelInstance(ModelInstance):
             for answer in waiting:
                 answer.wait()
 
+    @property
+    def has_readiness(self) -> bool:
+        """Whether the model has a function ``is_ready``."""
+        return self._is_ready is not None
+
     def is_ready(self) -> bool:
         """Ask the model, if it has an opinion; an answer that is no bool counts as no."""
         if self._is_ready is None:

@@ -3,8 +3,11 @@
 """One lane at the instance's end, and the requests it brings."""
 
 import asyncio
+import contextlib
 import logging
 import secrets as random
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Final, Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
@@ -62,8 +65,8 @@ class LaneHandler(Protocol):
     def cancelled(self, request: ServerRequest) -> None:
         """Learn that an unfinished request was cancelled, or that its router is gone."""
 
-    def call(self, method: str, payload: bytes) -> bytes:
-        """Answer a control call at once; it may have to hold up requests.
+    def call(self, method: str, payload: bytes) -> "bytes | Future[bytes]":
+        """Answer a control call at once, as it may hold up requests; or later, from any thread.
 
         Raises:
             TritonError: Carried to the caller as it is; anything else becomes INTERNAL.
@@ -331,23 +334,37 @@ class ServerLane(LaneConnection):
     # Calls
 
     def _on_call(self, frame: Frame) -> None:
-        call_id = frame.request_id
         call = decode_call(frame.message)
-        method = call.method
+        payload = bytes(call.payload)
+        self._answer_call(
+            frame.request_id, call.method, lambda: self._handler.call(call.method, payload)
+        )
+
+    def _answer_call(
+        self, call_id: int, method: str, answer: "Callable[[], bytes | Future[bytes]]"
+    ) -> None:
         try:
-            result = self._handler.call(method, bytes(call.payload))
+            result = answer()
         except TritonError as error:
             self._fail_call(call_id, error)
+            return
         except BaseException:
             # Also SystemExit: a call may reach a model's code.
             logger.exception("control call '%s' raised", method)
             self._fail_call(call_id, InternalError(f"control call '{method}' failed"))
+            return
+        if isinstance(result, Future):
+
+            def later(done: "Future[bytes]") -> None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed, and the lane with it
+                    self._loop.call_soon_threadsafe(self._answer_call, call_id, method, done.result)
+
+            result.add_done_callback(later)
+        elif len(result) > self._limits.max_message_bytes:
+            too_long = f"the answer to '{method}' has {len(result)} bytes"
+            self._fail_call(call_id, InternalError(too_long))
         else:
-            if len(result) > self._limits.max_message_bytes:
-                too_long = f"the answer to '{method}' has {len(result)} bytes"
-                self._fail_call(call_id, InternalError(too_long))
-            else:
-                self._send(CALL_RESULT, call_id, result)
+            self._send(CALL_RESULT, call_id, result)
 
     def _fail_call(self, call_id: int, error: TritonError) -> None:
         self._send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))

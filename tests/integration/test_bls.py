@@ -21,6 +21,8 @@ import asyncio, json
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+READY = True
+
 
 def call(model, value=1, **fields):
     x = pb_utils.Tensor("X", np.array([[value]], np.int32))
@@ -35,6 +37,9 @@ def value(response):
 
 
 class TritonPythonModel:
+    async def is_ready(self):
+        return READY
+
     async def execute(self, requests):
         responses = []
         for request in requests:
@@ -227,6 +232,18 @@ def run():
     assert _run(running, "import builtins\ndef run(): del builtins.kept") is None
     with urllib.request.urlopen(f"http://{running.metrics}/metrics") as answer:
         assert b"answered_ms" not in answer.read()
+
+
+def test_a_model_says_itself_whether_it_is_ready(running: RunningServer) -> None:
+    answered = []
+    code = "import sys\ndef run(): vars(sys.modules[call.__module__])['READY'] = {}"
+    with triton_http.InferenceServerClient(running.http) as client:
+        for ready in ("False", "1", "True"):
+            assert _run(running, code.format(ready)) is None
+            answered.append(client.is_model_ready("probe"))
+    with triton_grpc.InferenceServerClient(running.grpc) as grpc_client:
+        assert grpc_client.is_model_ready("probe")
+    assert answered == [False, False, True]
 
 
 def test_many_calls_are_made_at_once(running: RunningServer) -> None:

@@ -119,6 +119,9 @@ class FakePlane:
     def model_ready(self, name, version=""):
         return self.resolve(name, version) is not None
 
+    async def says_ready(self, model):
+        return True
+
     def model_metadata(self, name, version=""):
         model = self.resolve(name, version)
         return {

@@ -55,6 +55,7 @@ class Served:
         self.labels: dict[str, tuple[str, ...]] = {}
         self.checker = RequestChecker(config)
         self.run = run
+        self.says_ready = True
 
 
 def simple_config() -> ModelConfig:
@@ -183,6 +184,9 @@ class FakePlane:
 
     def model_ready(self, name: str, version: str = "") -> bool:
         return self.resolve(name, version) is not None
+
+    async def says_ready(self, model: Any) -> bool:
+        return bool(model.says_ready)
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         return {"name": self.resolve(name, version).name, "versions": ["1"]}

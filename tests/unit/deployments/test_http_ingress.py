@@ -470,6 +470,16 @@ async def test_metrics_port_serves_one_page(
     await server.wait_drained(5)
 
 
+async def test_a_model_that_says_no_is_not_ready() -> None:
+    async with running() as here:
+        client = await here.connect()
+        ready = request("GET", "/v2/models/simple/ready")
+        assert (await client.call(ready)).status == 200
+        here.plane.models["simple"].says_ready = False
+        answer = await client.call(ready)
+        assert (answer.status, answer.error) == (400, "Model version not ready")
+
+
 async def test_stock_python_client_is_served() -> None:
     def ask(port: int) -> None:
         client = httpclient.InferenceServerClient(f"127.0.0.1:{port}")

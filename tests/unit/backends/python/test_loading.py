@@ -115,11 +115,13 @@ def test_finalize_is_called_and_may_fail(tmp_path, caplog):
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_model_has_a_say_in_readiness(tmp_path, answer, ready, kind):
     source = MODEL + EXECUTE + f"    {kind} is_ready(self):\n        return {answer}\n"
-    assert load(model_context(tmp_path, source)).is_ready() is ready
+    instance = load(model_context(tmp_path, source))
+    assert (instance.has_readiness, instance.is_ready()) == (True, ready)
 
 
 def test_model_without_an_opinion_is_ready(tmp_path):
-    assert load(model_context(tmp_path, MODEL + EXECUTE)).is_ready()
+    instance = load(model_context(tmp_path, MODEL + EXECUTE))
+    assert (instance.has_readiness, instance.is_ready()) == (False, True)
 
 
 def test_log_names_the_models_line(tmp_path, caplog):

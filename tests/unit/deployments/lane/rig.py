@@ -8,6 +8,7 @@ import itertools
 import os
 import ssl
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
@@ -69,10 +70,13 @@ class Handler:
     def cancelled(self, request: ServerRequest) -> None:
         self.cancels.append(request)
 
-    def call(self, method: str, payload: bytes) -> bytes:
+    def call(self, method: str, payload: bytes) -> bytes | Future[bytes]:
         self.calls.append((method, len(self.requests)))
         if method == "echo":
             return payload
+        if method == "later":
+            self.later: Future[bytes] = Future()
+            return self.later
         raise KeyError(method)
 
 

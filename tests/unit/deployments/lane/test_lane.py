@@ -584,6 +584,24 @@ def test_calls_are_answered(run, caplog):
     run(main)
 
 
+def test_a_call_may_be_answered_later_from_another_thread(run):
+    async def main():
+        async with Rig(Handler()) as rig:
+            lane = await rig.connect()
+            waiting = asyncio.ensure_future(lane.call("later", b"", 20))
+            await until(lambda: rig.handler.calls)
+            assert await lane.call("echo", b"meanwhile", 20) == b"meanwhile"
+            await asyncio.to_thread(rig.handler.later.set_result, b"at last")
+            assert await waiting == b"at last"
+            failing = asyncio.ensure_future(lane.call("later", b"", 20))
+            await until(lambda: not rig.handler.later.done())
+            rig.handler.later.set_exception(UnsupportedError("no"))
+            with pytest.raises(UnsupportedError, match="no"):
+                await failing
+
+    run(main)
+
+
 def test_a_lost_lane_fails_its_calls(run):
     async def main():
         async with Rig(Handler()) as rig:

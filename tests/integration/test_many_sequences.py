@@ -62,6 +62,7 @@ async def run_over(server: RunningServer, model: str) -> None:
                 slots |= {slot for slot in after.slots if slot[0] != victim.pid}
 
 
+@pytest.mark.timeout(120 + COUNT / 10)
 @pytest.mark.parametrize("model", STRATEGIES)
 def test_every_request_ends_once_no_slot_is_lost_and_no_state_leaks(
     server: RunningServer, model: str

@@ -42,7 +42,7 @@ backend: "python" max_batch_size: %d
 input [ { name: "SERIAL" data_type: TYPE_INT64 dims: [ 1 ] } ]
 output [ { name: "OUT" data_type: TYPE_INT64 dims: [ 4 ] } ]
 instance_group [ { kind: KIND_CPU count: 2 } ]
-sequence_batching { max_sequence_idle_microseconds: 1000000 %s
+sequence_batching { max_sequence_idle_microseconds: 500000 %s
   control_input { name: "READY"
                   control { kind: CONTROL_SEQUENCE_READY bool_false_true: [ false, true ] } }
   state { input_name: "WHO_IN" output_name: "WHO_OUT" data_type: TYPE_INT64 dims: [ 2 ] } }
@@ -50,7 +50,7 @@ sequence_batching { max_sequence_idle_microseconds: 1000000 %s
 _CHANNEL_COUNT = 8
 _LOST = ("ended with it", "ended while it served", "no instance that answers", "lane to instance")
 _UNKNOWN = "must specify the START flag"
-_FATES = {"ends": 92, "idles": 4, "cancels": 4}
+_FATES = {"ends": 94, "idles": 3, "cancels": 3}
 _TIMEOUT_S = 120.0
 _IDS_PER_CLIENT = 1_000_000
 _IDS_PER_LOAD = 1_000_000_000

@@ -178,7 +178,8 @@ class InstancePlace:
             self.settle(error)
             return False
         self.load_error = error if isinstance(error, TritonError) else None
-        self.reason = f"instance {self.spec.name} is restarting: {cause_of(error)}"
+        if not isinstance(error, ValueError):
+            self.reason = f"instance {self.spec.name} is restarting: {cause_of(error)}"
         _log.warning("%s", self.reason)
         self._on_change()
         await asyncio.sleep(self._restarts.delay_s)
@@ -194,15 +195,17 @@ class InstancePlace:
     async def _report_placement(self) -> None:
         """Say what an actor without a process waits for; a process answers `health` at once."""
         placed = asyncio.create_task(_answers(self._handle))
-        timeout_s = _PLACEMENT_GRACE_S
+        timeout_s, was_blocked = _PLACEMENT_GRACE_S, False
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
             blocked = blocked_reason(demand_of(self.spec), await read_cluster())
             if blocked:
+                was_blocked = True
                 self.reason = f"instance {self.spec.name} is {blocked}"
                 self.settle()
                 self._on_change()
-        if self.reason:
+        # Why one is started again is worth more than that it loads.
+        if was_blocked:
             self.reason = f"instance {self.spec.name} is loading"
             self._on_change()
 

@@ -308,7 +308,11 @@ async def test_a_shutdown_ends_instances_and_controller(tables: Tables) -> None:
 async def test_a_controller_without_heartbeats_ends_the_server(repository: Path) -> None:
     explicit = options(repository, "--model-control-mode=explicit", "--load-model=one")
     handle = get_or_create_controller(explicit, Owner(lease_s=3))
-    await handle.start.remote()
+    starting = asyncio.ensure_future(handle.start.remote())
+    while not starting.done():
+        await handle.heartbeat.remote()
+        await asyncio.wait([starting], timeout=0.1)
+    await starting
     assert instance_names()
     with pytest.raises(ray.exceptions.RayActorError):
         await handle.routing_table.remote(2**63, 60)

@@ -1,18 +1,22 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of Ray actors whose errors are ours rather than Ray's."""
+"""Calls of Ray actors whose errors are ours rather than Ray's, and which actors there are."""
 
-from collections.abc import Awaitable
-from typing import TypeVar
+import contextlib
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
+import ray
 from ray.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
+    RayError,
     RayTaskError,
     RuntimeEnvSetupError,
 )
 
 from backends.api.errors import InternalError, TritonError
+from deployments.instance_spec import NAMESPACE
 
 T = TypeVar("T")
 
@@ -57,3 +61,15 @@ def _installer_output(text: str) -> str:
     said = next((i for i, line in enumerate(lines) if line.endswith(_INSTALLER_OUTPUT)), None)
     shown = lines[-1:] if said is None else lines[said + 1 :]
     return "\n".join(shown)[-_MAX_OUTPUT_CHARS:]
+
+
+def actor_names() -> list[str]:
+    """Return the names of this server's actors that are alive; not on an event loop."""
+    actors: Sequence[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
+    return [actor["name"] for actor in actors if actor["namespace"] == NAMESPACE]
+
+
+def kill_actor(handle: Any) -> None:
+    """Kill an actor for good; one that is gone already is no error."""
+    with contextlib.suppress(RayError, ValueError):
+        ray.kill(handle, no_restart=True)

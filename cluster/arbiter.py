@@ -24,13 +24,13 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from backends.api.errors import UnavailableError
-from cluster.actor_calls import cause_of
+from cluster.actor_calls import actor_names, cause_of, kill_actor
+from deployments.instance_spec import NAMESPACE
 from deployments.lane.reactor import Reactor
 from deployments.rate_limiter.roster import Roster
 from deployments.rate_limiter.server import ArbiterServer
 from deployments.scheduling.resource_arbiter import Limit, ResourceArbiter
 
-NAMESPACE = "manta"
 _NAME_PREFIX: Final = "resource-arbiter@"
 _START_TIMEOUT_S: Final = 60.0
 _RETRY_S: Final = 0.05
@@ -125,11 +125,11 @@ def start_arbiter(limits: Sequence[Limit]) -> str:
 
 def end_arbiters() -> None:
     """End the arbiters of all nodes; not on an event loop."""
-    actors: Sequence[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
-    for actor in actors:
-        if actor["namespace"] == NAMESPACE and actor["name"].startswith(_NAME_PREFIX):
+    for name in actor_names():
+        if name.startswith(_NAME_PREFIX):
+            # It may have ended since.
             with contextlib.suppress(RayError, ValueError):
-                ray.kill(ray.get_actor(actor["name"], namespace=NAMESPACE), no_restart=True)
+                kill_actor(ray.get_actor(name, namespace=NAMESPACE))
 
 
 def _session_folder() -> Path:

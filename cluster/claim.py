@@ -12,10 +12,11 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from backends.api.errors import AlreadyExistsError, UnavailableError
-from cluster.controller_client import CONTROLLER_NAME, NAMESPACE
+from cluster.controller_client import CONTROLLER_NAME
 from cluster.controller_start import get_or_create_controller, wait_gone
 from cluster.options import ServerOptions
 from cluster.ownership import SILENCE_S, Owner
+from deployments.instance_spec import NAMESPACE
 
 _POLL_S: Final = 0.1
 _ANSWER_TIMEOUT_S: Final = 15.0

@@ -14,11 +14,11 @@ from ray.exceptions import RayError
 from backends.api.errors import UnavailableError
 from backends.api.request import ParameterValue
 from cluster.actor_calls import call, cause_of
+from deployments.instance_spec import NAMESPACE
 from deployments.routing import RoutingTable
 from deployments.server_settings import ServerSettings, SettingsChange
 
 CONTROLLER_NAME = "model-controller"
-NAMESPACE = "manta"
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ from typing import Any
 import ray
 
 from cluster.controller import ModelController
-from cluster.controller_client import CONTROLLER_NAME, NAMESPACE
+from cluster.controller_client import CONTROLLER_NAME
 from cluster.options import ServerOptions
 from cluster.ownership import Owner
+from deployments.instance_spec import NAMESPACE
 
 # One long poll per router, and every load of a client.
 _MAX_CONCURRENCY = 10_000

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from backends.api.step_conditions import PREFIX, condition_of
+from backends.api.step_conditions import PREFIX, parse_condition
 
 _TIMEOUT_S: Final = 10.0
 
@@ -100,9 +100,10 @@ def mermaid(graph: Mapping[str, Any]) -> str:
 def _reads(row: Mapping[str, Any]) -> Iterable[str]:
     """Return the tensors a step waits for, each once."""
     reads = list(row["inputs"].values())
-    condition = condition_of({f"{PREFIX}{row['index']}": row.get("condition", "")}, row["index"])
-    if condition is not None and condition.tensor:
-        reads.append(condition.tensor)
+    if "condition" in row:
+        condition = parse_condition(row["condition"])
+        if condition.tensor:
+            reads.append(condition.tensor)
     return dict.fromkeys(reads)
 
 

@@ -21,7 +21,7 @@ import ray
 from ray.exceptions import RayError, RuntimeEnvSetupError
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from cluster.actor_calls import call, cause_of
+from cluster.actor_calls import call, cause_of, kill_actor
 from cluster.arbiter import start_arbiter
 from cluster.controller_client import connect_controller
 from cluster.nodes import read_cluster
@@ -29,11 +29,9 @@ from cluster.placement import blocked_reason
 from cluster.planner import demand_of
 from cluster.restarts import Restarts
 from deployments.instance import create_instance_actor
-from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.instance_spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.routing import InstanceEndpoint
 from deployments.statistics import Snapshot
-
-NAMESPACE = "manta"
 
 _log = logging.getLogger(__name__)
 
@@ -246,9 +244,3 @@ async def _answers(handle: Any) -> None:
     # That an actor is lost is for `describe` to tell.
     with contextlib.suppress(RayError, TritonError):
         await call(handle.health.remote())
-
-
-def kill_actor(handle: Any) -> None:
-    """Kill an actor for good; one that is gone already is no error."""
-    with contextlib.suppress(RayError, ValueError):
-        ray.kill(handle, no_restart=True)

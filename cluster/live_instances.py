@@ -4,7 +4,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,9 @@ import ray
 from ray.exceptions import RayError
 
 from backends.api.errors import TritonError
-from cluster.actor_calls import call, cause_of
-from cluster.instance_place import NAMESPACE, kill_actor
+from cluster.actor_calls import actor_names, call, cause_of, kill_actor
 from cluster.planner import ActorName, parse_actor_name
-from deployments.instance_spec import InstanceDescription
+from deployments.instance_spec import NAMESPACE, InstanceDescription
 
 _log = logging.getLogger(__name__)
 
@@ -34,15 +33,10 @@ class LiveInstance:
 
 async def find_live_instances() -> list[LiveInstance]:
     """Describe the instance actors that are alive, and kill those that cannot answer."""
-    texts = await asyncio.to_thread(_actor_names)
+    texts = await asyncio.to_thread(actor_names)
     names = [name for name in map(parse_actor_name, texts) if name is not None]
     found = await asyncio.gather(*(_find_live(name) for name in names))
     return [live for live in found if live is not None]
-
-
-def _actor_names() -> list[str]:
-    actors: Sequence[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
-    return [actor["name"] for actor in actors if actor["namespace"] == NAMESPACE]
 
 
 async def _find_live(name: ActorName) -> LiveInstance | None:

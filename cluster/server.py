@@ -27,13 +27,13 @@ from backends.api.errors import InternalError, UnavailableError
 from cluster import serve_application
 from cluster.app import application
 from cluster.claim import claim, require_unclaimed
-from cluster.controller_client import NAMESPACE
 from cluster.controller_start import get_or_create_controller, wait_gone
 from cluster.options import ServerOptions
 from cluster.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.ports import PortReservation
 from cluster.reaper import start_reaper
 from cluster.transport_options import check_tls
+from deployments.instance_spec import NAMESPACE
 
 logger = logging.getLogger(__name__)
 

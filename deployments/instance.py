@@ -36,7 +36,7 @@ from deployments import statistics
 from deployments.distributions import Distributions, bounds_ms
 from deployments.executor import Executor
 from deployments.instance_loading import LoadedInstance, load_instance
-from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.instance_spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.messages import LaneLimits
 from deployments.lane.reactor import Reactor
 from deployments.lane.server import LaneServer, ServerRequest
@@ -51,8 +51,6 @@ from deployments.scheduling.resource_arbiter import Limit
 from deployments.seams import ControllerLink
 from deployments.server_settings import InstanceSettings
 from deployments.shared_memory import RegionMaps
-
-NAMESPACE = "manta"
 
 ArbiterStarter = Callable[[Sequence[Limit]], str]
 

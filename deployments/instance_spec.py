@@ -10,6 +10,9 @@ from backends.api.model_config import InstanceGroup, ModelConfig
 from deployments.routing import InstanceEndpoint
 from deployments.scheduling.resource_arbiter import Demand, Limit
 
+# Of all named actors, in Ray.
+NAMESPACE = "manta"
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:

@@ -12,7 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 REPEAT_COUNT = 100
 
 ADD_SUB = """
-import numpy as np
 import triton_python_backend_utils as pb_utils
 
 

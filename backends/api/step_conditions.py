@@ -34,8 +34,11 @@ class StepCondition:
 def condition_of(parameters: Mapping[str, str], step: int) -> StepCondition | None:
     """Return the condition of a step, or None when it always runs."""
     text = parameters.get(f"{PREFIX}{step}")
-    if text is None:
-        return None
+    return None if text is None else parse_condition(text)
+
+
+def parse_condition(text: str) -> StepCondition:
+    """Return the condition that a parameter's value stands for."""
     name = text.removeprefix("!")
     expected = name == text
     if name.startswith(_PARAMETER):

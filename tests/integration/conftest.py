@@ -45,15 +45,19 @@ def pytest_unconfigure() -> None:
     os._exit(_exit_status)
 
 
-@pytest.fixture(scope="session")
-def demo_script() -> ModuleType:
-    path = ROOT / "scripts/make_demo_models.py"
-    spec = importlib.util.spec_from_file_location("make_demo_models", path)
+def load_script(name: str) -> ModuleType:
+    """Import a file of ``scripts/``."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def demo_script() -> ModuleType:
+    return load_script("make_demo_models")
 
 
 @pytest.fixture(scope="session")
@@ -106,20 +110,7 @@ def client_of(server: RunningServer, module: ModuleType) -> Any:
     return module.InferenceServerClient(server.http if module is triton_http else server.grpc)
 
 
-ADD_SUB = """
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        responses = []
-        for request in requests:
-            a = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
-            b = pb_utils.get_input_tensor_by_name(request, "INPUT1").as_numpy()
-            responses.append(pb_utils.InferenceResponse(output_tensors=[
-                pb_utils.Tensor("OUTPUT0", a + b), pb_utils.Tensor("OUTPUT1", a - b)]))
-        return responses
-"""
+ADD_SUB: str = load_script("bench_models").ADD_SUB
 ADD_SUB_CONFIG = """
 backend: "python"
 max_batch_size: 8

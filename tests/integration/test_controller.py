@@ -18,13 +18,13 @@ import ray
 from backends.api.errors import InternalError, InvalidArgumentError, UnavailableError
 from cluster.controller_client import (
     CONTROLLER_NAME,
-    NAMESPACE,
     ControllerClient,
     connect_controller,
 )
 from cluster.controller_start import get_or_create_controller
 from cluster.options import ServerOptions, parse_options
 from cluster.ownership import Owner
+from deployments.instance_spec import NAMESPACE
 from deployments.routing import ModelReadyState, RoutingTable
 
 TENSORS = """

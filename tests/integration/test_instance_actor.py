@@ -23,8 +23,8 @@ from backends.api.request import (
 )
 from cluster.actor_calls import call
 from deployments import statistics
-from deployments.instance import NAMESPACE, create_instance_actor
-from deployments.instance_spec import InstanceDescription, InstanceSpec
+from deployments.instance import create_instance_actor
+from deployments.instance_spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.client import LaneClient
 from deployments.lane.slabs import SlabPool
 

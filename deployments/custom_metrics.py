@@ -12,11 +12,11 @@ import math
 from collections.abc import Collection, Iterable
 
 from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
+from deployments.exposition import head, label_set
 
 logger = logging.getLogger(__name__)
 
 _ESCAPED_HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
-_ESCAPED_LABEL = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 # Families that were left out, so that each is logged once.
 _left_out: set[str] = set()
@@ -44,8 +44,7 @@ def render_custom(families: Iterable[CustomFamily], taken: Collection[str] = ())
     lines: list[str] = []
     for name in sorted(rows, key=lambda name: merged[name].kind):
         kind, description = merged[name].kind, merged[name].description
-        lines.append(f"# HELP {name} {description.translate(_ESCAPED_HELP)}")
-        lines.append(f"# TYPE {name} {kind.name.lower()}")
+        lines += head(name, kind.name.lower(), description.translate(_ESCAPED_HELP))
         for metric in rows[name].values():
             lines.extend(_lines(name, kind, metric))
     return lines
@@ -72,8 +71,7 @@ def _fold(kind: MetricKind, one: CustomMetric, other: CustomMetric) -> CustomMet
 
 
 def _lines(name: str, kind: MetricKind, metric: CustomMetric) -> Iterable[str]:
-    pairs = [f'{label}="{value.translate(_ESCAPED_LABEL)}"' for label, value in metric.labels]
-    labels = f"{{{','.join(pairs)}}}" if pairs else ""
+    labels = label_set(metric.labels)
     if kind is not MetricKind.HISTOGRAM:
         yield f"{name}{labels} {_number(metric.value)}"
         return
@@ -81,8 +79,7 @@ def _lines(name: str, kind: MetricKind, metric: CustomMetric) -> Iterable[str]:
     yield f"{name}_sum{labels} {_number(metric.value)}"
     bounds = [*map(_number, metric.bounds), "+Inf"]
     for bound, total in zip(bounds, itertools.accumulate(metric.counts), strict=True):
-        bucket = ",".join([*pairs, f'le="{bound}"'])
-        yield f"{name}_bucket{{{bucket}}} {total}"
+        yield f"{name}_bucket{label_set([*metric.labels, ('le', bound)])} {total}"
 
 
 def _number(value: float) -> str:

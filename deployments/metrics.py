@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from deployments.custom_metrics import render_custom
 from deployments.distributions import FIRST_RESPONSE, quantile
+from deployments.exposition import head, label_set
 from deployments.host_metrics import GpuMetrics, HostMetrics, gpu_rows
 from deployments.metrics_settings import MetricsSettings
 from deployments.statistics import FailureReason, Snapshot
@@ -27,8 +28,6 @@ _NUMBER = "%.16g"
 _NS_PER_US = 1000
 _NS_PER_S = 1_000_000_000
 _DEFAULT_SETTINGS = MetricsSettings()
-
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +211,6 @@ _GPU_GAUGES = (
 )
 
 
-def escape_label(value: str) -> str:
-    """Escape a label value: backslash, double quote and newline."""
-    return value.translate(_ESCAPES)
-
-
 def _labels(model: ModelMetrics, *, by_gpu: bool = True, reason: str = "") -> str:
     labels = {f"_{key}": value for key, value in model.metric_tags.items()}
     labels["model"] = model.name
@@ -225,13 +219,7 @@ def _labels(model: ModelMetrics, *, by_gpu: bool = True, reason: str = "") -> st
         labels["gpu_uuid"] = model.gpu_uuid
     if reason:
         labels["reason"] = reason
-    pairs = (f'{key}="{escape_label(value)}"' for key, value in sorted(labels.items()))
-    return "{" + ",".join(pairs) + "}"
-
-
-def _head(lines: list[str], name: str, kind: str, text: str) -> None:
-    lines.append(f"# HELP {name} {text}")
-    lines.append(f"# TYPE {name} {kind}")
+    return label_set(sorted(labels.items()))
 
 
 def _family(lines: list[str], family: _Family, models: Sequence[ModelMetrics]) -> None:
@@ -242,7 +230,7 @@ def _family(lines: list[str], family: _Family, models: Sequence[ModelMetrics]) -
             rows[labels] = family.fold(rows.get(labels, 0), family.value(model))
     if not rows:
         return
-    _head(lines, family.name, family.kind, family.help)
+    lines += head(family.name, family.kind, family.help)
     lines.extend(f"{family.name}{labels} {_NUMBER % value}" for labels, value in rows.items())
 
 
@@ -250,7 +238,7 @@ def _failures(lines: list[str], models: Sequence[ModelMetrics]) -> None:
     if not models:
         return
     name, text = _FAILURE
-    _head(lines, name, "counter", text)
+    lines += head(name, "counter", text)
     for model in models:
         counts = model.statistics.fail_count
         lines.extend(
@@ -260,7 +248,7 @@ def _failures(lines: list[str], models: Sequence[ModelMetrics]) -> None:
 
 
 def _gauge(lines: list[str], name: str, text: str, rows: Iterable[tuple[str, float]]) -> None:
-    _head(lines, name, "gauge", text)
+    lines += head(name, "gauge", text)
     lines.extend(f"{name}{labels} {_NUMBER % value}" for labels, value in rows)
 
 
@@ -270,10 +258,9 @@ def _gpus(
     for name, kind, text, field_name in families:
         rows = list(gpu_rows(gpus, field_name))
         if rows:
-            _head(lines, name, kind, text)
+            lines += head(name, kind, text)
             lines.extend(
-                f'{name}{{gpu_uuid="{escape_label(uuid)}"}} {_NUMBER % value}'
-                for uuid, value in rows
+                f"{name}{label_set([('gpu_uuid', uuid)])} {_NUMBER % value}" for uuid, value in rows
             )
 
 
@@ -296,8 +283,7 @@ def _machine(lines: list[str], host: HostMetrics | None, gpus: tuple[GpuMetrics,
 def _histograms(lines: list[str], models: Sequence[ModelMetrics]) -> None:
     if not models:
         return
-    _head(
-        lines,
+    lines += head(
         FIRST_RESPONSE,
         "histogram",
         "Duration from request to first response in milliseconds",
@@ -320,7 +306,7 @@ def _summaries(
     if not models:
         return
     for at, (name, text, value) in enumerate(_SUMMARIES):
-        _head(lines, name, "summary", text)
+        lines += head(name, "summary", text)
         for model in models:
             statistics = model.statistics
             labels = _labels(model)

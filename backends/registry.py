@@ -18,7 +18,7 @@ from backends.api.errors import InvalidArgumentError
 ENTRY_POINT_GROUP = "manta.backends"
 
 _BUILT_IN: dict[str, str] = {
-    "identity": "backends.identity:IdentityBackend",
+    "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "python": "backends.python.backend:PythonBackend",
 }

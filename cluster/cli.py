@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command in _SERVE_COMMANDS:
         return _serve(arguments[1:])
     if command == "graph":
-        from cluster.graph_view import main as graph  # noqa: PLC0415
+        from cluster.tools.graph import main as graph  # noqa: PLC0415
 
         return graph(arguments[1:])
     if command in ("version", "--version"):
@@ -69,7 +69,7 @@ class _StopSignals:
 def _serve(arguments: list[str]) -> int:
     signals = _StopSignals()
     signals.catch()
-    from cluster.options import OptionError, parse_options, render_options  # noqa: PLC0415
+    from cluster.options.parsing import OptionError, parse_options, render_options  # noqa: PLC0415
 
     try:
         options = parse_options(arguments, os.environ, lambda path: Path(path).read_text())
@@ -83,8 +83,8 @@ def _serve(arguments: list[str]) -> int:
         return 0
     # Ray takes a second to import; a mistyped flag should not.
     from backends.api.errors import TritonError  # noqa: PLC0415
-    from cluster.ports import PortInUseError  # noqa: PLC0415
-    from cluster.server import Server, StartInterruptedError  # noqa: PLC0415
+    from cluster.server.ports import PortInUseError  # noqa: PLC0415
+    from cluster.server.server import Server, StartInterruptedError  # noqa: PLC0415
 
     try:
         with Server(options, os.environ, signals.catch, signals.came.is_set) as server:

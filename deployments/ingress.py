@@ -21,27 +21,27 @@ import msgspec
 import ray
 import setproctitle
 
-from deployments.data_plane import DataPlane
-from deployments.grpc_service import INFERENCE_PATHS, make_grpc_service
-from deployments.grpcio_server import GrpcioServer
-from deployments.http2.compression import ResponseCompression
+from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.sinks import ControllerLink
+from deployments.data_plane.data_plane import DataPlane
+from deployments.grpc.kserve.service import INFERENCE_PATHS, make_grpc_service
+from deployments.grpc.rpc.compression import ResponseCompression
+from deployments.grpc.server.grpcio_server import GrpcioServer
+from deployments.grpc.server.http2_server import Http2Server
+from deployments.http.kserve.application import make_http_server, make_metrics_server
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
-from deployments.http2_server import Http2Server
-from deployments.http_ingress import make_http_server, make_metrics_server
 from deployments.lane.messages import LaneLimits
-from deployments.lane.slabs import SlabPool
-from deployments.log_lines import set_up_logging
 from deployments.response_cache.factory import make_store
-from deployments.router import Router
-from deployments.router_reports import make_report
-from deployments.routing import RoutingTable
-from deployments.seams import ControllerLink
-from deployments.server_settings import InstanceSettings, LogSettings
-from deployments.tls import TlsFiles
-from deployments.trace_uses import TraceUseReports
-from deployments.trace_writer import make_trace_writer
-from deployments.tracing import Tracer
+from deployments.routing.reports import make_report
+from deployments.routing.router import Router
+from deployments.security.tls import TlsFiles
+from deployments.settings.log_lines import set_up_logging
+from deployments.settings.server_settings import InstanceSettings, LogSettings
+from deployments.slabs.pool import SlabPool
+from deployments.tracing.tracer import Tracer
+from deployments.tracing.uses import TraceUseReports
+from deployments.tracing.writer import make_trace_writer
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,8 @@ class IngressSettings:
         metrics: Address and port; None when off.
         grpc_server: ``own`` or ``grpcio``.
         http_max_input_bytes: ``--http-max-input-size``.
-        grpc_options: Values of the flags in `deployments.grpcio_server.OPTIONS`, milliseconds.
+        grpc_options: Values of the flags in
+            `deployments.grpc.server.grpcio_server.OPTIONS`, milliseconds.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
         log: What is logged until the controller says otherwise.

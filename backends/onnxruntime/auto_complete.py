@@ -9,10 +9,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from backends.api.config_pbtxt import edit
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.config.pbtxt import edit
 from backends.onnxruntime.signature import Signature, TensorInfo
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,6 @@ from backends.api.backend import (
     LoadContext,
     ModelInstance,
 )
-from backends.api.batch_inputs import batch_input_array, scatter_rules, scattered
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import (
@@ -31,6 +30,7 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
+from backends.framework.batch_inputs import batch_input_array, scatter_rules, scattered
 from backends.onnxruntime import auto_complete
 from backends.onnxruntime.failure import runtime_error
 from backends.onnxruntime.session import open_for_reading, open_session

@@ -11,13 +11,13 @@ from typing import Any
 import onnxruntime
 
 from backends.api.backend import LoadContext
-from backends.api.config_pbtxt import to_message
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
     UnavailableError,
     UnsupportedError,
 )
+from backends.config.pbtxt import to_message
 from backends.onnxruntime.failure import runtime_error
 
 MODEL_FILE = "model.onnx"

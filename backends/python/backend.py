@@ -15,18 +15,18 @@ import time
 from typing import Any
 
 from backends.api.backend import Backend, ExecuteBatch, LoadContext, ModelInstance
-from backends.api.config_pbtxt import edit, from_json, to_json, to_message
 from backends.api.custom_metrics import CustomFamily
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.errors import TritonError as ApiError
 from backends.api.model_config import ModelConfig
-from backends.python import calls, metrics
+from backends.config.pbtxt import edit, from_json, to_json, to_message
 from backends.python.coroutines import CoroutineRunner, run_elsewhere
-from backends.python.failure import TritonModelException, describe
 from backends.python.loading import load_model_class
-from backends.python.model_config import ModelConfig as AutoCompleteConfig
-from backends.python.request import ReceivedRequest
-from backends.python.response import AwaitedAnswer, InferenceResponse, ResponseWriter
+from backends.python.model_side import calls, metrics
+from backends.python.model_side.failure import TritonModelException, describe
+from backends.python.model_side.model_config import ModelConfig as AutoCompleteConfig
+from backends.python.model_side.request import ReceivedRequest
+from backends.python.model_side.response import AwaitedAnswer, InferenceResponse, ResponseWriter
 
 logger = logging.getLogger(__name__)
 

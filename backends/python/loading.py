@@ -14,7 +14,7 @@ from typing import Any
 from backends.api.backend import LoadContext
 from backends.api.errors import InternalError
 from backends.python.environment import FAILURE_VARIABLE, PACKAGES_VARIABLE
-from backends.python.failure import TritonModelException, describe
+from backends.python.model_side.failure import TritonModelException, describe
 
 MODEL_FILE = "model.py"
 MODEL_CLASS = "TritonPythonModel"
@@ -65,7 +65,7 @@ def load_model_class(context: LoadContext) -> Any:
             sys.path.remove(directory)
         sys.path.insert(0, directory)
     # Imported late, because pb_utils imports this module.
-    pb_utils = importlib.import_module("backends.python.pb_utils")
+    pb_utils = importlib.import_module("backends.python.model_side.pb_utils")
     for name in _MODULE_NAMES:
         sys.modules[name] = pb_utils
     module = _import_file(path)

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A sans-io HTTP/2 server for gRPC."""
+"""A sans-io HTTP/2 server; it knows no gRPC."""

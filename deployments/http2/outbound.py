@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from deployments.grpc.rpc.service import Buffer
 from deployments.http2 import frames
 from deployments.http2.limits import Http2Limits
-from deployments.http2.service import Buffer
 from deployments.http2.streams import CLOSED, Stream
 
 # From here on a write of its own is cheaper than a copy into the joined small ones.

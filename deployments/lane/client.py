@@ -17,8 +17,9 @@ from backends.api.errors import (
     error_from_code,
 )
 from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.contracts.sinks import ResponseSink, TracedSink
 from deployments.lane.connection import LaneConnection
-from deployments.lane.extents import attach
 from deployments.lane.frames import (
     CALL,
     CALL_ERROR,
@@ -47,9 +48,8 @@ from deployments.lane.messages import (
     decode_response,
     encode,
 )
-from deployments.lane.slabs import SlabPool, SlabUnavailableError
-from deployments.routing import InstanceEndpoint
-from deployments.seams import ResponseSink, TracedSink
+from deployments.slabs.extents import attach
+from deployments.slabs.pool import SlabPool, SlabUnavailableError
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ _MAX_ID: Final = 0xFFFFFFFF
 
 
 class LaneInflight:
-    """A request on a lane; implements `deployments.seams.Inflight`.
+    """A request on a lane; implements `deployments.contracts.sinks.Inflight`.
 
     Attributes:
         request: The request as it was submitted.

@@ -8,7 +8,7 @@ Theory of operation. A connection goes through four phases: *handshake* (nobody 
 of ours, yet everything it sends is checked, for a peer may be of another build or half dead: the
 first bad frame closes the lane with a logged reason.
 
-Routers' ends live on asyncio, instances' ends on a `Reactor`; `deployments.lane.transport` says
+Routers' ends live on asyncio, instances' ends on a `Reactor`; `deployments.reactor.transport` says
 what a lane asks of either. Frames queue in a list that is joined into one write at the end of the
 loop tick; during ``data_received`` that is at its end, so answers to what was read leave without
 another trip through the loop. Tails are handed to the transport as they are, never joined. The
@@ -26,7 +26,6 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
-from deployments.lane.extents import Detached, ExtentSender
 from deployments.lane.frames import (
     FLAG_EXTENTS,
     GOAWAY,
@@ -43,8 +42,9 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import Handshake, HandshakeError
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
-from deployments.lane.slabs import SlabPool, SlabReader, can_read_probe
-from deployments.lane.transport import Cancellable, LaneLoop, LaneTransport
+from deployments.reactor.transport import Cancellable, LaneLoop, LaneTransport
+from deployments.slabs.extents import Detached, ExtentSender
+from deployments.slabs.pool import SlabPool, SlabReader, can_read_probe
 
 logger = logging.getLogger(__name__)
 

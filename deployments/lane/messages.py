@@ -9,7 +9,7 @@ import msgspec
 
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
-from deployments.trace_record import TraceReport
+from deployments.tracing.record import TraceReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Final
 
 from deployments.lane.handshake import MIN_SECRET_BYTES
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
-from deployments.lane.reactor import Reactor
-from deployments.lane.reactor_socket import ListeningSocket
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerState
 from deployments.lane.server_request import ServerRequest
-from deployments.lane.slabs import SlabPool
-from deployments.shared_memory import RegionMaps
+from deployments.reactor.reactor import Reactor
+from deployments.reactor.sockets import ListeningSocket
+from deployments.shared_memory.regions import RegionMaps
+from deployments.slabs.pool import SlabPool
 
 __all__ = ["LaneHandler", "LaneServer", "ServerRequest"]
 

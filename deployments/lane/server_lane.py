@@ -13,7 +13,6 @@ from typing import Final, Protocol
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import Extent, InferenceResponse
 from deployments.lane.connection import LaneConnection
-from deployments.lane.extents import Detached, attach
 from deployments.lane.frames import (
     CALL,
     CALL_ERROR,
@@ -42,12 +41,13 @@ from deployments.lane.messages import (
     decode_request,
     encode,
 )
-from deployments.lane.reactor import Reactor
 from deployments.lane.server_request import ServerRequest
-from deployments.lane.slabs import SlabPool, SlabUnavailableError
-from deployments.lane.transport import LaneTransport
-from deployments.shared_memory import RegionMaps, map_inputs, place_outputs
-from deployments.trace_record import TraceReport
+from deployments.reactor.reactor import Reactor
+from deployments.reactor.transport import LaneTransport
+from deployments.shared_memory.regions import RegionMaps, map_inputs, place_outputs
+from deployments.slabs.extents import Detached, attach
+from deployments.slabs.pool import SlabPool, SlabUnavailableError
+from deployments.tracing.record import TraceReport
 
 logger = logging.getLogger(__name__)
 

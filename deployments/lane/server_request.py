@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.trace_record import Activity, TraceReport
-from deployments.traced_call import calls_of
+from deployments.tracing.call import calls_of
+from deployments.tracing.record import Activity, TraceReport
 
 if TYPE_CHECKING:
     from deployments.lane.server_lane import ServerLane

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError, UnsupportedError
-from deployments.server_settings import TRITON_MODE, LogSettings, TraceSettings
+from deployments.settings.server_settings import TRITON_MODE, LogSettings, TraceSettings
 
 TRACE_FILE: Final = "trace_file"
 TRACE_LEVEL: Final = "trace_level"

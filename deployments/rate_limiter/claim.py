@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
-from deployments.lane.reactor import Reactor
+from deployments.rate_limiter.arbiter import Demand, Event, Phase
 from deployments.rate_limiter.messages import (
     GRANTED,
     JOINED,
@@ -27,7 +27,7 @@ from deployments.rate_limiter.messages import (
     packet_socket,
     peer_process,
 )
-from deployments.scheduling.resource_arbiter import Demand, Event, Phase
+from deployments.reactor.reactor import Reactor
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from deployments.scheduling.resource_arbiter import Demand, Phase, Resource
+from deployments.rate_limiter.arbiter import Demand, Phase, Resource
 
 JOINED: Final = b"joined"
 GRANTED: Final = b"granted"

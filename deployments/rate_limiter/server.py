@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from backends.api.errors import TritonError
-from deployments.lane.reactor import Reactor
+from deployments.rate_limiter.arbiter import Event, Phase, ResourceArbiter
 from deployments.rate_limiter.messages import (
     GRANTED,
     JOINED,
@@ -24,7 +24,7 @@ from deployments.rate_limiter.messages import (
     peer_process,
 )
 from deployments.rate_limiter.roster import Entry, Roster, entry_of
-from deployments.scheduling.resource_arbiter import Event, Phase, ResourceArbiter
+from deployments.reactor.reactor import Reactor
 
 _log = logging.getLogger(__name__)
 

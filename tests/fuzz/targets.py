@@ -16,22 +16,22 @@ from typing import Final
 
 import msgspec
 
-from backends.api.config_pbtxt import from_json, parse_pbtxt, to_json
-from backends.api.config_validation import validate_before_auto_complete, validate_tensors
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, ModelInput
 from backends.api.request import deserialize_bytes, serialize_bytes
+from backends.config.pbtxt import from_json, parse_pbtxt, to_json
+from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from deployments.grpc.codec.request import RequestDecoder
+from deployments.http.codec.generate import decode_generate
+from deployments.http.codec.infer_request import InferDecoder
+from deployments.http.server.server import HttpServer
 from deployments.http2 import frames
-from deployments.http_server import HttpServer
 from deployments.lane.frames import INFER, PREFIX, FrameError, FrameReader
 from deployments.lane.messages import decode_call, decode_request, decode_response, decode_setup
-from deployments.protocol.grpc_request import RequestDecoder
-from deployments.protocol.http_generate import decode_generate
-from deployments.protocol.http_infer_request import InferDecoder
 from tests.support.abuse import HTTP1_CUT_OFF, HTTP2_BORNE, HTTP2_CUT_OFF, START, call, head
 from tests.support.grpc_messages import add_sub_request, framed, words_request
-from tests.unit.deployments.http2.peer import Client
-from tests.unit.deployments.test_http_head import MESSAGES, Application, served
+from tests.support.http2_peer import Client
+from tests.unit.deployments.http.server.test_head import MESSAGES, Application, served
 
 # A call of a target that takes longer than this hangs, whatever it is given.
 HANG_S: Final = 20

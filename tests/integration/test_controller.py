@@ -16,16 +16,16 @@ import pytest
 import ray
 
 from backends.api.errors import InternalError, InvalidArgumentError, UnavailableError
-from cluster.controller_client import (
+from cluster.actors.controller_client import (
     CONTROLLER_NAME,
     ControllerClient,
     connect_controller,
 )
-from cluster.controller_start import get_or_create_controller
-from cluster.options import ServerOptions, parse_options
-from cluster.ownership import Owner
-from deployments.instance_spec import NAMESPACE
-from deployments.routing import ModelReadyState, RoutingTable
+from cluster.controller.ownership import Owner
+from cluster.options.parsing import ServerOptions, parse_options
+from cluster.server.start_controller import get_or_create_controller
+from deployments.contracts.routing_table import ModelReadyState, RoutingTable
+from deployments.instance.spec import NAMESPACE
 
 TENSORS = """
 input [{ name: "IN" data_type: TYPE_FP32 dims: [-1] }]

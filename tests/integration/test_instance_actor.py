@@ -13,7 +13,6 @@ import pytest
 import ray
 from ray.exceptions import RayActorError
 
-from backends.api.config_pbtxt import parse_pbtxt
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import (
     InferenceRequest,
@@ -21,12 +20,13 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from cluster.actor_calls import call
-from deployments import statistics
-from deployments.instance import create_instance_actor
-from deployments.instance_spec import NAMESPACE, InstanceDescription, InstanceSpec
+from backends.config.pbtxt import parse_pbtxt
+from cluster.actors.calls import call
+from deployments.instance.actor import create_instance_actor
+from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.client import LaneClient
-from deployments.lane.slabs import SlabPool
+from deployments.metrics import counters as statistics
+from deployments.slabs.pool import SlabPool
 
 SECRET = b"s" * 32
 CONFIG = """

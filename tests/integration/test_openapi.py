@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from deployments.protocol.openapi_operations import OPERATIONS
+from deployments.http.openapi.operations import OPERATIONS
 from tests.support.server import RunningServer
 from tests.support.surface_models import write_surface_models
 

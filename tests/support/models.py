@@ -5,8 +5,8 @@
 from pathlib import Path
 
 from backends.api.backend import LoadContext, ModelInstance
-from backends.api.config_pbtxt import parse_pbtxt
 from backends.api.model_config import ModelConfig
+from backends.config.pbtxt import parse_pbtxt
 from backends.registry import backend_name, create_backend
 
 

@@ -16,8 +16,9 @@ def test_every_test_the_page_names_exists() -> None:
     page = (ROOT / "docs/scheduler-cases.md").read_text()
     files: dict[str, str] = {}
     for path in (ROOT / "tests").rglob("test_*.py"):
-        files[path.name] = files.get(path.name, "") + path.read_text()
-    named = re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", page)
+        for name in (path.name, f"{path.parent.name}/{path.name}"):
+            files[name] = files.get(name, "") + path.read_text()
+    named = re.findall(r"`((?:\w+/)?test_\w+\.py)(?:::(\w+))?`", page)
     assert len(named) > 60
     missing = [
         each for each in named if each[0] not in files or not exists(files[each[0]], each[1])

@@ -7,7 +7,7 @@ import pytest
 
 from backends import registry
 from backends.api.errors import InvalidArgumentError
-from backends.identity import IdentityBackend
+from backends.identity.backend import IdentityBackend
 
 
 def test_platform_names_choose_the_backend_that_implements_them():
@@ -40,7 +40,9 @@ def test_backend_whose_package_is_missing_says_which(monkeypatch):
 def test_entry_points_add_backends_but_never_replace_built_in_ones(monkeypatch):
     def installed(*, group, name=None):
         points = EntryPoints(
-            EntryPoint(added, "backends.identity:IdentityBackend", registry.ENTRY_POINT_GROUP)
+            EntryPoint(
+                added, "backends.identity.backend:IdentityBackend", registry.ENTRY_POINT_GROUP
+            )
             for added in ("mine", "python")
         )
         return points.select(group=group, **({"name": name} if name else {}))

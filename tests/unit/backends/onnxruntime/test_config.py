@@ -14,7 +14,7 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from tests.support.models import auto_complete, context_of, load
-from tests.unit.backends.onnxruntime.graphs import FLOAT, INT32, save, save_add_sub, value
+from tests.support.onnx_graphs import FLOAT, INT32, save, save_add_sub, value
 
 BARE = 'name: "m" platform: "onnxruntime_onnx" '
 FULL = (

@@ -6,8 +6,8 @@ from onnx import TensorProto, helper
 
 from backends.api.errors import InternalError, InvalidArgumentError
 from tests.support.models import context_of, load
+from tests.support.onnx_graphs import FLOAT, INT32, STRING, save, save_add_sub, value
 from tests.support.recording import execute, recorded
-from tests.unit.backends.onnxruntime.graphs import FLOAT, INT32, STRING, save, save_add_sub, value
 
 ADD_SUB = """
 name: "add_sub" platform: "onnxruntime_onnx" max_batch_size: 8

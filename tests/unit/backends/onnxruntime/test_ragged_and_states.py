@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from tests.support.models import context_of, load
+from tests.support.onnx_graphs import FLOAT, INT32, save, value
 from tests.support.recording import execute, recorded
-from tests.unit.backends.onnxruntime.graphs import FLOAT, INT32, save, value
 
 INT64 = 7
 

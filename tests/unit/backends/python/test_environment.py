@@ -14,7 +14,7 @@ from backends.api.errors import InternalError
 from backends.python import environment
 from backends.python.environment import EnvironmentUnusableError, find_packages, unpack, variables
 from tests.support.models import context_of, load
-from tests.unit.backends.python.probe import CONFIG
+from tests.support.python_probe import CONFIG
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 USER = """

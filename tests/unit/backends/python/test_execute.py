@@ -11,8 +11,8 @@ from backends.api.errors import (
     NotFoundError,
     RequestCancelledError,
 )
+from tests.support.python_probe import DECOUPLED, model
 from tests.support.recording import execute, recorded
-from tests.unit.backends.python.probe import DECOUPLED, model
 
 PREFIX = "Failed to process the request(s) for model 'probe_0_0', message: "
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.api.config_pbtxt import parse_pbtxt, to_json_dict
 from backends.api.errors import InternalError
+from backends.config.pbtxt import parse_pbtxt, to_json_dict
 from tests.support.models import auto_complete, context_of, load, write_python_model
+from tests.support.python_probe import CONFIG, model_context
 from tests.support.recording import execute, recorded
-from tests.unit.backends.python.probe import CONFIG, model_context
 
 EXECUTE = "    def execute(self, requests):\n        return [pb_utils.InferenceResponse()]\n"
 MODEL = "class TritonPythonModel:\n"

@@ -8,7 +8,7 @@ from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
 from deployments.http2.keepalive_options import KeepaliveOptions
 from deployments.http2.limits import Http2Limits
-from tests.unit.deployments.http2.peer import (
+from tests.support.http2_peer import (
     START,
     Client,
     Frame,

@@ -11,7 +11,7 @@ from deployments.http2.errors import ErrorCode
 from deployments.http2.events import DataReceived, Event, RequestReceived, StreamReset
 from deployments.http2.limits import Http2Limits
 from deployments.http2.streams import CLOSED
-from tests.unit.deployments.http2.peer import (
+from tests.support.http2_peer import (
     REQUEST,
     START,
     data_frame,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from deployments.http2 import frames
 from deployments.http2.errors import ConnectionViolation, ErrorCode
-from tests.unit.deployments.http2.peer import Frame, parse_frames
+from tests.support.http2_peer import Frame, parse_frames
 
 U31 = st.integers(0, (1 << 31) - 1)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from deployments.http2.errors import ConnectionViolation, ErrorCode
 from deployments.http2.header_blocks import BlockDecoder, HeaderList, encode_block
 from deployments.http2.limits import Http2Limits
-from tests.unit.deployments.http2.peer import literal_block
+from tests.support.http2_peer import literal_block
 
 Headers = st.lists(st.tuples(st.binary(min_size=1, max_size=20), st.binary(max_size=600)))
 

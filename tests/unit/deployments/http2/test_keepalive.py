@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from deployments.grpcio_server import OPTIONS
+from deployments.grpc.server.grpcio_server import OPTIONS
 from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
 from deployments.http2.keepalive_options import KeepaliveOptions, options_from_flags
 from deployments.http2.limits import Http2Limits
-from tests.unit.deployments.http2.peer import (
+from tests.support.http2_peer import (
     Client,
     Frame,
     call,

@@ -7,7 +7,7 @@ from deployments.http2 import frames
 from deployments.http2.limits import Http2Limits
 from deployments.http2.outbound import LARGE_BYTES, Outbound
 from deployments.http2.streams import HALF_CLOSED_REMOTE, Stream
-from tests.unit.deployments.http2.peer import parse_frames
+from tests.support.http2_peer import parse_frames
 
 
 def _outbound(**limits: int) -> Outbound:

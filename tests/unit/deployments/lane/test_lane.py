@@ -15,13 +15,13 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.api.request import Extent, InferenceResponse, Tensor, TraceContext
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient
 from deployments.lane.messages import LaneLimits
-from deployments.lane.slabs import SlabPool
-from deployments.routing import InstanceEndpoint
-from deployments.trace_record import TraceReport
+from deployments.slabs.pool import SlabPool
+from deployments.tracing.record import TraceReport
 from tests.support.certificates import make_certificates
-from tests.unit.deployments.lane.rig import Handler, Rig, Sink, echo, request_of, response_of, until
+from tests.support.lane_rig import Handler, Rig, Sink, echo, request_of, response_of, until
 
 LARGE = 300_000
 

@@ -12,6 +12,7 @@ import pytest
 
 from backends.api.errors import UnavailableError
 from backends.api.request import Extent, InferenceRequest, InferenceResponse, Tensor
+from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient
 from deployments.lane.frames import (
     CALL,
@@ -28,9 +29,8 @@ from deployments.lane.frames import (
     SLAB,
 )
 from deployments.lane.messages import LaneLimits, Setup, encode
-from deployments.lane.slabs import SlabPool
-from deployments.routing import InstanceEndpoint
-from tests.unit.deployments.lane.rig import (
+from deployments.slabs.pool import SlabPool
+from tests.support.lane_rig import (
     SECRET,
     Handler,
     RawPeer,
@@ -475,7 +475,7 @@ def test_a_lost_instance_gives_back_the_slabs_it_held(run):
 
 def spawn(role: str, uds: str) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.deployments.lane.lane_process", role, uds[1:]],
+        [sys.executable, "-m", "tests.support.lane_process", role, uds[1:]],
         stdout=subprocess.PIPE,
         text=True,
     )

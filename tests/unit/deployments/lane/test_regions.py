@@ -9,9 +9,9 @@ import pytest
 
 from backends.api.errors import InternalError
 from backends.api.request import EMPTY, Extent, InferenceRequest, InferenceResponse, Tensor
-from deployments.server_settings import Region
-from deployments.system_memory import HeldObjects
-from tests.unit.deployments.lane.rig import Handler, Rig, Sink
+from deployments.settings.server_settings import Region
+from deployments.shared_memory.system import HeldObjects
+from tests.support.lane_rig import Handler, Rig, Sink
 
 SIZE = 300_000
 HELD = HeldObjects()

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
-from deployments.lane.reactor import Reactor
+from deployments.rate_limiter.arbiter import Demand, Limit, Phase, Resource, ResourceArbiter
 from deployments.rate_limiter.claim import ResourceClaim
 from deployments.rate_limiter.messages import packet_socket
 from deployments.rate_limiter.roster import Roster, entry_of
 from deployments.rate_limiter.server import ArbiterServer
-from deployments.scheduling.resource_arbiter import Demand, Limit, Phase, Resource, ResourceArbiter
+from deployments.reactor.reactor import Reactor
 
 ONE = Demand({Resource(0, "R"): 1})
 
@@ -125,7 +125,7 @@ def test_an_instance_that_closes_leaves_what_it_held(node):
 
 def test_what_a_killed_process_held_is_free(node):
     script = (
-        "import sys; from deployments.lane.reactor import Reactor\n"
+        "import sys; from deployments.reactor.reactor import Reactor\n"
         "from tests.unit.deployments.rate_limiter.test_claims import Instance\n"
         "held = Instance('dead', sys.argv[1].replace('@', chr(0)))\n"
         "held.claim.ask(); held.turn_until_held(); print('held', flush=True); sys.stdin.read()\n"

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from backends.api.config_pbtxt import parse_pbtxt
 from backends.api.errors import UnavailableError
 from backends.api.request import InferenceRequest, tensor_from_numpy
+from backends.config.pbtxt import parse_pbtxt
 from deployments.scheduling.factory import make_scheduler, make_signature
-from tests.unit.deployments.scheduling.items import FakeItem, Run, play
+from tests.support.queued_items import FakeItem, Run, play
 
 S = 1_000_000
 MS = 1000

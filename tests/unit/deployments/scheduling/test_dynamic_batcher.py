@@ -11,7 +11,7 @@ from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler
 from deployments.scheduling.priority_queue import QueueRules
-from tests.unit.deployments.scheduling.items import FakeItem, play
+from tests.support.queued_items import FakeItem, play
 
 
 def items(*sizes: int) -> list[FakeItem]:

@@ -11,19 +11,19 @@ import pytest
 from backends.api.errors import UnavailableError
 from backends.api.model_config import QueuePolicy
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
-from deployments.scheduling.dynamic_batcher import DynamicBatcher
-from deployments.scheduling.limited_scheduler import LimitedScheduler
-from deployments.scheduling.priority_queue import QueueRules
-from deployments.scheduling.resource_arbiter import (
+from deployments.rate_limiter.arbiter import (
     Demand,
     Event,
     Phase,
     Resource,
     ResourceArbiter,
 )
+from deployments.scheduling.dynamic_batcher import DynamicBatcher
+from deployments.scheduling.limited_scheduler import LimitedScheduler
+from deployments.scheduling.priority_queue import QueueRules
 from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
-from tests.unit.deployments.scheduling.items import FakeItem
-from tests.unit.deployments.scheduling.sequence_items import batcher, part
+from tests.support.queued_items import FakeItem
+from tests.support.sequence_items import batcher, part
 
 R = Resource(0, "R")
 ONE = Demand({R: 1})

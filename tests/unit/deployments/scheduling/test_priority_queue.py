@@ -11,7 +11,7 @@ from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler
 from deployments.scheduling.priority_queue import PriorityQueue, QueueRules, rules_of
-from tests.unit.deployments.scheduling.items import FakeItem, play
+from tests.support.queued_items import FakeItem, play
 
 REJECT_100 = QueuePolicy(default_timeout_us=100)
 DELAY_100 = QueuePolicy("DELAY", default_timeout_us=100)

@@ -6,7 +6,7 @@ import pytest
 
 from backends.api.errors import UnavailableError
 from deployments.scheduling.scheduler import DefaultScheduler
-from tests.unit.deployments.scheduling.items import FakeItem, play
+from tests.support.queued_items import FakeItem, play
 
 
 def test_requests_run_one_by_one_in_order_of_arrival():

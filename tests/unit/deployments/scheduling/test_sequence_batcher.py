@@ -13,7 +13,7 @@ from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
 from deployments.scheduling.sequence_batcher import NullRequest
-from tests.unit.deployments.scheduling.sequence_items import (
+from tests.support.sequence_items import (
     BOTH,
     END,
     START,

@@ -17,7 +17,7 @@ import pytest
 
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
-from tests.unit.deployments.scheduling.sequence_items import (
+from tests.support.sequence_items import (
     BOTH,
     END,
     START,

@@ -8,7 +8,7 @@ import pytest
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import InitialState, ModelOutput, SequenceControl, SequenceState
 from backends.api.request import InferenceResponse, tensor_as_numpy, tensor_from_numpy
-from tests.unit.deployments.scheduling.sequence_items import (
+from tests.support.sequence_items import (
     BOTH,
     END,
     START,

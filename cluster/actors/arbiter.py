@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The rate limiter's arbiters: one actor on each node that has an instance which needs resources.
+
+The first such instance of a node starts it. From then on the two speak over a socket of the node;
+Ray only keeps the actor alive. One that was killed restarts under its name and learns from its
+claims who holds what (`deployments.rate_limiter`). The controller ends all of them with the server.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from backends.api.errors import UnavailableError
+from cluster.actors.calls import actor_names, cause_of, kill_actor
+from deployments.instance.spec import NAMESPACE
+from deployments.rate_limiter.arbiter import Limit, ResourceArbiter
+from deployments.rate_limiter.roster import Roster
+from deployments.rate_limiter.server import ArbiterServer
+from deployments.reactor.reactor import Reactor
+
+_NAME_PREFIX: Final = "resource-arbiter@"
+_START_TIMEOUT_S: Final = 60.0
+_RETRY_S: Final = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+class ResourceArbiterActor:
+    """The actor; made by `start_arbiter`.
+
+    Args:
+        path: Abstract name of its socket.
+        limits: How many there are of each resource on the node.
+        roster_path: Where it keeps who has joined.
+    """
+
+    def __init__(self, path: str, limits: Sequence[Limit], roster_path: Path) -> None:
+        self._path = path
+        self._limits = limits
+        self._roster_path = roster_path
+        self._serving: concurrent.futures.Future[None] = concurrent.futures.Future()
+        threading.Thread(target=self._run, name="manta-arbiter", daemon=True).start()
+
+    async def ready(self) -> None:
+        """Return when claims can join."""
+        await asyncio.wrap_future(self._serving)
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except BaseException:
+            # Ray then starts another one.
+            _log.exception("the rate limiter ends")
+            os._exit(1)
+
+    def _serve(self) -> None:
+        reactor = Reactor()
+        arbiter = ResourceArbiter(self._limits, is_open=False)
+        while True:
+            try:
+                _server = ArbiterServer(reactor, self._path, arbiter, Roster(self._roster_path))
+                break
+            except OSError as error:
+                # The one before it is not quite dead.
+                _log.warning("the rate limiter cannot listen yet: %s", error)
+                time.sleep(_RETRY_S)
+        self._serving.set_result(None)
+        while True:
+            reactor.turn()
+
+
+def start_arbiter(limits: Sequence[Limit]) -> str:
+    """Start the arbiter of this node unless there is one; not on an event loop.
+
+    Returns:
+        The abstract name of its socket.
+
+    Raises:
+        UnavailableError: It does not start.
+    """
+    node_id: str = ray.get_runtime_context().get_node_id()
+    # Other limits are another arbiter's: its claims reload when the server's options change.
+    digest = hashlib.sha256(repr(tuple(limits)).encode()).hexdigest()[:8]
+    path = f"\0manta/arbiter/{node_id}/{digest}"
+    options: Any = ray.remote(ResourceArbiterActor).options(
+        name=f"{_NAME_PREFIX}{node_id}/{digest}",
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        num_cpus=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        enable_task_events=False,
+    )
+    roster_path = _session_folder() / f"manta-arbiter-{node_id}-{digest}"
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            handle = options.remote(path, tuple(limits), roster_path)
+            # Not ray.get, which warns wherever it is called in an actor that has an event loop.
+            handle.ready.remote().future().result(_START_TIMEOUT_S)
+        except (RayError, ValueError, TimeoutError) as error:
+            # One of an ending server may still hold the name.
+            if time.monotonic() >= deadline_s:
+                raise UnavailableError(
+                    f"the rate limiter of node {node_id} does not start: {cause_of(error)}"
+                ) from error
+            time.sleep(_RETRY_S)
+        else:
+            return path
+
+
+def end_arbiters() -> None:
+    """End the arbiters of all nodes; not on an event loop."""
+    for name in actor_names():
+        if name.startswith(_NAME_PREFIX):
+            # It may have ended since.
+            with contextlib.suppress(RayError, ValueError):
+                kill_actor(ray.get_actor(name, namespace=NAMESPACE))
+
+
+def _session_folder() -> Path:
+    worker: Any = ray._private.worker  # noqa: SLF001 - nothing public tells the folder
+    return Path(worker._global_node.get_session_dir_path())  # noqa: SLF001

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of Ray actors whose errors are ours rather than Ray's, and which actors there are."""
+
+import contextlib
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
+
+import ray
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    RayError,
+    RayTaskError,
+    RuntimeEnvSetupError,
+)
+
+from backends.api.errors import InternalError, TritonError
+from deployments.instance.spec import NAMESPACE
+
+T = TypeVar("T")
+
+_INSTALLER_OUTPUT = "lines of stdout:"
+_MAX_OUTPUT_CHARS = 2000
+
+
+async def call(reference: Awaitable[T]) -> T:
+    """Await an actor call, with the actor's own error in place of Ray's wrapper.
+
+    Raises:
+        TritonError: As raised in the actor; any other exception of it is an `InternalError`.
+        RayError: The actor is gone or cannot be reached.
+    """
+    try:
+        return await reference
+    except RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, TritonError):
+            raise cause from None
+        raise InternalError(f"{type(cause).__name__}: {cause}") from error
+
+
+def cause_of(error: BaseException) -> str:
+    """Say on one line why a call failed."""
+    if isinstance(error, TritonError):
+        return error.as_string()
+    if isinstance(error, ActorUnavailableError):
+        return "its process ended or cannot be reached"
+    if isinstance(error, RuntimeEnvSetupError):
+        return f"its environment could not be set up: {_installer_output(str(error))}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    # Ray reports a death in a dozen lines of identifiers; the cause comes last.
+    return lines[-1] if isinstance(error, ActorDiedError) else lines[0]
+
+
+def _installer_output(text: str) -> str:
+    """Return what pip or uv said last, out of Ray's traceback around it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((i for i, line in enumerate(lines) if line.endswith(_INSTALLER_OUTPUT)), None)
+    shown = lines[-1:] if said is None else lines[said + 1 :]
+    return "\n".join(shown)[-_MAX_OUTPUT_CHARS:]
+
+
+def actor_names() -> list[str]:
+    """Return the names of this server's actors that are alive; not on an event loop."""
+    actors: Sequence[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
+    return [actor["name"] for actor in actors if actor["namespace"] == NAMESPACE]
+
+
+def kill_actor(handle: Any) -> None:
+    """Kill an actor for good; one that is gone already is no error."""
+    with contextlib.suppress(RayError, ValueError):
+        ray.kill(handle, no_restart=True)

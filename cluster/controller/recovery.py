@@ -1,0 +1,91 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the instances that an earlier controller left in service again.
+
+A version is adopted with the instances it has. What it has too few or too many of is settled by
+the load that follows, which knows the instance groups as they are now. No load follows for a model
+whose files came with its load; its groups cannot have changed since.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from backends.api.errors import TritonError
+from cluster.controller.repository_source import RepositorySource
+from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
+from cluster.instances.pool import InstancePool
+from cluster.models.contracts import Pool
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.versions import MakePool
+from cluster.placement.planner import replan_pool
+from deployments.instance.spec import InstanceSpec
+
+_log = logging.getLogger(__name__)
+
+
+async def adopt_live_instances(
+    source: RepositorySource, lifecycle: ModelLifecycle, is_as_given: Callable[[str], bool]
+) -> int:
+    """Adopt what is alive and fits the options; returns how many instances there were.
+
+    Args:
+        source: Knows the options.
+        lifecycle: Gets what is adopted.
+        is_as_given: Tells of a model whether its files came with its load.
+    """
+    live = await find_live_instances()
+    pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
+    for found in live:
+        generations = pools[found.name.model_name, found.name.version]
+        generations.setdefault(found.name.generation, []).append(found)
+    cluster = await source.look_at_cluster()
+    for (name, version), generations in pools.items():
+        best = _serving_generation(generations)
+        orphans = [i for g, members in generations.items() if g != best for i in members]
+        members = generations.get(best, [])
+        if members:
+            # The newest was made from the newest config.
+            newest = max(members, key=lambda found: found.name.index).description
+            missing: Iterable[InstanceSpec] = ()
+            try:
+                config = source.complete(newest.config)
+                if is_as_given(name):
+                    alive = {found.name.index for found in members}
+                    plan = replan_pool(
+                        config,
+                        newest.spec,
+                        source.cpus_per_instance,
+                        source.host_policies,
+                        cluster,
+                    )
+                    missing = [spec for spec in plan if spec.index not in alive]
+            except TritonError as error:
+                _log.warning("%s/%d is not adopted: %s", name, version, error.message)
+                orphans += members
+            else:
+                digest = newest.spec.options_digest
+                lifecycle.adopt(version, digest, config, _adopting(members, missing))
+        await kill_instances(orphans)
+    return len(live)
+
+
+def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> int:
+    """Return the generation that served; -1 when there are only instances that drain.
+
+    A reload cut short leaves two: the fuller one is the one that served.
+    """
+    serving = {
+        generation: sum(not found.description.is_draining for found in members)
+        for generation, members in generations.items()
+    }
+    return max(serving, key=lambda g: (serving[g], g)) if any(serving.values()) else -1
+
+
+def _adopting(members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> MakePool:
+    def make(on_change: Callable[[], None]) -> Pool:
+        pool = InstancePool(on_change)
+        pool.adopt(members, missing)
+        return pool
+
+    return make

@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Joins repository, config rules and planner for `ModelLifecycle`.
+
+Reading a repository blocks, so it happens on threads.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from backends.api.errors import InternalError, TritonError
+from backends.api.model_config import ModelConfig
+from backends.config.normalisation import normalise, without_groups
+from backends.config.validation.composing import with_composing
+from backends.config.validation.model import validate, validate_before_auto_complete
+from backends.registry import backend_name
+from cluster.controller.durable_state import DurableState
+from cluster.models.contracts import Candidate, Override, choose_override
+from cluster.options.parsing import ServerOptions
+from cluster.options.settings_at_start import cache_settings
+from cluster.placement.demand import ClusterResources
+from cluster.placement.environments import environment_stamp, runtime_env_of
+from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
+from cluster.repository.repository import ModelRepository, RepositoryModel
+from deployments.instance.spec import InstanceSpec
+from deployments.rate_limiter.arbiter import Limit
+
+_log = logging.getLogger(__name__)
+
+
+class RepositorySource:
+    """Implements `cluster.models.contracts.ModelSource`.
+
+    Args:
+        options: The server's options.
+        state: Gives generation numbers and the lanes' key.
+        read_cluster: Tells what nodes there are.
+    """
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        state: DurableState,
+        read_cluster: Callable[[], Awaitable[ClusterResources]],
+    ) -> None:
+        self._options = options
+        self._state = state
+        self._read_cluster = read_cluster
+        self._gpu_ids: tuple[int, ...] = ()
+        self._resource_limits = _resource_limits(options)
+        self._repository = ModelRepository(
+            options.model_repository,
+            model_config_name=options.model_config_name,
+            auto_complete=not options.disable_auto_complete_config,
+        )
+
+    @property
+    def cpus_per_instance(self) -> float:
+        """CPU fraction each instance reserves."""
+        return self._options.cpus_per_instance
+
+    @property
+    def host_policies(self) -> dict[str, dict[str, str]]:
+        """Settings of each ``--host-policy``, by policy and setting."""
+        policies: dict[str, dict[str, str]] = {}
+        for policy, key, value in self._options.host_policy:
+            policies.setdefault(policy, {})[key] = value
+        return policies
+
+    async def list_names(self) -> tuple[Collection[str], Collection[str]]:
+        """Return the models of the repositories, and those that are in more than one.
+
+        Raises:
+            InternalError: No repository can be listed.
+        """
+        scan = await asyncio.to_thread(self._repository.scan)
+        for path, error in scan.errors.items():
+            _log.error("failed to list model repository '%s': %s", path, error)
+        if scan.errors and not scan.directories:
+            raise InternalError("; ".join(scan.errors.values()))
+        return scan.directories.keys(), scan.duplicates
+
+    async def look_at_cluster(self) -> ClusterResources:
+        """Return the nodes there are; from now on configs are completed for their GPUs."""
+        cluster = await self._read_cluster()
+        self._gpu_ids = cluster.gpu_ids
+        return cluster
+
+    async def read(self, name: str, override: Override, kept: Override) -> Candidate:
+        """Read a model; see `cluster.models.contracts.ModelSource.read`."""
+        await self.look_at_cluster()
+        try:
+            model, used = await asyncio.to_thread(self._read, name, override, kept)
+        except TritonError as error:
+            cause = error.__cause__
+            if isinstance(cause, TritonError):
+                _log.error("Poll failed for model directory '%s': %s", name, cause.message)
+                # Clients match on the text; the cause is in the log and the model's state.
+                text = f"failed to load '{name}', failed to poll from model repository"
+                raise InternalError(text) from cause
+            raise
+        for warning in model.warnings:
+            _log.warning("%s", warning)
+        return await asyncio.to_thread(self._candidate, model, used)
+
+    def _read(
+        self, name: str, override: Override, kept: Override
+    ) -> tuple[RepositoryModel, Override]:
+        used = choose_override(override, kept, lambda: self._repository.directory_digest(name))
+        model = self._repository.read_model(
+            name, override_config_json=used.config_json, override_files=used.files or None
+        )
+        return model, used
+
+    def _candidate(self, model: RepositoryModel, override: Override) -> Candidate:
+        config = normalise(model.config, gpu_ids=self._gpu_ids)
+        settings = self._backend_config(config)
+        common = (
+            without_groups(config).message,
+            repr(sorted(settings.items())),
+            self._state.secret,
+            str(self.cpus_per_instance),
+            environment_stamp(config, model.model_dir),
+            repr(self._resource_limits),
+        )
+        return Candidate(
+            config=config,
+            model_dir=model.model_dir,
+            digests={v: pool_digest(model.file_digests[v], *common) for v in model.versions},
+            labels=model.labels,
+            auto_complete=model.needs_auto_complete and not config.has_ensemble_scheduling,
+            is_temporary=model.is_temporary,
+            override=override,
+        )
+
+    def complete(self, config: ModelConfig) -> ModelConfig:
+        """Normalise and validate; see `cluster.models.contracts.ModelSource.complete`."""
+        config = normalise(config, gpu_ids=self._gpu_ids)
+        validate(config, gpu_ids=self._gpu_ids)
+        return config
+
+    def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
+        """Complete an ensemble's config; see `cluster.models.contracts.ModelSource.compose`."""
+        return with_composing(self.complete(config), composing)
+
+    def next_generation(self) -> int:
+        """Return a number no load has had, in this controller or an earlier one."""
+        return self._state.next_generation()
+
+    async def plan(
+        self,
+        candidate: Candidate,
+        config: ModelConfig,
+        version: int,
+        generation: int,
+        *,
+        auto_complete: bool,
+    ) -> Sequence[InstanceSpec]:
+        """Plan one generation of a version; see `cluster.models.contracts.ModelSource.plan`."""
+        if auto_complete:
+            validate_before_auto_complete(config)
+        request = PoolRequest(
+            generation=generation,
+            version=version,
+            model_dir=candidate.model_dir,
+            auto_complete=auto_complete,
+            cpus_per_instance=self.cpus_per_instance,
+            backend_config=self._backend_config(config),
+            runtime_env=await asyncio.to_thread(
+                runtime_env_of, config, candidate.model_dir, version
+            ),
+            secret=self._state.secret,
+            digest=candidate.digests[version],
+            log_level="INFO" if self._options.log_info else "WARNING",
+            slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
+            host_policies=self.host_policies,
+            cache=cache_settings(self._options),
+            resource_limits=self._resource_limits,
+        )
+        return plan_pool(config, request, await self.look_at_cluster())
+
+    async def release(self, candidate: Candidate) -> None:
+        """Remove the directory made for a load; nothing when it is the repository's own."""
+        if candidate.is_temporary:
+            await asyncio.to_thread(shutil.rmtree, candidate.model_dir, ignore_errors=True)
+
+    def _backend_config(self, config: ModelConfig) -> dict[str, str]:
+        backend = backend_name(config.backend, config.platform)
+        settings = self._options.backend_config
+        general = {key: value for name, key, value in settings if not name}
+        return general | {key: value for name, key, value in settings if name == backend}
+
+
+def _resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:
+    if options.rate_limit == "off":
+        return None
+    return tuple(Limit(*row) for row in options.rate_limit_resource)

@@ -1,0 +1,246 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One place in a pool: creates its instance actor, watches it, replaces it and ends it.
+
+A place is one task that lives through create, describe, watch, and again from the start when the
+actor is lost:
+
+- A `wait_closed` call that never returns is the death watch: it fails the moment Ray knows.
+- Ray restarts a crashed actor under its name; then `describe` answers again, with a new endpoint.
+- An actor Ray has given up on, or that keeps dying, is created anew, with a growing delay between
+  attempts (`cluster.instances.restarts`).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RuntimeEnvSetupError
+
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from cluster.actors.arbiter import start_arbiter
+from cluster.actors.calls import call, cause_of, kill_actor
+from cluster.actors.controller_client import connect_controller
+from cluster.instances.restarts import Restarts
+from cluster.placement.demand import blocked_reason
+from cluster.placement.nodes import read_cluster
+from cluster.placement.planner import demand_of
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.actor import create_instance_actor
+from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
+from deployments.metrics.counters import Snapshot
+
+_log = logging.getLogger(__name__)
+
+# An actor start takes tenths of a second; one still silent after this may be waiting for room.
+_PLACEMENT_GRACE_S = 3.0
+_PLACEMENT_POLL_S = 5.0
+_STATISTICS_TIMEOUT_S = 2.0
+
+
+class InstancePlace:
+    """One place in a pool and the actor that fills it now.
+
+    Args:
+        spec: The recipe of its actor.
+        on_change: Called on the loop whenever ``description`` or ``reason`` changed.
+        handle: An actor that is alive already; None to create one.
+        description: What that actor says of itself.
+
+    Attributes:
+        settled: Done once it is live or waits for room; an error when its first load failed.
+        reason: What it waits for; empty while it is live.
+        load_error: Why the last attempt failed, of one that was settled before.
+    """
+
+    def __init__(
+        self,
+        spec: InstanceSpec,
+        on_change: Callable[[], None],
+        handle: Any = None,
+        description: InstanceDescription | None = None,
+    ) -> None:
+        self.spec = spec
+        self.description = description
+        self.reason = ""
+        self.load_error: TritonError | None = None
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_change = on_change
+        self._handle = handle
+        self._creation: asyncio.Future[Any] | None = None
+        self._restarts = Restarts()
+        self._is_hung = False
+        self._task = asyncio.create_task(self._live(), name=spec.name)
+
+    @property
+    def endpoint(self) -> InstanceEndpoint | None:
+        """Where the live actor listens; None while there is none."""
+        return None if self.description is None else self.description.endpoint
+
+    def settle(self, error: TritonError | None = None) -> None:
+        """Tell those who wait for `settled`; a second call does nothing."""
+        if self.settled.done():
+            return
+        if error is None:
+            self.settled.set_result(None)
+        else:
+            self.settled.set_exception(error)
+
+    def stop_watching(self) -> None:
+        """Replace the actor no more, whatever becomes of it."""
+        self._task.cancel()
+        if self.settled.done() and not self.settled.cancelled():
+            self.settled.exception()
+
+    async def drain(self, timeout_s: float) -> Snapshot | None:
+        """Have a live actor finish its requests and refuse others.
+
+        Returns:
+            What it has counted in its life; None when it does not say.
+        """
+        if self.description is None:
+            return None
+        # A hung or dying actor must not hold up the others: whatever happens, it is killed.
+        self._is_hung = True
+        with contextlib.suppress(RayError, TritonError, TimeoutError):
+            async with asyncio.timeout(timeout_s + 1):
+                self._is_hung = not await call(self._handle.drain.remote(timeout_s))
+            async with asyncio.timeout(_STATISTICS_TIMEOUT_S):
+                snapshot: Snapshot = await call(self._handle.statistics.remote())
+                return snapshot
+        return None
+
+    async def end(self, timeout_s: float) -> None:
+        """Shut the actor down, or kill it when that takes too long."""
+        self.stop_watching()
+        if self._handle is None and self._creation is not None:
+            with contextlib.suppress(RayError, TritonError, ValueError):
+                self._handle = await self._creation
+        if self._handle is None:
+            return
+        # A model that still executes could not be finalized either.
+        if self.description is not None and not self._is_hung:
+            with contextlib.suppress(RayError, TritonError, TimeoutError):
+                async with asyncio.timeout(timeout_s + 1):
+                    await call(self._handle.shutdown.remote())
+        await asyncio.to_thread(kill_actor, self._handle)
+
+    async def _live(self) -> None:
+        while True:
+            if self.description is None:
+                error = await self._bring_up()
+                if error is not None and not await self._may_retry(error):
+                    return
+                if error is not None:
+                    continue
+                self.settle()
+            await self._watch()
+
+    async def _bring_up(self) -> Exception | None:
+        """Create the actor unless there is one, and wait for it to load."""
+        try:
+            if self._handle is None:
+                # Shielded and kept, so that closing the pool meanwhile still finds the actor.
+                self._creation = asyncio.ensure_future(
+                    asyncio.to_thread(
+                        create_instance_actor, self.spec, connect_controller, start_arbiter
+                    )
+                )
+                self._handle = await asyncio.shield(self._creation)
+            self.description = await self._describe()
+        except (RayError, TritonError, ValueError) as error:
+            # ValueError: the name is still held by an actor that is on its way out.
+            return error
+        self.load_error = None
+        self.reason = ""
+        self._on_change()
+        return None
+
+    async def _may_retry(self, error: Exception) -> bool:
+        """Clean up after a failed attempt and wait before the next; a first load has no next."""
+        if isinstance(error, RayError) and not self.settled.done():
+            happened = (
+                "was not started" if isinstance(error, RuntimeEnvSetupError) else "died loading"
+            )
+            error = InternalError(f"instance {self.spec.name} {happened}: {cause_of(error)}")
+        if isinstance(error, ValueError) and not self.settled.done():
+            error = InvalidArgumentError(f"instance {self.spec.name} cannot be placed: {error}")
+        loaded_badly = isinstance(error, TritonError)
+        self._restarts.failed()
+        if loaded_badly or not self._restarts.is_left_to_ray or await self._is_gone():
+            await self._discard()
+        if isinstance(error, TritonError) and not self.settled.done():
+            self.settle(error)
+            return False
+        self.load_error = error if isinstance(error, TritonError) else None
+        if not isinstance(error, ValueError):
+            self.reason = f"instance {self.spec.name} is restarting: {cause_of(error)}"
+        _log.warning("%s", self.reason)
+        self._on_change()
+        await asyncio.sleep(self._restarts.delay_s)
+        return True
+
+    async def _describe(self) -> InstanceDescription:
+        placement = asyncio.create_task(self._report_placement())
+        try:
+            return await call(self._handle.describe.remote())
+        finally:
+            placement.cancel()
+
+    async def _report_placement(self) -> None:
+        """Say what an actor without a process waits for; a process answers `health` at once."""
+        placed = asyncio.create_task(_answers(self._handle))
+        timeout_s, was_blocked = _PLACEMENT_GRACE_S, False
+        while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
+            timeout_s = _PLACEMENT_POLL_S
+            blocked = blocked_reason(demand_of(self.spec), await read_cluster())
+            if blocked:
+                was_blocked = True
+                self.reason = f"instance {self.spec.name} is {blocked}"
+                self.settle()
+                self._on_change()
+        # Why one is started again is worth more than that it loads.
+        if was_blocked:
+            self.reason = f"instance {self.spec.name} is loading"
+            self._on_change()
+
+    async def _watch(self) -> None:
+        """Return when the actor's process has ended and may be started again."""
+        loop = asyncio.get_running_loop()
+        self._restarts.started(loop.time())
+        why = "it closed"
+        try:
+            await call(self._handle.wait_closed.remote())
+        except (RayError, TritonError) as error:
+            why = cause_of(error)
+        self.description = None
+        self.reason = f"instance {self.spec.name} died: {why}; restarting"
+        _log.warning("%s", self.reason)
+        self._on_change()
+        self._restarts.died(loop.time())
+        if not self._restarts.is_left_to_ray:
+            await self._discard()
+            await asyncio.sleep(self._restarts.delay_s)
+
+    async def _discard(self) -> None:
+        """End the actor for good; the next attempt creates another."""
+        handle, self._handle, self._creation = self._handle, None, None
+        if handle is not None:
+            await asyncio.to_thread(kill_actor, handle)
+
+    async def _is_gone(self) -> bool:
+        """Whether Ray has given the actor up, rather than being about to restart it."""
+        try:
+            await asyncio.to_thread(ray.get_actor, self.spec.name, namespace=NAMESPACE)
+        except ValueError:
+            return True
+        return False
+
+
+async def _answers(handle: Any) -> None:
+    # That an actor is lost is for `describe` to tell.
+    with contextlib.suppress(RayError, TritonError):
+        await call(handle.health.remote())

@@ -1,0 +1,243 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Instance pools: the instances of one generation of a model version.
+
+A pool is changed in place in three steps, so that requests find as many instances as before at any
+instant: new instances are *staged*, that is started beside the others; a commit makes them members
+and lets others leave; those drain, and end. What an instance that left has counted stays with the
+pool, by node.
+
+A pool tells its owner about every change by one callback and is asked for its endpoints.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from backends.api.model_config import ModelConfig
+from cluster.instances.live import LiveInstance
+from cluster.instances.place import InstancePlace
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.metrics import counters as statistics
+
+
+class InstancePool:
+    """The instances of one generation of a model version.
+
+    Args:
+        on_change: Called on the loop whenever endpoints or reasons changed.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._members: list[InstancePlace] = []
+        self._staged: list[InstancePlace] = []
+        self._leaving: list[InstancePlace] = []
+        self._to_drain: list[InstancePlace] = []
+        self._past: dict[str, statistics.Snapshot] = {}
+        self._next_index = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def specs(self) -> tuple[InstanceSpec, ...]:
+        """What the members were made from: live ones first, each part by age."""
+        places = sorted(self._members, key=lambda p: (p.description is None, p.spec.index))
+        return tuple(place.spec for place in places)
+
+    @property
+    def next_index(self) -> int:
+        """Lowest index that no instance of the pool ever had, so that no name is used twice."""
+        return self._next_index
+
+    @property
+    def endpoints(self) -> tuple[InstanceEndpoint, ...]:
+        """Where the live members listen that take requests."""
+        return _endpoints(self._members)
+
+    @property
+    def leaving(self) -> tuple[InstanceEndpoint, ...]:
+        """Where those listen that finish their last requests."""
+        return _endpoints(self._leaving)
+
+    @property
+    def past(self) -> Mapping[str, bytes]:
+        """By node: what instances that have left the pool had counted."""
+        return {node: statistics.encode(snapshot) for node, snapshot in self._past.items()}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it serves: some member that takes requests is live, or any if none does."""
+        return _is_live(self._members)
+
+    @property
+    def reason(self) -> str:
+        """What instances that are not live wait for; empty when all are."""
+        places = (*self._members, *self._staged)
+        return "; ".join(place.reason for place in places if place.reason)
+
+    @property
+    def config(self) -> ModelConfig | None:
+        """Config of the first live instance, as its backend completed it."""
+        live = (p.description for p in self._members if p.description is not None)
+        return next((description.config for description in live), None)
+
+    @property
+    def load_duration_ns(self) -> int:
+        """Longest load among the live instances."""
+        live = (p.description for p in self._members if p.description is not None)
+        return max((description.load_duration_ns for description in live), default=0)
+
+    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+        """Add instances and wait until each is ready or waits for room in the cluster.
+
+        Raises:
+            TritonError: An instance failed to load. The others go on; close the pool.
+        """
+        await asyncio.gather(*[self._add(self._members, spec).settled for spec in specs])
+
+    async def wait_live(self) -> None:
+        """Wait until the pool serves, however long the cluster has no room for an instance.
+
+        Raises:
+            TritonError: An instance got room and failed to load.
+        """
+        await self._wait_live(())
+
+    async def stage(
+        self,
+        specs: Iterable[InstanceSpec],
+        leaving: Collection[str],
+        on_blocked: Callable[[], None],
+    ) -> None:
+        """Start instances that take no requests yet; `commit` or `unstage` comes next.
+
+        Returns when each is ready or waits for room, and the pool could do without ``leaving``.
+
+        Args:
+            specs: The new instances.
+            leaving: Actor names of the members that shall leave afterwards.
+            on_blocked: Called when the pool could not do without them for want of room.
+
+        Raises:
+            TritonError: An instance failed to load.
+        """
+        await asyncio.gather(*[self._add(self._staged, spec).settled for spec in specs])
+        if leaving and not _is_live(self._without(leaving)):
+            on_blocked()
+            await self._wait_live(leaving)
+
+    def commit(self, leaving: Collection[str]) -> None:
+        """Make members of what is staged, and let members go; `let_go` comes next.
+
+        Args:
+            leaving: Actor names of the members that leave.
+        """
+        gone = [place for place in self._members if place.spec.name in leaving]
+        for place in gone:
+            place.stop_watching()
+        self._members = self._without(leaving)
+        self._leaving += gone
+        self._to_drain += gone
+        self._staged = []
+        self._notify()
+
+    async def unstage(self) -> None:
+        """End what is staged."""
+        staged, self._staged = self._staged, []
+        await asyncio.gather(*(place.end(0) for place in staged))
+
+    async def let_go(self, drain_s: float) -> None:
+        """Drain and end the instances that leave; what they have counted is kept.
+
+        Args:
+            drain_s: How long requests in flight, and then the model's own clean-up, may take.
+        """
+        places, self._to_drain = self._to_drain, []
+        await asyncio.gather(*(self._let_go(place, drain_s) for place in places))
+
+    async def _let_go(self, place: InstancePlace, drain_s: float) -> None:
+        snapshot = await place.drain(drain_s)
+        if snapshot is not None and place.endpoint is not None:
+            node_id = place.endpoint.node_id
+            known = [self._past[node_id]] if node_id in self._past else []
+            self._past[node_id] = statistics.merge([*known, snapshot])
+        self._leaving.remove(place)
+        self._notify()
+        await place.end(drain_s)
+
+    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+        """Take over actors that another controller created, and start those it lacks.
+
+        Args:
+            live: Actors that have described themselves; those that drain leave at the next
+                `let_go`.
+            missing: Specs of the instances that are not alive; they start in the background.
+        """
+        for found in live:
+            description = found.description
+            places = self._leaving if description.is_draining else self._members
+            self._add(places, description.spec, found.handle, description).settle()
+        for place in self._leaving:
+            place.stop_watching()
+        self._to_drain = list(self._leaving)
+        for spec in missing:
+            self._add(self._members, spec).settle()
+
+    async def close(self, drain_s: float) -> None:
+        """Drain, shut down and kill every instance but those `let_go` sees to, in parallel.
+
+        Args:
+            drain_s: How long requests in flight, and then the model's own clean-up, may take.
+        """
+        places = (*self._members, *self._staged)
+        self._members, self._staged = [], []
+        for place in places:
+            place.stop_watching()
+        await asyncio.gather(*(_drain_and_end(place, drain_s) for place in places))
+
+    def _without(self, leaving: Collection[str]) -> list[InstancePlace]:
+        staying = [place for place in self._members if place.spec.name not in leaving]
+        return staying + self._staged
+
+    async def _wait_live(self, leaving: Collection[str]) -> None:
+        while not _is_live(self._without(leaving)):
+            for place in self._without(leaving):
+                if place.load_error is not None:
+                    raise place.load_error
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._on_change()
+
+    def _add(
+        self,
+        places: list[InstancePlace],
+        spec: InstanceSpec,
+        handle: object = None,
+        description: InstanceDescription | None = None,
+    ) -> InstancePlace:
+        place = InstancePlace(spec, self._notify, handle, description)
+        places.append(place)
+        self._next_index = max(self._next_index, spec.index + 1)
+        return place
+
+
+def _endpoints(places: Iterable[InstancePlace]) -> tuple[InstanceEndpoint, ...]:
+    return tuple(
+        place.endpoint
+        for place in places
+        if place.endpoint is not None and not place.spec.group.passive
+    )
+
+
+def _is_live(places: Iterable[InstancePlace]) -> bool:
+    places = list(places)
+    active = [place for place in places if not place.spec.group.passive]
+    return any(place.description is not None for place in active or places)
+
+
+async def _drain_and_end(place: InstancePlace, drain_s: float) -> None:
+    await place.drain(drain_s)
+    await place.end(drain_s)

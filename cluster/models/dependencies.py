@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which ensembles are made of which models, and whether those are ready. Pure."""
+
+from collections.abc import Mapping
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from cluster.models.states import ModelRecord, load_failed
+
+
+def dependents_of(name: str, composing: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return the ensembles that have the model among their steps, sorted."""
+    return tuple(sorted(ensemble for ensemble, parts in composing.items() if name in parts))
+
+
+def find_cycle(start: str, composing: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return a path of ensembles from ``start`` back to itself; empty when there is none."""
+    paths: list[tuple[str, ...]] = [(start,)]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop()
+        for part in sorted(composing.get(path[-1], frozenset())):
+            if part == start:
+                return (*path, start)
+            if part not in seen:
+                seen.add(part)
+                paths.append((*path, part))
+    return ()
+
+
+def composing_versions(config: ModelConfig) -> dict[str, set[int]]:
+    """Return the models of an ensemble's steps and the versions asked for; -1 is the newest."""
+    versions: dict[str, set[int]] = {}
+    for step in config.ensemble_steps:
+        versions.setdefault(step.model_name, set()).add(step.model_version)
+    return versions
+
+
+def ready_config(
+    ensemble: str, part: ModelRecord, versions: set[int], error: TritonError | None
+) -> ModelConfig | None:
+    """Return the config of a composing model's newest ready version.
+
+    Args:
+        ensemble: The ensemble that needs it.
+        part: What is known of the model.
+        versions: Versions the steps ask for; negative for the newest.
+        error: Why its load failed, if it did.
+
+    Raises:
+        InvalidArgumentError: A version the ensemble needs is not ready.
+
+    Triton: core/src/model_repository_manager/model_repository_manager.cc CheckNode @73aad7c
+    """
+    ready = part.ready_versions
+    depends = f"ensemble '{ensemble}' depends on '{part.name}'"
+    if not ready:
+        failure = error.message.strip() if error else ""
+        because = f" Model '{part.name}' loading failed with error: {failure}" if failure else ""
+        raise load_failed(ensemble, f"{depends} which has no loaded version.{because}")
+    for version in sorted(versions):
+        if version > 0 and version not in ready:
+            raise load_failed(
+                ensemble, f"{depends} whose required version {version} is not loaded."
+            )
+    return part.versions[ready[-1]].config

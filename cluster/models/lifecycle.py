@@ -1,0 +1,383 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loads, reloads and unloads models: the order in which repository, pools and records change.
+
+Rules, each of which a test holds:
+
+- Operations on one model happen one after the other; an unload cancels a load in progress, since
+  the newer operation wins. Different models load in parallel.
+- Versions load all or none. What served before goes on serving until every new instance is ready;
+  then routers are told first, and the old instances drained after.
+- A version whose files and config have not changed is left alone. When nothing but its instance
+  groups has, its pool gets what it lacks and loses what is too much.
+- An ensemble loads after the models it is made of and again when one of them has changed. It is
+  unloaded before one of them is, or when they no longer fit, and comes back with them.
+- A load that the cluster has no room for is reported as pending and goes on in the background.
+
+Who may know what: this module knows neither Ray nor the file system; pools and the repository are
+passed in.
+
+Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
+
+from backends.api.errors import (
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_config import ModelConfig
+from cluster.models.contracts import (
+    NO_OVERRIDE,
+    Candidate,
+    LifecycleSettings,
+    ModelSource,
+    Override,
+    Pool,
+)
+from cluster.models.dependencies import composing_versions, dependents_of, find_cycle, ready_config
+from cluster.models.records import Records
+from cluster.models.states import (
+    UNLOADED_REASON,
+    VersionRecord,
+    load_failed,
+)
+from cluster.models.version_loader import VersionLoader
+from cluster.models.versions import ModelVersions
+from deployments.contracts.routing_table import ModelReadyState
+
+_log = logging.getLogger(__name__)
+
+_OUTDATED = (
+    "Newer operation has been applied to the model lifecycle, current load operation is out-dated."
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Model:
+    """What a record cannot hold: what serves, and the operation in progress."""
+
+    versions: ModelVersions
+    blocked: asyncio.Event
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    override: Override = NO_OVERRIDE
+    kept_override: Override = NO_OVERRIDE
+    has_changed: bool = False
+    work: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadRequest:
+    override: Override
+    is_explicit: bool
+    retry_failed: bool
+
+
+class ModelLifecycle:
+    """All models of the server.
+
+    Args:
+        source: Reads and plans models.
+        make_pool: Makes an empty pool that calls its argument after each change.
+        on_change: Called on the loop after each change of ``records``.
+        settings: Limits.
+    """
+
+    def __init__(
+        self,
+        source: ModelSource,
+        make_pool: Callable[[Callable[[], None]], Pool],
+        on_change: Callable[[], None],
+        settings: LifecycleSettings,
+    ) -> None:
+        self._records = Records(on_change)
+        self.records = self._records.by_name
+        self._source = source
+        self._loader = VersionLoader(source, make_pool, settings)
+        self._settings = settings
+        self._models: dict[str, _Model] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._composing: dict[str, frozenset[str]] = {}
+
+    # Operations
+
+    async def load_all(
+        self,
+        names: Iterable[str],
+        overrides: Mapping[str, Override] | None = None,
+        *,
+        retry_failed: bool = True,
+    ) -> None:
+        """Load models in parallel; failures are left in the records.
+
+        Args:
+            names: Models.
+            overrides: By model: what to load it with.
+            retry_failed: Whether to load again what failed and has not changed since.
+        """
+        given = overrides or {}
+        self._starting = {
+            name: asyncio.create_task(
+                self.load(name, given.get(name, NO_OVERRIDE), retry_failed=retry_failed)
+            )
+            for name in names
+        }
+        try:
+            await asyncio.gather(*self._starting.values(), return_exceptions=True)
+        finally:
+            self._starting = {}
+
+    async def load(
+        self,
+        name: str,
+        override: Override = NO_OVERRIDE,
+        *,
+        is_explicit: bool = True,
+        retry_failed: bool = True,
+        needed_by: str = "",
+    ) -> None:
+        """Load or reload a model; a model that has not changed is left as it is.
+
+        Args:
+            name: Model.
+            override: What to load it with in place of the repository's.
+            is_explicit: Whether a user asked for it.
+            retry_failed: Whether to load again what failed and has not changed since.
+            needed_by: The ensemble that is waiting for it; others made of it are loaded anew.
+
+        Raises:
+            TritonError: The load failed; what served before still serves. UNAVAILABLE when it is
+                pending for want of room, or when an unload overtook it.
+        """
+        model = self._model(name)
+        async with model.lock:
+            await _cancelled(model.work)
+            model.blocked.clear()
+            request = _LoadRequest(override, is_explicit, retry_failed)
+            work = self._spawn(self._load(name, model, request))
+            model.work = work
+            blocked = asyncio.create_task(model.blocked.wait())
+            try:
+                await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                blocked.cancel()
+        if not work.done():
+            raise UnavailableError(
+                f"load of model '{name}' is pending and goes on in the background:"
+                f" {self._records.reasons(name)}"
+            )
+        if work.cancelled():
+            raise UnavailableError(_OUTDATED)
+        work.result()
+        if model.has_changed:
+            await self._reload_dependents(name, needed_by)
+
+    async def unload(self, name: str, *, unload_dependents: bool = False) -> frozenset[str]:
+        """Unload all versions of a model, and the ensembles made of it.
+
+        A model that is not loaded is left alone.
+
+        Returns:
+            The models that are no longer wanted: this one, those ensembles and, when asked for,
+            what they were made of.
+
+        Args:
+            name: Model.
+            unload_dependents: Whether the models an ensemble is made of go too, unless a user asked
+                for them or another ensemble needs them.
+        """
+        if name not in self._models:
+            return frozenset((name,))
+        self._models[name].kept_override = NO_OVERRIDE
+        composing = self._composing.pop(name, frozenset())
+        if name in self.records:
+            self.records[name] = replace(self.records[name], is_explicit=False)
+        gone = await self._withdraw(name)
+        if unload_dependents:
+            for part in sorted(composing):
+                record = self.records.get(part)
+                if record and not record.is_explicit and not dependents_of(part, self._composing):
+                    gone |= await self.unload(part, unload_dependents=True)
+        return gone
+
+    async def _withdraw(self, name: str) -> frozenset[str]:
+        """End what serves of a model, after the ensembles made of it; returns all their names."""
+        gone = frozenset((name,))
+        for dependent in dependents_of(name, self._composing):
+            gone |= await self._withdraw(dependent)
+        model = self._model(name)
+        if model.work is not None:
+            model.work.cancel()
+        async with model.lock:
+            await _cancelled(model.work)
+            await model.versions.retire(model.versions.numbers)
+        return gone
+
+    async def _reload_dependents(self, name: str, needed_by: str) -> None:
+        """Load the ensembles made of a model anew, also those that had failed for want of it."""
+        for dependent in dependents_of(name, self._composing):
+            starting = self._starting.get(dependent)
+            if dependent == needed_by or (starting is not None and not starting.done()):
+                continue
+            reload = self._reload(dependent)
+            if self._model(dependent).lock.locked():
+                # An operation on it may in turn be waiting for this model.
+                self._spawn(reload)
+            else:
+                await reload
+
+    async def _reload(self, ensemble: str) -> None:
+        try:
+            await self.load(ensemble, self._model(ensemble).override, is_explicit=False)
+        except TritonError:
+            await self._withdraw(ensemble)
+
+    def is_pending(self, name: str) -> bool:
+        """Whether a load of the model goes on in the background, for want of room."""
+        model = self._models.get(name)
+        return model is not None and model.blocked.is_set() and _is_running(model.work)
+
+    async def close(self, drain_s: float) -> None:
+        """Drain and end every instance. Nothing may be loaded afterwards."""
+        for model in self._models.values():
+            if model.work is not None:
+                model.work.cancel()
+        versions = [model.versions for model in self._models.values()]
+        await asyncio.gather(*(each.close(drain_s) for each in versions))
+        while self._background:
+            await asyncio.gather(*self._background, return_exceptions=True)
+
+    def adopt(
+        self,
+        version: int,
+        digest: str,
+        config: ModelConfig,
+        make: Callable[[Callable[[], None]], Pool],
+    ) -> None:
+        """Put a version in service that an earlier controller loaded.
+
+        Args:
+            version: Version number.
+            digest: Digest its instances carry.
+            config: Their complete config.
+            make: Makes the pool of live instances, given the callback for its changes.
+        """
+        self._model(config.name).versions.adopt(version, digest, config, make)
+
+    def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
+        """Note versions an earlier controller had unloaded, for the index."""
+        record = replace(self._records.of(name), is_known=True)
+        for version in versions:
+            if version not in record.versions:
+                unloaded = VersionRecord(version, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
+                record = record.with_version(unloaded)
+        self._records.put(record)
+
+    # Loading
+
+    async def _load(self, name: str, model: _Model, request: _LoadRequest) -> None:
+        try:
+            model.has_changed = False
+            candidate = await self._source.read(name, request.override, model.kept_override)
+            failed = model.versions.failed
+            if not request.retry_failed and failed is not None and failed.is_same(candidate):
+                return
+            try:
+                model.override = candidate.override
+                candidate, composing = await self._compose(name, candidate)
+                model.has_changed = await model.versions.load(candidate, composing)
+            finally:
+                if not model.versions.owns(candidate):
+                    self._spawn(self._source.release(candidate))
+        except TritonError as error:
+            record = self._records.of(name)
+            cause = error.__cause__
+            reason = cause.message if isinstance(cause, TritonError) else error.message
+            self._records.put(replace(record, failure=reason.strip()))
+            _log.error("failed to load '%s': %s", name, reason.strip())
+            raise
+        model.kept_override = model.override
+        record = self.records[name]
+        is_explicit = request.is_explicit or record.is_explicit
+        self._records.put(replace(record, failure="", is_explicit=is_explicit))
+
+    async def _compose(
+        self, name: str, candidate: Candidate
+    ) -> tuple[Candidate, dict[str, ModelConfig]]:
+        """Load what an ensemble is made of and complete its config with theirs."""
+        versions = composing_versions(candidate.config)
+        self._composing[name] = frozenset(versions)
+        if not versions:
+            return candidate, {}
+        cycle = find_cycle(name, self._composing)
+        if cycle:
+            self._composing[name] = frozenset()
+            path = " -> ".join(cycle)
+            raise load_failed(name, f"circular dependency between ensembles: {path}")
+        composing = {}
+        for part in sorted(versions):
+            error = await self._load_part(part, name)
+            record = self._records.of(part)
+            config = ready_config(name, record, versions[part], error)
+            if config is not None:
+                composing[part] = config
+        try:
+            config = self._source.compose(candidate.config, composing)
+        except TritonError as error:
+            raise load_failed(name, error.message) from error
+        return replace(candidate, config=config), composing
+
+    async def _load_part(self, part: str, needed_by: str) -> TritonError | None:
+        if self._records.of(part).ready_versions:
+            return None
+        starting = self._starting.get(part)
+        try:
+            if starting is not None:
+                await asyncio.shield(starting)
+            else:
+                await self.load(part, is_explicit=False, needed_by=needed_by)
+        except TritonError as error:
+            return error
+        return None
+
+    def override_of(self, name: str) -> Override:
+        """Return what a model was last asked to be loaded with, or kept from an earlier load."""
+        return self._model(name).override
+
+    def _model(self, name: str) -> _Model:
+        model = self._models.get(name)
+        if model is None:
+            blocked = asyncio.Event()
+            versions = ModelVersions(
+                name,
+                self._records,
+                self._source,
+                self._loader,
+                self._settings,
+                self._spawn,
+                blocked.set,
+            )
+            model = self._models[name] = _Model(versions, blocked)
+        return model
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+def _is_running(work: asyncio.Task[None] | None) -> TypeGuard[asyncio.Task[None]]:
+    return work is not None and not work.done()
+
+
+async def _cancelled(work: asyncio.Task[None] | None) -> None:
+    """Cancel an operation that was left pending, and wait until it has cleaned up."""
+    if _is_running(work):
+        work.cancel()
+        await asyncio.wait({work})

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The records of all models, and who hears of their changes."""
+
+from collections.abc import Callable
+
+from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
+
+
+class Records:
+    """The records.
+
+    Args:
+        on_change: Called after each change that routers shall hear of.
+
+    Attributes:
+        by_name: The records by model.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.by_name: dict[str, ModelRecord] = {}
+        self._on_change = on_change
+
+    def of(self, name: str) -> ModelRecord:
+        """Return a model's record; one of a model nobody has heard of when there is none."""
+        return self.by_name.get(name) or ModelRecord(name)
+
+    def put(self, record: ModelRecord) -> None:
+        """Put a record in the place of the one it was made from."""
+        self.by_name[record.name] = record
+        self._on_change()
+
+    def note(self, record: ModelRecord) -> None:
+        """As `put`, of a change that routers need not hear of."""
+        self.by_name[record.name] = record
+
+    def put_version(self, name: str, record: VersionRecord) -> None:
+        """Put the record of a version."""
+        self.put(self.of(name).with_version(record))
+
+    def event(self, name: str, version: int, event: LifecycleEvent, reason: str = "") -> None:
+        """Note what happened to a version.
+
+        Raises:
+            KeyError: It is illegal in the version's state.
+        """
+        record = self.of(name)
+        before = record.versions.get(version, VersionRecord(version))
+        self.put(record.with_version(before.after(event, reason)))
+
+    def reasons(self, name: str) -> str:
+        """Return what the versions of a model wait for."""
+        versions = self.of(name).versions.values()
+        return "; ".join(record.reason for record in versions if record.reason)

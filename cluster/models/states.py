@@ -1,0 +1,255 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a model version: a table of transitions and the records it moves.
+
+Pure: no clock, no loop, no actors. A record is immutable; `VersionRecord.after` is the only way to
+the next one, and a pair (state, event) that is not in the table is a programming error.
+
+A reload does not leave READY: the next generation loads beside the serving one and takes over when
+all of its instances are ready, so LOADING is seen only where nothing serves.
+
+Triton: core/src/model_repository_manager/model_lifecycle.cc @73aad7c
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.model_config import ModelConfig
+from deployments.contracts.routing_table import (
+    InstanceEndpoint,
+    Model,
+    ModelReadyState,
+    ModelVersion,
+)
+
+UNLOADED_REASON = "unloaded"
+
+
+class LifecycleEvent(StrEnum):
+    """What can happen to a model version."""
+
+    LOAD = "LOAD"
+    LOADED = "LOADED"
+    LOAD_FAILED = "LOAD_FAILED"
+    RELOADED = "RELOADED"
+    INSTANCES_LOST = "INSTANCES_LOST"
+    RECOVERED = "RECOVERED"
+    UNLOAD = "UNLOAD"
+    UNLOADED = "UNLOADED"
+
+
+_STATE = ModelReadyState
+_EVENT = LifecycleEvent
+
+TRANSITIONS: dict[ModelReadyState, dict[LifecycleEvent, ModelReadyState]] = {
+    _STATE.UNKNOWN: {
+        _EVENT.LOAD: _STATE.LOADING,
+    },
+    _STATE.LOADING: {
+        _EVENT.LOADED: _STATE.READY,
+        _EVENT.LOAD_FAILED: _STATE.UNAVAILABLE,
+        _EVENT.UNLOAD: _STATE.UNLOADING,
+    },
+    _STATE.READY: {
+        _EVENT.RELOADED: _STATE.READY,
+        _EVENT.INSTANCES_LOST: _STATE.UNAVAILABLE,
+        _EVENT.UNLOAD: _STATE.UNLOADING,
+    },
+    _STATE.UNLOADING: {
+        _EVENT.LOAD: _STATE.LOADING,
+        _EVENT.UNLOADED: _STATE.UNAVAILABLE,
+    },
+    _STATE.UNAVAILABLE: {
+        _EVENT.LOAD: _STATE.LOADING,
+        _EVENT.RELOADED: _STATE.READY,
+        _EVENT.RECOVERED: _STATE.READY,
+        _EVENT.UNLOAD: _STATE.UNLOADING,
+    },
+}
+
+
+def next_state(state: ModelReadyState, event: LifecycleEvent) -> ModelReadyState:
+    """Look the transition up.
+
+    Raises:
+        KeyError: The event is illegal in this state.
+    """
+    return TRANSITIONS[state][event]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """What the controller knows about one version.
+
+    Attributes:
+        version: Version number.
+        state: Where in its life the version is.
+        reason: Why it is not READY, or what it waits for.
+        config: The complete config of the generation that serves.
+        instances: Endpoints that take requests now.
+        load_duration_ns: Longest load among the instances of the serving generation.
+        digest: Digest of what that generation was loaded with.
+        leaving: Endpoints of instances that finish their last requests.
+        past: By node: encoded counters of instances that have left the generation.
+    """
+
+    version: int
+    state: ModelReadyState = ModelReadyState.UNKNOWN
+    reason: str = ""
+    config: ModelConfig | None = None
+    instances: tuple[InstanceEndpoint, ...] = ()
+    load_duration_ns: int = 0
+    digest: str = ""
+    leaving: tuple[InstanceEndpoint, ...] = ()
+    past: Mapping[str, bytes] = field(default_factory=dict)
+
+    def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
+        """Return the record the event leads to.
+
+        Raises:
+            KeyError: The event is illegal in this state.
+        """
+        return replace(self, state=next_state(self.state, event), reason=reason)
+
+    def serving(self, config: ModelConfig, load_duration_ns: int, digest: str) -> "VersionRecord":
+        """Return the record with what a generation was loaded from; the state is left alone."""
+        return replace(self, config=config, load_duration_ns=load_duration_ns, digest=digest)
+
+    def with_instances(
+        self,
+        instances: Iterable[InstanceEndpoint],
+        leaving: Iterable[InstanceEndpoint] = (),
+        past: Mapping[str, bytes] | None = None,
+    ) -> "VersionRecord":
+        """Return the record with other endpoints, and counters of instances that are gone."""
+        return replace(
+            self, instances=tuple(instances), leaving=tuple(leaving), past=dict(past or {})
+        )
+
+    def because(self, reason: str) -> "VersionRecord":
+        """Return the record with another reason."""
+        return replace(self, reason=reason)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the version takes requests."""
+        return self.state is ModelReadyState.READY
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """A model and its versions.
+
+    Attributes:
+        name: Model.
+        versions: Records by version number.
+        labels: Label lists by output, as read with the config.
+        is_explicit: Whether a user asked for the model, rather than an ensemble.
+        is_known: Whether a load ever came as far as choosing versions.
+        failure: Why the last load came to nothing; empty when it did not.
+        composing: Models an ensemble is made of.
+    """
+
+    name: str
+    versions: Mapping[int, VersionRecord] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_explicit: bool = False
+    is_known: bool = False
+    failure: str = ""
+    composing: frozenset[str] = frozenset()
+
+    def with_version(self, record: VersionRecord) -> "ModelRecord":
+        """Return the record with one version put in or replaced."""
+        return replace(self, versions={**self.versions, record.version: record})
+
+    @property
+    def ready_versions(self) -> tuple[int, ...]:
+        """Versions that take requests, ascending."""
+        return tuple(sorted(v for v, record in self.versions.items() if record.is_ready))
+
+    @property
+    def unloaded_versions(self) -> tuple[int, ...]:
+        """Versions that were in service and are no more."""
+        return tuple(v for v, record in self.versions.items() if record.reason == UNLOADED_REASON)
+
+    def routing_model(self) -> Model:
+        """Render the record for routers."""
+        return Model(
+            name=self.name,
+            versions=tuple(
+                ModelVersion(
+                    version=record.version,
+                    state=record.state,
+                    reason=record.reason,
+                    config=record.config,
+                    labels=dict(self.labels),
+                    instances=record.instances,
+                    load_duration_ns=record.load_duration_ns,
+                    digest=record.digest,
+                    leaving=record.leaving,
+                    past=dict(record.past),
+                )
+                for _, record in sorted(self.versions.items())
+            ),
+        )
+
+
+def index_rows(
+    records: Mapping[str, ModelRecord],
+    repository_names: Iterable[str],
+    duplicates: Iterable[str],
+    *,
+    ready_only: bool,
+) -> list[dict[str, str]]:
+    """Render the repository index: the models of the repository, each with its known versions.
+
+    A model that was never loaded, or whose config cannot be read, has its name only; one without a
+    usable version is left out.
+
+    Triton: core/src/tritonserver.cc TRITONSERVER_ServerModelIndex @73aad7c
+    """
+    rows: list[dict[str, str]] = []
+    twice = set(duplicates)
+    for name in sorted(set(repository_names) | twice):
+        record = records.get(name)
+        if name in twice:
+            rows.append(
+                {
+                    "name": name,
+                    "state": ModelReadyState.UNAVAILABLE.value,
+                    "reason": "model appears in two or more repositories",
+                }
+            )
+        elif record is None or not record.is_known:
+            rows.append({"name": name})
+        else:
+            rows.extend(_version_row(name, record.versions[v]) for v in sorted(record.versions))
+    if ready_only:
+        rows = [row for row in rows if row.get("state") == ModelReadyState.READY.value]
+    return rows
+
+
+def _version_row(name: str, record: VersionRecord) -> dict[str, str]:
+    row = {"name": name, "version": str(record.version), "state": record.state.value}
+    if record.reason:
+        row["reason"] = record.reason
+    return row
+
+
+def versions_failed(model_name: str, errors: Mapping[int, TritonError]) -> InvalidArgumentError:
+    """Build the error of a load in which versions failed.
+
+    Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
+    """
+    states = "".join(
+        f"version {version} is at UNAVAILABLE state: {error.as_string()};"
+        for version, error in sorted(errors.items())
+    )
+    return load_failed(model_name, states)
+
+
+def load_failed(model_name: str, why: str) -> InvalidArgumentError:
+    """Build the error of a load that failed as a whole."""
+    return InvalidArgumentError(f"load failed for model '{model_name}': {why}\n")

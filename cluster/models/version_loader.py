@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loads one version of a model: attempts, the bound on parallel loads, and the first instance.
+
+When the backend shall complete the config, one instance loads first; the config it comes back with
+is normalised, validated and used to plan the others, which then load in parallel.
+
+A version of which only the instance groups have changed keeps its pool: the loader stages in it
+what it lacks.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from backends.api.errors import InternalError, TritonError
+from backends.api.model_config import ModelConfig
+from backends.config.normalisation import with_groups_of
+from cluster.models.contracts import (
+    Candidate,
+    LifecycleSettings,
+    LoadSlots,
+    ModelSource,
+    NoInstances,
+    Pool,
+)
+from cluster.placement.planner import Regrouping, regroup
+from deployments.instance.spec import InstanceSpec
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A version whose instances are ready.
+
+    Attributes:
+        pool: Its instances; of a version that was regrouped the pool it had.
+        config: Its complete config.
+        leaving: Of such a pool: the instances that shall leave it.
+    """
+
+    pool: Pool
+    config: ModelConfig
+    leaving: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One attempt: the work, given what to call when it waits for room, and how to undo it."""
+
+    work: Callable[[Callable[[], None]], Awaitable[Loaded]]
+    undo: Callable[[], Awaitable[None]]
+
+
+class VersionLoader:
+    """Loads versions.
+
+    Args:
+        source: Reads and plans models.
+        make_pool: Makes an empty pool that calls its argument after each change.
+        settings: Limits.
+    """
+
+    def __init__(
+        self,
+        source: ModelSource,
+        make_pool: Callable[[Callable[[], None]], Pool],
+        settings: LifecycleSettings,
+    ) -> None:
+        self._source = source
+        self._make_pool = make_pool
+        self._retry_count = settings.retry_count
+        self._slots = LoadSlots(settings.thread_count)
+
+    async def load(
+        self,
+        candidate: Candidate,
+        version: int,
+        on_change: Callable[[Pool], None],
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Load a version; an error is returned, so that siblings can be waited for.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            on_change: Called with the version's pool after each change of it.
+            on_blocked: Called when no instance can start for want of room.
+        """
+        if candidate.config.has_ensemble_scheduling:
+            try:
+                return Loaded(NoInstances(), self._source.complete(candidate.config))
+            except TritonError as error:
+                return error
+
+        def begin() -> _Attempt:
+            pool: Pool = self._make_pool(lambda: on_change(pool))
+            generation = self._source.next_generation()
+
+            async def work(on_blocked: Callable[[], None]) -> Loaded:
+                config = await self._start(candidate, version, generation, pool, on_blocked)
+                return Loaded(pool, config)
+
+            return _Attempt(work, lambda: pool.close(0))
+
+        return await self._try_often(candidate.config.name, version, begin, on_blocked)
+
+    async def regroup(
+        self,
+        candidate: Candidate,
+        version: int,
+        serving: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Stage what a version lacks whose instance groups have changed.
+
+        An error is returned, as by `load`; then nothing is staged.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            serving: What the version serves with.
+            on_blocked: Called when the instances that leave have to wait for room for others.
+
+        Triton: core/src/backend_model.cc TritonModel::UpdateInstanceGroup @73aad7c
+        """
+        pool = serving.pool
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            config = self._source.complete(with_groups_of(serving.config, candidate.config))
+            change = await self._regrouping(candidate, version, pool, config)
+            await pool.stage(change.added, change.leaving, on_blocked)
+            return Loaded(pool, config, change.leaving)
+
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(candidate.config.name, version, lambda: attempt, on_blocked)
+
+    async def _regrouping(
+        self, candidate: Candidate, version: int, pool: Pool, config: ModelConfig
+    ) -> Regrouping:
+        present = pool.specs
+        if not present:
+            return Regrouping()
+        generation = present[0].generation
+        plan = await self._source.plan(candidate, config, version, generation, auto_complete=False)
+        return regroup(plan, present, pool.next_index)
+
+    async def _try_often(
+        self,
+        name: str,
+        version: int,
+        begin: Callable[[], _Attempt],
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        for attempts_left in range(self._retry_count, -1, -1):
+            _log.info("loading: %s:%d", name, version)
+            outcome = await self._try(name, version, begin, on_blocked)
+            if isinstance(outcome, Loaded):
+                return outcome
+            _log.error("failed to load '%s' version %d: %s", name, version, outcome.as_string())
+            if not attempts_left:
+                return outcome
+        raise AssertionError("a load has at least one attempt")
+
+    async def _try(
+        self,
+        name: str,
+        version: int,
+        begin: Callable[[], _Attempt],
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        async with self._slots.one() as slot:
+
+            def blocked() -> None:
+                slot.release()
+                on_blocked()
+
+            attempt = begin()
+            try:
+                return await attempt.work(blocked)
+            except TritonError as error:
+                await attempt.undo()
+                return error
+            except Exception as error:
+                _log.exception("loading %s:%d", name, version)
+                await attempt.undo()
+                return InternalError(f"{type(error).__name__}: {error}")
+            except BaseException:
+                await attempt.undo()
+                raise
+
+    async def _start(
+        self,
+        candidate: Candidate,
+        version: int,
+        generation: int,
+        pool: Pool,
+        on_blocked: Callable[[], None],
+    ) -> ModelConfig:
+        async def plan(*, auto_complete: bool) -> Sequence[InstanceSpec]:
+            return await self._source.plan(
+                candidate, config, version, generation, auto_complete=auto_complete
+            )
+
+        async def start(specs: Sequence[InstanceSpec]) -> None:
+            await pool.start(specs)
+            if not pool.is_live:
+                on_blocked()
+                await pool.wait_live()
+
+        config = candidate.config
+        started = 0
+        if candidate.auto_complete:
+            await start((await plan(auto_complete=True))[:1])
+            config = pool.config or config
+            started = 1
+        config = self._source.complete(config)
+        await start((await plan(auto_complete=False))[started:])
+        return config

@@ -1,0 +1,288 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The versions of one model that serve: loads, replaces, regroups and retires their pools.
+
+A version asks for new instances when its files, the server's options or the config have changed.
+When only instance groups or the version policy have, what is there stays as it is: pools get the
+instances they lack and lose those they no longer need, and versions the policy no longer selects
+are unloaded.
+
+Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::AsyncLoad @73aad7c
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from backends.config.normalisation import change_requires_reload, with_groups_of
+from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, Pool
+from cluster.models.records import Records
+from cluster.models.states import (
+    UNLOADED_REASON,
+    LifecycleEvent,
+    VersionRecord,
+    load_failed,
+    versions_failed,
+)
+from cluster.models.version_loader import Loaded, VersionLoader
+from deployments.contracts.routing_table import ModelReadyState
+
+_log = logging.getLogger(__name__)
+
+
+class ModelVersions:
+    """The pools of one model. One call of `load` or `retire` at a time.
+
+    Args:
+        name: Model.
+        records: Where the state of the versions is kept.
+        source: Frees what candidates were read to.
+        loader: Loads versions.
+        settings: Limits.
+        spawn: Runs in the background what nobody waits for.
+        on_blocked: Called when a load waits for room.
+
+    Attributes:
+        failed: The candidate of the last load, if its versions failed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        records: Records,
+        source: ModelSource,
+        loader: VersionLoader,
+        settings: LifecycleSettings,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        on_blocked: Callable[[], None],
+    ) -> None:
+        self.failed: Candidate | None = None
+        self._name = name
+        self._records = records
+        self._source = source
+        self._loader = loader
+        self._settings = settings
+        self._spawn = spawn
+        self._on_blocked = on_blocked
+        self._pools: dict[int, Pool] = {}
+        self._digests: dict[int, str] = {}
+        self._candidate: Candidate | None = None
+        self._composing: Mapping[str, ModelConfig] = {}
+        # Adopted versions, whose instances may be others than their config asks for.
+        self._adopted: set[int] = set()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The versions that have a pool."""
+        return tuple(self._pools)
+
+    async def load(self, candidate: Candidate, composing: Mapping[str, ModelConfig]) -> bool:
+        """Make what serves what the candidate says; all or nothing.
+
+        Args:
+            candidate: The model as just read.
+            composing: Configs of the models an ensemble is made of.
+
+        Returns:
+            Whether ensembles made of this model have to be looked at.
+
+        Raises:
+            TritonError: A version failed to load; what served before still serves.
+        """
+        name = self._name
+        known = self._records.of(name)
+        self._records.note(
+            replace(known, is_known=True, labels=candidate.labels, composing=frozenset(composing))
+        )
+        if not candidate.digests:
+            raise load_failed(
+                name,
+                "at least one version must be available under the version policy of model"
+                f" '{name}'",
+            )
+        is_composed_anew = _differ(self._composing, composing)
+        wanted = sorted(candidate.digests)
+        new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]
+        regrouped = [v for v in wanted if v not in new and self._needs_regrouping(candidate, v)]
+        if new or regrouped:
+            self._take_over(candidate, await self._prepare(candidate, new, regrouped))
+            _log.info("successfully loaded '%s'", name)
+        self._composing = composing
+        stale = tuple(v for v in self._pools if v not in candidate.digests)
+        if stale:
+            self._spawn(self.retire(stale))
+        return bool(new or stale)
+
+    def owns(self, candidate: Candidate) -> bool:
+        """Whether instances run from what the candidate was read to."""
+        return self._candidate is candidate
+
+    def adopt(self, version: int, digest: str, config: ModelConfig, make: "MakePool") -> None:
+        """Put a version in service that an earlier controller loaded; see `ModelLifecycle`."""
+        pool: Pool = make(lambda: self._pool_changed(version, pool))
+        self._pools[version] = pool
+        self._digests[version] = digest
+        self._adopted.add(version)
+        record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
+        record = record.serving(config, pool.load_duration_ns, digest)
+        known = replace(self._records.of(self._name), is_known=True)
+        self._records.put(known.with_version(_of_pool(record, pool)))
+        self._spawn(pool.let_go(self._settings.drain_s))
+
+    async def retire(self, versions: Sequence[int]) -> None:
+        """End versions: tell routers first, then drain and end the instances."""
+        name, pools = self._name, {}
+        for version in versions:
+            pools[version] = self._pools.pop(version)
+            self._digests.pop(version, None)
+            self._adopted.discard(version)
+            record = self._records.of(name).versions[version].with_instances(())
+            self._records.note(self._records.of(name).with_version(record))
+            self._records.event(name, version, LifecycleEvent.UNLOAD)
+        unused = None
+        if not self._pools:
+            unused, self._candidate = self._candidate, None
+        await self._let_go(pools.values(), unused)
+        for version in pools:
+            state = self._records.of(name).versions[version].state
+            if state is ModelReadyState.UNLOADING:
+                self._records.event(name, version, LifecycleEvent.UNLOADED, UNLOADED_REASON)
+                _log.info("successfully unloaded '%s' version %d", name, version)
+
+    async def close(self, drain_s: float) -> None:
+        """Drain and end every instance; the records stay as they are."""
+        await asyncio.gather(*(pool.close(drain_s) for pool in self._pools.values()))
+
+    def _needs_reload(self, candidate: Candidate, version: int) -> bool:
+        pool = self._pools.get(version)
+        if pool is None or self._digests[version] != candidate.digests[version]:
+            return True
+        # Asked to load what has lost its instances, do not wait for them to come back.
+        return not pool.is_live
+
+    def _needs_regrouping(self, candidate: Candidate, version: int) -> bool:
+        config = self._records.of(self._name).versions[version].config
+        if config is None or version in self._adopted:
+            return True
+        return with_groups_of(config, candidate.config) is not config
+
+    async def _prepare(
+        self, candidate: Candidate, new: Sequence[int], regrouped: Sequence[int]
+    ) -> Mapping[int, Loaded]:
+        """Load versions and stage instances; all of them, or an error and none."""
+        for version in new:
+            if version not in self._pools:
+                self._records.event(self._name, version, LifecycleEvent.LOAD)
+        loaded: dict[int, Loaded] = {}
+        errors: dict[int, TritonError] = {}
+
+        async def keep(version: int) -> None:
+            prepare = self._load_version if version in new else self._regroup_version
+            outcome = await prepare(candidate, version)
+            if isinstance(outcome, Loaded):
+                loaded[version] = outcome
+            else:
+                errors[version] = outcome
+
+        try:
+            await asyncio.gather(*(keep(version) for version in (*new, *regrouped)))
+        except asyncio.CancelledError:
+            self._undo(new, loaded, {})
+            raise
+        if errors:
+            self._undo(new, loaded, errors)
+            self.failed = candidate
+            raise versions_failed(self._name, errors)
+        return loaded
+
+    async def _load_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
+        def on_change(pool: Pool) -> None:
+            self._pool_changed(version, pool)
+
+        return await self._loader.load(candidate, version, on_change, self._on_blocked)
+
+    async def _regroup_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
+        config = self._records.of(self._name).versions[version].config or candidate.config
+        serving = Loaded(self._pools[version], config)
+        return await self._loader.regroup(candidate, version, serving, self._on_blocked)
+
+    def _undo(
+        self,
+        new: Iterable[int],
+        loaded: Mapping[int, Loaded],
+        errors: Mapping[int, TritonError],
+    ) -> None:
+        for version, outcome in loaded.items():
+            is_regrouped = self._pools.get(version) is outcome.pool
+            pool = outcome.pool
+            self._spawn(pool.unstage() if is_regrouped else pool.close(self._settings.drain_s))
+        for version in new:
+            if self._records.of(self._name).versions[version].state is ModelReadyState.LOADING:
+                error = errors.get(version)
+                reason = error.as_string() if error else UNLOADED_REASON
+                self._records.event(self._name, version, LifecycleEvent.LOAD_FAILED, reason)
+
+    def _take_over(self, candidate: Candidate, loaded: Mapping[int, Loaded]) -> None:
+        """Put what was prepared in service, then let go of what it replaces."""
+        record = self._records.of(self._name)
+        replaced: list[Pool] = []
+        before_candidate, self._candidate = self._candidate, candidate
+        self.failed = None
+        for version, new in loaded.items():
+            before = self._pools.get(version)
+            self._pools[version] = new.pool
+            self._digests[version] = candidate.digests[version]
+            self._adopted.discard(version)
+            at = record.versions[version]
+            if before is new.pool:
+                new.pool.commit(new.leaving)
+                self._spawn(new.pool.let_go(self._settings.drain_s))
+                at = replace(at, config=new.config)
+                record = record.with_version(_of_pool(at, new.pool))
+                continue
+            if before is not None:
+                replaced.append(before)
+            is_first = at.state is ModelReadyState.LOADING
+            at = at.after(LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED)
+            digest = candidate.digests[version]
+            at = at.serving(new.config, new.pool.load_duration_ns, digest)
+            record = record.with_version(_of_pool(at, new.pool))
+        self._records.put(record)
+        self._spawn(self._let_go(replaced, before_candidate))
+
+    async def _let_go(self, pools: Iterable[Pool], candidate: Candidate | None) -> None:
+        """Drain and end instances, then free the files they were loaded from."""
+        await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
+        if candidate is not None:
+            await self._source.release(candidate)
+
+    def _pool_changed(self, version: int, pool: Pool) -> None:
+        """Carry over to the record what a pool says of its instances."""
+        record = self._records.of(self._name).versions[version]
+        if self._pools.get(version) is pool:
+            self._records.put_version(self._name, _of_pool(record, pool))
+        elif record.state is ModelReadyState.LOADING and record.reason != pool.reason:
+            self._records.put_version(self._name, record.because(pool.reason))
+
+
+MakePool = Callable[[Callable[[], None]], Pool]
+
+
+def _of_pool(record: VersionRecord, pool: Pool) -> VersionRecord:
+    """Return the record with what a pool says of its instances."""
+    if record.is_ready and not pool.is_live:
+        record = record.after(LifecycleEvent.INSTANCES_LOST)
+    elif record.state is ModelReadyState.UNAVAILABLE and pool.is_live:
+        record = record.after(LifecycleEvent.RECOVERED)
+    return record.with_instances(pool.endpoints, pool.leaving, pool.past).because(pool.reason)
+
+
+def _differ(old: Mapping[str, ModelConfig], new: Mapping[str, ModelConfig]) -> bool:
+    """Whether an ensemble's models changed in more than what applies in place."""
+    return old.keys() != new.keys() or any(
+        change_requires_reload(config, new[name]) for name, config in old.items()
+    )

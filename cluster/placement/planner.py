@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a config's instance groups to the specs of one generation's instances. Pure.
+
+Triton: core/src/backend_model_instance.cc TritonModelInstance::SetInstances @73aad7c
+"""
+
+import hashlib
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from backends.api.model_config import InstanceGroup, ModelConfig
+from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, Demand, read_demand
+from deployments.instance.spec import InstanceSpec
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
+from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+
+DEFAULT_CPUS_PER_INSTANCE = 0.01
+_SPEC_KINDS = {"KIND_CPU": "CPU", "KIND_GPU": "GPU", "KIND_MODEL": "MODEL", "KIND_AUTO": "CPU"}
+_DEFAULT_POLICIES = {"CPU": "cpu", "GPU": "gpu_{id}", "MODEL": "model"}
+_ACTOR_NAME = re.compile(
+    r"(?P<model>.+)/(?P<version>\d+)#(?P<index>\d+)@(?P<generation>\d+)", re.ASCII | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRequest:
+    """One generation of one model version, as the controller wants it.
+
+    Attributes:
+        generation: Number of the load.
+        version: Version number.
+        model_dir: Local path of the model's directory.
+        auto_complete: Whether the backend shall fill in the config.
+        cpus_per_instance: CPU fraction an instance reserves.
+        gpus_per_instance: GPU fraction a GPU instance reserves; 0 shares each GPU evenly among the
+            pool's instances on it.
+        backend_config: ``--backend-config`` settings of the model's backend.
+        runtime_env: Environment of the instances' processes, in Ray's terms.
+        secret: Key of the lanes' handshake.
+        digest: Digest of files and options; goes into every spec.
+        log_level: Level of the instances' logs.
+        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        host_policies: Settings of each ``--host-policy``, by policy and setting.
+        cache: Name and settings of the response cache; None without one.
+        resource_limits: The rate limiter's resources; None while it is off.
+    """
+
+    generation: int
+    version: int
+    model_dir: str
+    auto_complete: bool = False
+    cpus_per_instance: float = DEFAULT_CPUS_PER_INSTANCE
+    gpus_per_instance: float = 0.0
+    backend_config: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    secret: bytes = field(default=b"", repr=False)
+    digest: str = ""
+    log_level: str = "INFO"
+    slab_threshold_bytes: int = 1 << 16
+    host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
+    resource_limits: tuple[Limit, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActorName:
+    """The parts of an instance actor's name."""
+
+    model_name: str
+    version: int
+    index: int
+    generation: int
+
+    def __str__(self) -> str:
+        return f"{self.model_name}/{self.version}#{self.index}@{self.generation}"
+
+
+def parse_actor_name(text: str) -> ActorName | None:
+    """Read an actor's name back; None when the actor is no model instance."""
+    match = _ACTOR_NAME.fullmatch(text)
+    if match is None:
+        return None
+    return ActorName(
+        match["model"], int(match["version"]), int(match["index"]), int(match["generation"])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    instance_name: str
+    kind: str
+    device_id: int
+    group: InstanceGroup
+
+    @property
+    def host_policy(self) -> str:
+        return self.group.host_policy or _DEFAULT_POLICIES[self.kind].format(id=self.device_id)
+
+
+def plan_pool(
+    config: ModelConfig, request: PoolRequest, cluster: ClusterResources
+) -> tuple[InstanceSpec, ...]:
+    """Plan one generation's instances.
+
+    Args:
+        config: Normalised config: kinds resolved, counts at least 1, GPUs listed.
+        request: Which generation of which version.
+        cluster: The nodes there are.
+
+    Returns:
+        One spec for each instance; none for an ensemble, which runs in its caller.
+
+    Raises:
+        InvalidArgumentError: A ``ray_*`` parameter of the config is malformed.
+    """
+    if config.has_ensemble_scheduling:
+        return ()
+    slots = tuple(_slots(config))
+    sharing: dict[int, int] = {}
+    for slot in slots:
+        if slot.kind == "GPU":
+            sharing[slot.device_id] = sharing.get(slot.device_id, 0) + 1
+    threads = max(1, cluster.cores_per_node // max(1, len(slots)))
+    return tuple(
+        _spec(index, slot, config, request, cluster, sharing.get(slot.device_id, 1), threads)
+        for index, slot in enumerate(slots)
+    )
+
+
+def _slots(config: ModelConfig) -> Iterator[_Slot]:
+    groups = config.instance_group or (InstanceGroup(name=config.name, kind="KIND_CPU", count=1),)
+    for group in groups:
+        kind = _SPEC_KINDS[group.kind]
+        devices = group.gpus if kind == "GPU" and group.gpus else (0,)
+        count = max(1, group.count)
+        for position in range(count):
+            for device_id in devices:
+                yield _Slot(f"{group.name}_{position}", kind, device_id, group)
+
+
+def _spec(
+    index: int,
+    slot: _Slot,
+    config: ModelConfig,
+    request: PoolRequest,
+    cluster: ClusterResources,
+    sharing: int,
+    threads: int,
+) -> InstanceSpec:
+    demand = read_demand(config, _default_demand(slot, request, cluster, sharing))
+    return InstanceSpec(
+        name=str(ActorName(config.name, request.version, index, request.generation)),
+        generation=request.generation,
+        model_name=config.name,
+        version=request.version,
+        index=index,
+        instance_name=slot.instance_name,
+        config=config,
+        auto_complete=request.auto_complete,
+        model_dir=request.model_dir,
+        kind=slot.kind,
+        device_id=slot.device_id,
+        thread_count=threads,
+        num_cpus=demand.num_cpus,
+        num_gpus=demand.num_gpus,
+        resources=dict(demand.resources),
+        backend_config=dict(request.backend_config),
+        runtime_env=request.runtime_env,
+        secret=request.secret,
+        options_digest=request.digest,
+        log_level=request.log_level,
+        slab_threshold_bytes=request.slab_threshold_bytes,
+        group=slot.group,
+        host_policy=dict(request.host_policies.get(slot.host_policy, {})),
+        cache=request.cache,
+        resource_limits=request.resource_limits,
+        demand=None if request.resource_limits is None else _resource_demand(slot),
+    )
+
+
+def _resource_demand(slot: _Slot) -> ResourceDemand | None:
+    """Return what an instance needs to execute; of a resource named twice, the last count."""
+    resources = {
+        Resource(GLOBAL if row.is_global else slot.device_id, row.name): row.count
+        for row in slot.group.resources
+    }
+    return ResourceDemand(resources, slot.group.priority) if resources else None
+
+
+def _default_demand(
+    slot: _Slot, request: PoolRequest, cluster: ClusterResources, sharing: int
+) -> Demand:
+    """Prefer what is most exact: a MIG profile, else the pinned GPU, else any GPU.
+
+    Where nodes label their GPUs with a resource of their own (``gpu_0``, ``gpu_1``), the pinned
+    GPU itself is reserved; else Ray's anonymous ``GPU``.
+    """
+    resources = {profile: 1.0 for profile in slot.group.profile if cluster.offers(profile)}
+    if slot.kind != "GPU":
+        return Demand(num_cpus=request.cpus_per_instance, resources=resources)
+    fraction = request.gpus_per_instance or int(10_000 / sharing) / 10_000
+    pinned = GPU_INDEX_RESOURCE.format(index=slot.device_id)
+    if resources:
+        return Demand(num_cpus=request.cpus_per_instance, resources=resources)
+    if cluster.offers(pinned):
+        return Demand(num_cpus=request.cpus_per_instance, resources={pinned: fraction})
+    return Demand(num_cpus=request.cpus_per_instance, num_gpus=fraction)
+
+
+def replan_pool(
+    config: ModelConfig,
+    like: InstanceSpec,
+    cpus_per_instance: float,
+    host_policies: Mapping[str, Mapping[str, str]],
+    cluster: ClusterResources,
+) -> tuple[InstanceSpec, ...]:
+    """Plan the generation that ``like`` is a member of, from its complete config.
+
+    True of a generation whose groups have never changed in place.
+    """
+    request = PoolRequest(
+        generation=like.generation,
+        version=like.version,
+        model_dir=like.model_dir,
+        cpus_per_instance=cpus_per_instance,
+        backend_config=like.backend_config,
+        runtime_env=like.runtime_env,
+        secret=like.secret,
+        digest=like.options_digest,
+        log_level=like.log_level,
+        slab_threshold_bytes=like.slab_threshold_bytes,
+        host_policies=host_policies,
+        cache=like.cache,
+        resource_limits=like.resource_limits,
+    )
+    return plan_pool(config, request, cluster)
+
+
+def demand_of(spec: InstanceSpec) -> Demand:
+    """Return what the spec's actor reserves."""
+    return Demand(spec.num_cpus, spec.num_gpus, spec.resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """How a pool comes to have other instance groups.
+
+    Attributes:
+        added: Specs of new instances.
+        leaving: Actor names of instances that no group asks for any more.
+    """
+
+    added: tuple[InstanceSpec, ...] = ()
+    leaving: tuple[str, ...] = ()
+
+
+def regroup(
+    plan: Iterable[InstanceSpec], present: Iterable[InstanceSpec], next_index: int
+) -> Regrouping:
+    """Tell which of a pool's instances stay, as groups and counts have changed.
+
+    An instance stays when the plan has one of the same kind: same device, policies and limits,
+    whatever the group's name. Those that stay keep all they have, their thread count and their
+    reservation too.
+
+    Args:
+        plan: The instances there shall be, of the pool's generation.
+        present: The instances there are; those that rather stay come first.
+        next_index: Lowest index that no instance of the pool ever had.
+
+    Triton: core/src/backend_model.cc TritonModel::PrepareInstances @73aad7c
+    """
+    staying: dict[Hashable, list[str]] = {}
+    for spec in present:
+        staying.setdefault(_signature(spec), []).append(spec.name)
+    added = []
+    for spec in plan:
+        alike = staying.get(_signature(spec))
+        if alike:
+            alike.pop(0)
+            continue
+        name = ActorName(spec.model_name, spec.version, next_index, spec.generation)
+        added.append(replace(spec, index=next_index, name=str(name)))
+        next_index += 1
+    leaving = tuple(name for names in staying.values() for name in names)
+    return Regrouping(tuple(added), leaving)
+
+
+def _signature(spec: InstanceSpec) -> Hashable:
+    """Return what two instances have in common that can stand for each other."""
+    group = replace(spec.group, name="", count=0, gpus=())
+    return group, spec.kind, spec.device_id, tuple(sorted(spec.host_policy.items()))
+
+
+def pool_digest(*parts: str | bytes) -> str:
+    """Digest what a pool was made from, so that equal digests mean nothing to reload."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()

@@ -1,0 +1,354 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Model repositories: finds models and reads them up to the point where a backend is needed.
+
+A model is a directory of a repository. Reading it means: its config.pbtxt (or none), what its
+files tell about the backend, the defaults, the checks that need no backend, and the versions its
+policy selects. Nothing is cached: each read sees the repository as it is now.
+
+Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    TritonError,
+    UnsupportedError,
+)
+from backends.api.model_config import ModelConfig
+from backends.config.normalisation import infer_backend, normalise_defaults
+from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, from_json, parse_pbtxt
+from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from cluster.repository.filesystem import (
+    Entry,
+    FileSystem,
+    LocalFileSystem,
+    open_filesystem,
+    reason_of,
+    tree_digest,
+)
+from cluster.repository.override_files import write_override
+from cluster.repository.version_policy import find_versions, select_versions
+
+CONFIG_FILE = "config.pbtxt"
+CONFIGS_DIRECTORY = "configs"
+DUPLICATE_REASON = "model appears in two or more repositories"
+MAX_LABELS_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryModel:
+    """A model as read from its directory.
+
+    Attributes:
+        name: Model name.
+        config: Config with its defaults, but without those of the instance groups.
+        model_dir: Local path of the model's directory.
+        versions: Versions the policy selects, ascending; may be empty.
+        labels: Class labels by output name.
+        needs_auto_complete: Whether the backend shall complete the config.
+        file_digests: By version: digest of all files it is loaded from but the config.
+        is_config_provided: Whether there was a config at all.
+        warnings: What was ignored, one line each.
+        is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
+    """
+
+    name: str
+    config: ModelConfig
+    model_dir: str
+    versions: tuple[int, ...]
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs_auto_complete: bool = True
+    file_digests: Mapping[int, str] = field(default_factory=dict)
+    is_config_provided: bool = True
+    warnings: tuple[str, ...] = ()
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryScan:
+    """What the repositories hold now.
+
+    Attributes:
+        directories: Directory of each model, by name, sorted.
+        duplicates: Names found in more than one repository; they cannot be loaded.
+        errors: Repositories that could not be listed, with the reason.
+    """
+
+    directories: Mapping[str, str]
+    duplicates: frozenset[str] = frozenset()
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A directory in one of the repositories."""
+
+    filesystem: FileSystem
+    path: str
+
+
+class ModelRepository:
+    """Models of several repositories under one set of names.
+
+    Args:
+        locations: Repository paths, as given on the command line.
+        model_config_name: ``--model-config-name``; empty for config.pbtxt.
+        auto_complete: False with ``--disable-auto-complete-config``.
+        temporary_root: Where directories for files of load requests are made; None for the
+            system's place.
+        open_location: Opens a repository path.
+
+    Raises:
+        InvalidArgumentError: ``model_config_name`` is no plain name.
+        UnsupportedError: A location has an unknown scheme.
+    """
+
+    def __init__(
+        self,
+        locations: Sequence[str],
+        *,
+        model_config_name: str = "",
+        auto_complete: bool = True,
+        temporary_root: str | None = None,
+        open_location: Callable[[str], tuple[FileSystem, str]] = open_filesystem,
+    ) -> None:
+        if "/" in model_config_name or "\0" in model_config_name:
+            raise InvalidArgumentError(
+                f"model config name '{model_config_name}' must be the name of a file in "
+                f"'{CONFIGS_DIRECTORY}' without '.pbtxt', not a path"
+            )
+        self._roots = [_Place(*open_location(location)) for location in dict.fromkeys(locations)]
+        self._config_name = model_config_name
+        self._auto_complete = auto_complete
+        self._temporary_root = temporary_root
+
+    def scan(self) -> RepositoryScan:
+        """List the models of all repositories; hidden directories are no models."""
+        found: dict[str, str] = {}
+        duplicates, errors = set(), {}
+        for root in self._roots:
+            try:
+                entries = root.filesystem.entries(root.path)
+            except TritonError as error:
+                errors[root.path] = error.message
+                continue
+            for entry in entries:
+                if entry.is_directory and not entry.name.startswith("."):
+                    if entry.name in found:
+                        duplicates.add(entry.name)
+                    found.setdefault(entry.name, f"{root.path}/{entry.name}")
+        return RepositoryScan(dict(sorted(found.items())), frozenset(duplicates), errors)
+
+    def read_model(
+        self,
+        name: str,
+        *,
+        override_config_json: str | None = None,
+        override_files: Mapping[str, bytes] | None = None,
+    ) -> RepositoryModel:
+        """Read a model.
+
+        Args:
+            name: Model name.
+            override_config_json: Config to use in place of the model's own, as JSON.
+            override_files: Files to use in place of the model's directory, by the parameter's name
+                ``file:<path in the model's directory>``; they need ``override_config_json``.
+
+        Raises:
+            InvalidArgumentError: The name is no name.
+            InternalError: The model cannot be read; the message says why.
+        """
+        with _polling(name):
+            if override_files:
+                return self._read_override(name, override_config_json, override_files)
+            return self._read(name, self._find(name), override_config_json)
+
+    def directory_digest(self, name: str) -> str:
+        """Digest a model's directory as it is now, its config included.
+
+        Raises:
+            InvalidArgumentError: The name is no name.
+            InternalError: The directory cannot be read; the message says why.
+        """
+        with _polling(name):
+            place = self._find(name)
+            return tree_digest(place.filesystem, place.path)
+
+    def _read_override(
+        self, name: str, config_json: str | None, files: Mapping[str, bytes]
+    ) -> RepositoryModel:
+        path = write_override(config_json, files, self._temporary_root)
+        try:
+            model = self._read(name, _Place(LocalFileSystem(), path), config_json)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return replace(model, is_temporary=True)
+
+    def _find(self, name: str) -> _Place:
+        places = [
+            _Place(root.filesystem, f"{root.path}/{name}")
+            for root in self._roots
+            if root.filesystem.is_directory(f"{root.path}/{name}")
+        ]
+        if not places:
+            raise NotFoundError("model not found in any model repository")
+        if len(places) > 1:
+            paths = ", ".join(place.path for place in places)
+            raise InvalidArgumentError(f"not unique across all model repositories: {paths}")
+        return places[0]
+
+    def _read(self, name: str, place: _Place, config_json: str | None) -> RepositoryModel:
+        entries = place.filesystem.entries(place.path)
+        written, config_entry = self._read_config(name, place, config_json)
+        config = self._complete(name, written or empty_config(name), place, entries)
+        present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
+        versions, missing = select_versions(name, config.version_policy, present)
+        return RepositoryModel(
+            name=name,
+            config=config,
+            model_dir=place.filesystem.localise(place.path),
+            versions=versions,
+            labels=read_labels(config, place.filesystem, place.path),
+            needs_auto_complete=self._auto_complete and not config.has_ensemble_scheduling,
+            file_digests=_file_digests(place, entries, config_entry, versions),
+            is_config_provided=written is not None,
+            warnings=warnings + missing,
+        )
+
+    def _read_config(
+        self, name: str, place: _Place, config_json: str | None
+    ) -> tuple[ModelConfig | None, str]:
+        """Return the config as written, and the entry of the model's directory it is in."""
+        entry, path = CONFIG_FILE, f"{place.path}/{CONFIG_FILE}"
+        if self._config_name:
+            alternative = f"{place.path}/{CONFIGS_DIRECTORY}/{self._config_name}.pbtxt"
+            if place.filesystem.exists(alternative):
+                entry, path = CONFIGS_DIRECTORY, alternative
+        if config_json is not None:
+            return from_json(config_json), entry
+        if self._auto_complete and not place.filesystem.exists(path):
+            return None, entry
+        content = place.filesystem.read_bytes(path, MAX_CONFIG_BYTES)
+        try:
+            return parse_pbtxt(content.decode(), path), entry
+        except UnicodeDecodeError as error:
+            raise InternalError(
+                f"failed to read text proto from {path}: byte {error.start} is not UTF-8"
+            ) from None
+
+    def _complete(
+        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[Entry]
+    ) -> ModelConfig:
+        if not config.name:
+            config = edit(config, lambda message: setattr(message, "name", name))
+        config = normalise_defaults(infer_backend(config, _first_version(place, entries)))
+        validate_before_auto_complete(config)
+        if not self._auto_complete:
+            validate_tensors(config)
+        if config.name != name:
+            raise InvalidArgumentError(
+                f"unexpected directory name '{name}' for model '{config.name}', directory name "
+                "must equal model name"
+            )
+        return config
+
+
+@contextmanager
+def _polling(name: str) -> Iterator[None]:
+    """Check a name, and tell errors as those of a poll."""
+    check_model_name(name)
+    try:
+        yield
+    except (TritonError, OSError) as error:
+        cause = InternalError(reason_of(error)) if isinstance(error, OSError) else error
+        raise InternalError(
+            f"failed to load '{name}', failed to poll from model repository: {cause.message}"
+        ) from cause
+
+
+def check_model_name(name: str) -> None:
+    """Refuse names that are empty or lead out of a repository.
+
+    Raises:
+        InvalidArgumentError: The name is refused.
+    """
+    trimmed = name.strip()
+    if not trimmed:
+        raise InvalidArgumentError(
+            "Model name cannot be empty. Please enter a valid name to deploy."
+        )
+    if trimmed in {".", ".."} or "/" in name or "\0" in name:
+        raise InvalidArgumentError(
+            f"invalid model name '{name}', model name must not contain path traversal characters"
+        )
+
+
+def read_labels(
+    config: ModelConfig, filesystem: FileSystem, model_dir: str
+) -> dict[str, tuple[str, ...]]:
+    """Read the label file of each output that names one.
+
+    Raises:
+        UnsupportedError: A label file lies outside the model's directory.
+        InternalError: A label file cannot be read.
+
+    Triton: core/src/model.cc Model::Init @73aad7c
+    """
+    labels = {}
+    for output in config.output:
+        if output.label_filename:
+            path = f"{model_dir}/{output.label_filename}"
+            if filesystem.escapes(path, model_dir):
+                raise UnsupportedError(
+                    f"label file path '{path}' for output '{output.name}' in model "
+                    f"'{config.name}' is outside model directory"
+                )
+            text = filesystem.read_bytes(path, MAX_LABELS_BYTES).decode(errors="replace")
+            labels[output.name] = tuple(text.removesuffix("\n").split("\n")) if text else ()
+    return labels
+
+
+def _first_version(place: _Place, entries: Sequence[Entry]) -> dict[str, bool] | None:
+    """List the lexicographically first version directory, else the first directory of all."""
+    directories = [entry.name for entry in entries if entry.is_directory]
+    numeric = [name for name in directories if name.isascii() and name.isdigit()]
+    for name in numeric or directories:
+        listed = place.filesystem.entries(f"{place.path}/{name}")
+        return {entry.name: entry.is_directory for entry in listed}
+    return None
+
+
+def _file_digests(
+    place: _Place, entries: Sequence[Entry], config_entry: str, versions: Sequence[int]
+) -> dict[int, str]:
+    """Digest each version's directory together with what all versions share."""
+
+    def digest_of(entry: Entry) -> str:
+        if entry.is_directory:
+            return tree_digest(place.filesystem, f"{place.path}/{entry.name}")
+        return entry.stamp
+
+    def is_shared(entry: Entry) -> bool:
+        return entry.name not in {config_entry, "__pycache__"} and not entry.name.isdigit()
+
+    # The path is part of it: a directory made for a load never equals the repository's.
+    shared = [place.path, *(f"{e.name}={digest_of(e)}" for e in entries if is_shared(e))]
+    by_name = {entry.name: entry for entry in entries}
+    return {
+        version: blake2b(
+            "\0".join([*shared, digest_of(by_name[str(version)])]).encode(
+                "utf-8", "surrogateescape"
+            ),
+            digest_size=16,
+        ).hexdigest()
+        for version in versions
+    }

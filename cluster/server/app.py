@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The Serve application: the ingress on every node.
+
+``serve run cluster.app:build model_repository=/models http_port=8000``
+deploys it without a driver;
+`cluster.server.Server` deploys the same application from ``manta serve``.
+"""
+
+import socket
+import time
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
+
+from backends.api.errors import InvalidArgumentError
+from cluster.actors.controller_client import connect_controller
+from cluster.controller.ownership import Owner
+from cluster.options.parsing import ServerOptions, from_mapping
+from cluster.options.settings_at_start import cache_settings, log_settings
+from cluster.server import serve_application
+from cluster.server.claim import claim_again
+from cluster.server.transport_options import check_tls, grpc_options, tls_files
+from deployments.ingress import Ingress, IngressSettings
+
+# A node is noticed within this; the policy runs in Serve's control loop and must not block it.
+_NODE_COUNT_TTL_S = 1.0
+_MOST_REPLICAS = 10_000
+
+
+class NodeCountingPolicy:
+    """Autoscaling policy that asks for K replicas per live node."""
+
+    def __init__(self, replicas_per_node: int) -> None:
+        self._replicas_per_node = replicas_per_node
+        self._count = 1
+        self._expires_s = 0.0
+
+    def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
+        """Return the wanted number of replicas."""
+        now_s = time.monotonic()
+        if now_s >= self._expires_s:
+            self._expires_s = now_s + _NODE_COUNT_TTL_S
+            self._count = max(1, sum(bool(node["Alive"]) for node in ray.nodes()))
+        return self._count * self._replicas_per_node, context.policy_state
+
+
+def settings_from(options: ServerOptions) -> IngressSettings:
+    """Pick what an ingress replica needs out of the options."""
+    return IngressSettings(
+        server_id=options.id,
+        strict_readiness=options.strict_readiness,
+        http=(options.http_address, options.http_port) if options.allow_http else None,
+        grpc=(options.grpc_address, options.grpc_port) if options.allow_grpc else None,
+        metrics=(
+            (options.metrics_address or options.http_address, options.metrics_port)
+            if options.allow_metrics
+            else None
+        ),
+        grpc_server=options.grpc_server,
+        http_max_input_bytes=options.http_max_input_size,
+        slab_threshold_bytes=options.lane_slab_threshold_bytes,
+        exit_timeout_s=float(options.exit_timeout_secs),
+        log=log_settings(options),
+        http_restrictions=options.http_restricted_api,
+        grpc_restrictions=options.grpc_restricted_protocol,
+        http_header_forward_pattern=options.http_header_forward_pattern,
+        grpc_header_forward_pattern=options.grpc_header_forward_pattern,
+        allow_client_memory=options.allow_client_shm,
+        grpc_options=grpc_options(options),
+        http_tls=tls_files(options, "http"),
+        grpc_tls=tls_files(options, "grpc"),
+        grpc_compression=options.grpc_infer_response_compression_level,
+        cache=cache_settings(options),
+    )
+
+
+def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:
+    """Build the application.
+
+    Args:
+        options: The server's options, ports already chosen.
+        follow_nodes: Whether replicas shall follow nodes that come and go; without it there is one
+            node's worth of them.
+    """
+    replicas = options.ingress_per_node
+    scale: dict[str, Any] = {"num_replicas": replicas}
+    if follow_nodes:
+        scale = {
+            "autoscaling_config": AutoscalingConfig(
+                min_replicas=1,
+                max_replicas=_MOST_REPLICAS,
+                upscale_delay_s=0,
+                downscale_delay_s=5,
+                metrics_interval_s=1,
+                look_back_period_s=2,
+                policy=AutoscalingPolicy(
+                    policy_function=NodeCountingPolicy,
+                    policy_kwargs={"replicas_per_node": replicas},
+                ),
+            )
+        }
+    deployment: Any = serve.deployment(
+        name=serve_application.INGRESS_NAME,
+        max_replicas_per_node=replicas,
+        max_ongoing_requests=1000,
+        health_check_period_s=2,
+        health_check_timeout_s=10,
+        graceful_shutdown_timeout_s=options.exit_timeout_secs + 5,
+        graceful_shutdown_wait_loop_s=0.1,
+        ray_actor_options={"num_cpus": 0},
+        **scale,
+    )(Ingress)
+    bound: serve.Application = deployment.bind(settings_from(options), connect_controller)
+    return bound
+
+
+def build(arguments: dict[str, Any]) -> serve.Application:
+    """Builder for the Serve CLI and config files; arguments are flags with underscores.
+
+    It does not wait for models: readiness says when they are loaded. The server ends once no
+    application with the ingress is left on Serve; see `cluster.controller.ownership`.
+
+    Raises:
+        OptionError: An argument is unknown or wrong.
+        TritonError: Another server runs on the cluster, or a port is 0.
+    """
+    options = from_mapping(arguments)
+    for name in ("http_port", "grpc_port", "metrics_port"):
+        # Replicas come and go without anyone who could tell the next one what was chosen.
+        if not getattr(options, name):
+            raise InvalidArgumentError(f"{name}: an application on Serve needs a port, got 0")
+    check_tls(options)
+    owner = Owner(
+        token="serve",  # noqa: S106 - names the owner, opens nothing
+        description=f"an application on Serve (deployed from {socket.gethostname()};"
+        " 'serve shutdown' ends it)",
+        is_deployed=serve_application.is_deployed,
+    )
+    claim_again(options, owner)
+    if not serve_application.is_running():
+        # The Serve CLI would start a proxy, on the very port that Triton's clients expect.
+        serve_application.start_serve()
+    return application(options, follow_nodes=True)

@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the ingress application on Serve, looks whether it is there, and takes it off again.
+
+Serve's own calls look once a second whether they are done; these look twenty times.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import ray
+from ray import serve
+from ray.serve.exceptions import RayServeException
+
+from backends.api.errors import InternalError
+
+APPLICATION_NAME: Final = "manta"
+INGRESS_NAME: Final = "Ingress"
+
+_SERVE_ACTOR: Final = "SERVE_CONTROLLER_ACTOR"
+_SERVE_NAMESPACE: Final = "serve"
+_POLL_S: Final = 0.05
+_ANSWER_TIMEOUT_S: Final = 10.0
+# Serve gives replicas the exit timeout and five seconds; what takes longer is stuck.
+_DELETE_TIMEOUT_S: Final = 120.0
+
+
+def is_running() -> bool:
+    """Whether Serve runs on this Ray cluster."""
+    return _serve_actor() is not None
+
+
+def start_serve() -> None:
+    """Start Serve, without proxies, unless it runs."""
+    serve.start(proxy_location="Disabled")
+
+
+def deploy(application: serve.Application, check: Callable[[], None]) -> None:
+    """Deploy the application under `APPLICATION_NAME` and wait until it runs.
+
+    Args:
+        application: What `cluster.server.app.application` made.
+        check: Called while waiting; what it raises ends the wait.
+
+    Raises:
+        InternalError: Replicas cannot start; the message says why.
+    """
+    serve.run_many(
+        [serve.RunTarget(application, name=APPLICATION_NAME, route_prefix=None)],
+        wait_for_ingress_deployment_creation=False,
+        wait_for_applications_running=False,
+    )
+    while True:
+        found = serve.status().applications.get(APPLICATION_NAME)
+        if found is not None and found.status == "RUNNING":
+            return
+        if found is not None and found.status == "DEPLOY_FAILED":
+            reasons = [found.message, *(each.message for each in found.deployments.values())]
+            raise InternalError("the ingress cannot start: " + " ".join(filter(None, reasons)))
+        check()
+        time.sleep(_POLL_S)
+
+
+def delete(*, and_serve: bool) -> None:
+    """Drain and end the ingress; nothing happens when it is not there.
+
+    Args:
+        and_serve: Whether to end Serve as well, unless other applications run on it.
+
+    Raises:
+        TimeoutError: Replicas do not end.
+    """
+    with contextlib.suppress(RayServeException):
+        serve.delete(APPLICATION_NAME, _blocking=False)
+        deadline_s = time.monotonic() + _DELETE_TIMEOUT_S
+        while APPLICATION_NAME in (applications := serve.status().applications):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError("the ingress replicas do not end")
+            time.sleep(_POLL_S)
+        if and_serve and not applications:
+            serve.shutdown()
+
+
+def delete_with_serve() -> None:
+    """`delete` as the owner would call it that has started Serve."""
+    delete(and_serve=True)
+
+
+def delete_without_serve() -> None:
+    """`delete` as the owner would call it that has found Serve running."""
+    delete(and_serve=False)
+
+
+def is_deployed() -> bool:
+    """Whether any application on Serve has the ingress, whatever the application's name.
+
+    Raises:
+        RayError: Serve does not answer.
+    """
+    actor = _serve_actor()
+    if actor is None:
+        return False
+    # serve.status() holds on to the Serve it saw first, which may have been shut down since.
+    details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
+    return any(INGRESS_NAME in each["deployments"] for each in details["applications"].values())
+
+
+def _serve_actor() -> Any:
+    try:
+        return ray.get_actor(_SERVE_ACTOR, namespace=_SERVE_NAMESPACE)
+    except ValueError:
+        return None

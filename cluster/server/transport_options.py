@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the flags of TLS and keepalive tell the transports."""
+
+from typing import Final
+
+from cluster.options.parsing import ServerOptions
+from deployments.grpc.server.grpcio_server import OPTIONS
+from deployments.security.tls import TlsFiles
+
+# To gRPC an age of 0 would be one.
+_UNSET_IF_0: Final = ("max-connection-age", "max-connection-age-grace")
+
+
+def tls_files(options: ServerOptions, protocol: str) -> TlsFiles | None:
+    """Return where the TLS files of ``http`` or ``grpc`` are; None when it is off or plaintext."""
+    if not getattr(options, f"allow_{protocol}") or not getattr(options, f"{protocol}_use_ssl"):
+        return None
+    return TlsFiles(
+        protocol,
+        certificate=getattr(options, f"{protocol}_server_cert"),
+        key=getattr(options, f"{protocol}_server_key"),
+        root=getattr(options, f"{protocol}_root_cert"),
+        is_mutual=getattr(options, f"{protocol}_use_ssl_mutual"),
+    )
+
+
+def check_tls(options: ServerOptions) -> None:
+    """Check the TLS files of this node; each ingress does so again on its own.
+
+    Raises:
+        InvalidArgumentError: A file cannot be used; the message names flag and file.
+    """
+    for protocol in ("http", "grpc"):
+        files = tls_files(options, protocol)
+        if files is not None:
+            files.pems()
+
+
+def grpc_options(options: ServerOptions) -> dict[str, int]:
+    """Return the keepalive flags by their names without ``--grpc-``; those of value 0 are unset."""
+    values = {name: int(getattr(options, f"grpc_{name.replace('-', '_')}")) for name in OPTIONS}
+    return {name: value for name, value in values.items() if value or name not in _UNSET_IF_0}

@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The routing table: what the controller tells routers about models and their instances.
+
+Pure data. A table is immutable and versioned; a router swaps the whole of it. Routers go on with
+their last table when the controller is gone.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from backends.api.errors import NotFoundError, TritonError, UnavailableError
+from backends.api.model_config import ModelConfig
+from deployments.settings.server_settings import ServerSettings
+
+
+class ModelReadyState(StrEnum):
+    """State of a model version, as the repository index shows it."""
+
+    UNKNOWN = "UNKNOWN"
+    READY = "READY"
+    UNAVAILABLE = "UNAVAILABLE"
+    LOADING = "LOADING"
+    UNLOADING = "UNLOADING"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEndpoint:
+    """Where one model instance listens.
+
+    Attributes:
+        name: Instance name, unique in the cluster (``simple/1#0``).
+        incarnation: New each time the instance's process starts; a changed one means a new process.
+        node_id: Ray node the process is on.
+        uds: Path of its Unix socket (abstract when it starts with a NUL).
+        tcp: Host and port for routers on other nodes.
+        has_readiness: Whether the model itself is asked for its readiness.
+    """
+
+    name: str
+    incarnation: str
+    node_id: str
+    uds: str
+    tcp: tuple[str, int]
+    has_readiness: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """One version of a model and its instances.
+
+    Attributes:
+        version: Version number.
+        state: Where in its life it is.
+        reason: Why it is not READY.
+        config: The complete config; None until it was first READY.
+        labels: Class labels by output name.
+        instances: Where requests go.
+        load_duration_ns: How long the load took.
+        digest: Of the files, config and options it was loaded with; changes with every reload that
+            replaced the instances.
+        leaving: Instances that finish their last requests; what they count still counts.
+        past: By node: encoded counters of instances that have left, the rest of them staying.
+    """
+
+    version: int
+    state: ModelReadyState
+    reason: str = ""
+    config: ModelConfig | None = None
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    instances: tuple[InstanceEndpoint, ...] = ()
+    load_duration_ns: int = 0
+    digest: str = ""
+    leaving: tuple[InstanceEndpoint, ...] = ()
+    past: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model the controller knows, with its versions in ascending order."""
+
+    name: str
+    versions: tuple[ModelVersion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingTable:
+    """A snapshot of the cluster.
+
+    Attributes:
+        version: Grows with each change (across controller restarts too).
+        models: By name.
+        initialised: Whether start-up loading is done.
+        exiting: Whether the server is shutting down.
+        settings: What clients may change of a running server.
+    """
+
+    version: int = 0
+    models: dict[str, Model] = field(default_factory=dict)
+    initialised: bool = False
+    exiting: bool = False
+    settings: ServerSettings = ServerSettings()
+
+    def past(self, name: str, version: int) -> dict[str, bytes]:
+        """Return, by node, what instances that have left a version had counted, encoded."""
+        model = self.models.get(name)
+        entries = model.versions if model else ()
+        return next((entry.past for entry in entries if entry.version == version), {})
+
+    def identity(self, name: str, version: int = -1) -> bytes:
+        """Return what stands for a version as it is loaded now, its ensemble's models included.
+
+        Args:
+            name: Model name.
+            version: Version number; negative for the newest ready one.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        self._identify(digest, name, version)
+        return digest.digest()
+
+    def _identify(self, digest: "hashlib.blake2b", name: str, version: int) -> None:
+        model = self.models.get(name)
+        ready = [
+            entry
+            for entry in (model.versions if model else ())
+            if entry.state is ModelReadyState.READY and version in {entry.version, -1}
+        ]
+        if not ready:
+            return
+        entry = ready[-1]
+        digest.update(repr((name, entry.version, entry.digest)).encode())
+        for step in entry.config.ensemble_steps if entry.config else ():
+            self._identify(digest, step.model_name, step.model_version)
+
+
+def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonError:
+    """Build the error of a request for a model that is not ready.
+
+    Args:
+        table: Where it was looked for.
+        name: Model asked for.
+        version: Version asked for; negative for the newest.
+
+    Triton: core/src/model_repository_manager/model_repository_manager.cc GetModel @73aad7c
+    """
+    unknown = f"Request for unknown model: '{name}'"
+    model = table.models.get(name)
+    if model is None:
+        return NotFoundError(f"{unknown} is not found")
+    if version < 0:
+        return NotFoundError(f"{unknown} has no available versions")
+    if all(entry.version != version for entry in model.versions):
+        return NotFoundError(f"{unknown} version {version} is not found")
+    return UnavailableError(f"{unknown} version {version} is not at ready state")

@@ -1,0 +1,399 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The data plane: one surface for every transport.
+
+HTTP and gRPC are codecs over this class, so both behave the same by construction. It knows what
+Triton answers about models and servers; it knows no bytes.
+
+Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
+
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
+from backends.api.request import InferenceRequest
+from backends.config.pbtxt import to_json
+from deployments.contracts.routing_table import ModelReadyState, ModelVersion
+from deployments.contracts.sinks import ClusterControl, Inflight, RepositoryControl, ResponseSink
+from deployments.data_plane.settings_plane import SettingsPlane
+from deployments.metrics import counters as model_statistics
+from deployments.metrics.distributions import bounds_ms
+from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
+from deployments.metrics.page import ModelMetrics, render
+from deployments.routing.reports import counters_of, make_report
+from deployments.routing.router import Router
+from deployments.routing.served_model import ServedModel
+from deployments.settings.metrics_settings import MetricsSettings
+from deployments.shared_memory.regions import (
+    RegionMaps,
+    RegionSink,
+    leave_in_regions,
+    resolve_regions,
+)
+from deployments.slabs.pool import SlabPool
+from deployments.tracing.tracer import Tracer
+
+logger = logging.getLogger(__name__)
+
+# The Triton release whose protocol behaviour is served; clients compare it, people read it.
+TRITON_VERSION: Final = "2.73.0"
+
+EXTENSIONS: Final = (
+    "classification",
+    "sequence",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "schedule_policy",
+    "model_configuration",
+    "system_shared_memory",
+    "cuda_shared_memory",
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+    "trace",
+    "logging",
+)
+
+_INT64_MAX: Final = 2**63 - 1
+_LEADING_INTEGER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})")
+
+# Instances answer control calls from their event loop; one that does not within this is hung.
+_CALL_TIMEOUT_S: Final = 2.0
+# As long as Triton waits for a model to say whether it is ready.
+_READINESS_TIMEOUT_S: Final = 5.0
+
+
+class DataPlane:
+    """What every transport asks.
+
+    Args:
+        server_id: The name in server metadata (``--id``).
+        strict_readiness: Whether ready needs every model ready.
+        router: Carries requests.
+        slabs: Shared slabs large request bodies may be received into.
+        control: The controller.
+        node_id: Ray node of this process.
+        allow_client_memory: ``--allow-client-shm``.
+        tracer: Traces requests; without one, none is traced.
+
+    Attributes:
+        settings: Log and trace settings and shared-memory regions.
+        tracer: Traces requests; protocols ask whether it is on.
+        draining: Whether readiness is withdrawn; requests are still served.
+        exiting: Whether requests are refused.
+    """
+
+    def __init__(
+        self,
+        server_id: str,
+        router: Router,
+        slabs: SlabPool,
+        control: ClusterControl,
+        *,
+        strict_readiness: bool = True,
+        node_id: str = "",
+        allow_client_memory: bool = False,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self.slabs = slabs
+        self.tracer = tracer or Tracer()
+        self._machine: MachineSampler | None = None
+        self.repository: RepositoryControl = control
+        self._control = control
+        self.draining = False
+        self.exiting = False
+        self._server_id = server_id
+        self._strict_readiness = strict_readiness
+        self._router = router
+        self._maps = RegionMaps()
+        self.settings = SettingsPlane(
+            lambda: router.table.settings,
+            control,
+            self.resolve,
+            node_id=node_id,
+            allow_client_memory=allow_client_memory,
+            cuda=self._maps.cuda,
+        )
+
+    def server_live(self) -> bool:
+        """Whether the server runs."""
+        return not self.exiting
+
+    def server_ready(self) -> bool:
+        """Whether the server, and under strict readiness every model, can take requests."""
+        table = self._router.table
+        if not table.initialised or table.exiting or self.draining or self.exiting:
+            return False
+        if not self._strict_readiness:
+            return True
+        return all(
+            model.versions and all(_counts_as_ready(entry) for entry in model.versions)
+            for model in table.models.values()
+        )
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Return name, version and extensions."""
+        return {
+            "name": self._server_id,
+            "version": TRITON_VERSION,
+            "extensions": list(EXTENSIONS),
+        }
+
+    def resolve(self, name: str, version: str = "") -> ServedModel:
+        """Return the ready version a request means.
+
+        Args:
+            name: Model name.
+            version: Decimal version number; empty for the newest ready one.
+
+        Raises:
+            NotFoundError: No such model or version, or none of its versions is ready.
+            UnavailableError: The version is not ready.
+            InvalidArgumentError: The version is no positive integer.
+        """
+        if self.exiting:
+            raise UnavailableError("Server exiting")
+        return self._router.find(name, _parse_version(version) if version else -1)
+
+    def model_ready(self, name: str, version: str = "") -> bool:
+        """Whether a version is ready; an ensemble also needs the models of its steps.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        served = self.resolve(name, version)
+        if served.ensemble is not None:
+            served.ensemble.check_ready()
+        return True
+
+    async def says_ready(self, model: ServedModel) -> bool:
+        """Whether every instance of a ready model that has an opinion is ready, in its own words.
+
+        Triton: core/src/backend_model.cc TritonModel::IsReady @73aad7c
+        """
+        asked = [
+            link
+            for link in self._router.links_of(model.name, model.version)
+            if link.endpoint.has_readiness and link.lane is not None
+        ]
+        if not asked:
+            return True
+        answers = await self._router.call_instances(asked, "health", _READINESS_TIMEOUT_S)
+        return len(answers) == len(asked) and all(
+            msgspec.msgpack.decode(answer, type=bool) for answer in answers
+        )
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """Return Triton's metadata JSON of a model.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        served = self.resolve(name, version)
+        if version:
+            versions = [served.version_text]
+        else:
+            versions = [
+                str(entry.version)
+                for entry in self._router.table.models[name].versions
+                if entry.state is ModelReadyState.READY
+            ]
+        config = served.config
+        return {
+            "name": name,
+            "versions": versions,
+            "platform": config.platform or config.backend,
+            "inputs": [_tensor_metadata(config, each) for each in config.input],
+            "outputs": [_tensor_metadata(config, each) for each in config.output],
+        }
+
+    def model_config_json(self, name: str, version: str = "") -> bytes:
+        """Return a model's config as Triton renders it.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        return to_json(self.resolve(name, version).config)
+
+    async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        """Return the statistics JSON of one model or, with an empty name, of all ready ones.
+
+        Raises:
+            InvalidArgumentError: The model or version is not available.
+        """
+        rows = []
+        entries = self._statistics_entries(name, version)
+        is_counted_in_routers = any(
+            entry.config and (entry.config.has_ensemble_scheduling or entry.config.response_cache)
+            for _, entry in entries
+        )
+        reports = await self._router_reports() if is_counted_in_routers else []
+        for model_name, entry in entries:
+            rows.append(
+                model_statistics.to_json(
+                    model_name,
+                    str(entry.version),
+                    await self._instance_statistics(model_name, entry.version, reports),
+                )
+            )
+        return {"model_stats": rows}
+
+    def infer(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        """Check a request and send it on; everything that follows reaches the sink.
+
+        Raises:
+            InvalidArgumentError: The request does not fit the model; the sink hears nothing.
+        """
+        if request.regions is not None:
+            return self._infer_in_regions(model, request, sink)
+        model.checker.check(request)
+        return self._router.submit(model, request, sink)
+
+    def _infer_in_regions(
+        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
+    ) -> Inflight:
+        """Send a request on whose tensors lie in clients' shared memory."""
+        resolve_regions(
+            request,
+            self._router.table.settings.regions,
+            self._maps,
+            runs_here=model.ensemble is not None,
+        )
+        model.checker.check(request)
+        if model.ensemble is not None:
+            regions, request.regions = request.regions or {}, None
+            return self._router.submit(model, request, RegionSink(sink, regions, self._maps))
+        leave_in_regions(request)
+        return self._router.submit_local(model, request, sink)
+
+    def forget_regions(self, sources: Collection[str]) -> None:
+        """Drop what is kept of clients' shared memory but that of ``sources``."""
+        self._maps.forget_others(sources)
+        self.settings.release_others(sources)
+
+    async def metrics_text(self) -> bytes:
+        """Return this node's metrics in Prometheus text format."""
+        settings = self._router.table.settings.metrics
+        rows = []
+        reports = await self._router_reports()
+        for model in self._router.table.models.values():
+            for entry in model.versions:
+                if entry.state is not ModelReadyState.READY or entry.config is None:
+                    continue
+                merged = await self._instance_statistics(
+                    model.name, entry.version, reports, own_node_only=True
+                )
+                rows.append(
+                    ModelMetrics(
+                        model.name,
+                        str(entry.version),
+                        merged,
+                        load_duration_ns=entry.load_duration_ns,
+                        metric_tags=entry.config.metric_tags,
+                        has_cache=self._router.has_cache and entry.config.response_cache,
+                        first_response_bounds=(
+                            bounds_ms(entry.config) if settings.has_histograms else ()
+                        ),
+                    )
+                )
+        # Not on the loop: the drivers of GPUs may take their time.
+        host, gpus = await asyncio.to_thread(self._sample_machine, settings)
+        return render(rows, host, gpus, settings, self._router.cache_gauges())
+
+    def _sample_machine(
+        self, settings: MetricsSettings
+    ) -> tuple[HostMetrics | None, tuple[GpuMetrics, ...]]:
+        if self._machine is None:
+            self._machine = MachineSampler(settings.interval_ms)
+        return self._machine.sample(
+            time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
+        )
+
+    async def _instance_statistics(
+        self, name: str, version: int, reports: list[bytes], *, own_node_only: bool = False
+    ) -> model_statistics.Snapshot:
+        links = [
+            link
+            for link in self._router.links_of(name, version)
+            if link.is_local or not own_node_only
+        ]
+        # Of the same table as the links: an instance is counted by one of the two.
+        past = [
+            counted
+            for node_id, counted in self._router.table.past(name, version).items()
+            if node_id == self._router.node_id or not own_node_only
+        ]
+        answers = await self._router.call_instances(links, "statistics", _CALL_TIMEOUT_S)
+        snapshots = [model_statistics.decode(data) for data in (*answers, *past)]
+        if reports:
+            node_id = self._router.node_id if own_node_only else ""
+            snapshots += counters_of(reports, name, version, node_id)
+        return model_statistics.merge(snapshots)
+
+    async def _router_reports(self) -> list[bytes]:
+        """Return what all routers have counted; nothing without ensembles and caches."""
+        if not any(model.is_counted_here for model in self._router.all_served()):
+            return []
+        own = make_report(self._router)
+        try:
+            return [own, *await self._control.router_reports()]
+        except TritonError as error:
+            logger.warning("only the counters of this process are shown: %s", error.message)
+            return [own]
+
+    def _statistics_entries(self, name: str, version: str) -> list[tuple[str, ModelVersion]]:
+        table = self._router.table
+        ready = [
+            (model.name, entry)
+            for model in table.models.values()
+            for entry in model.versions
+            if entry.state is ModelReadyState.READY
+        ]
+        if not name:
+            return ready
+        of_model = [row for row in ready if row[0] == name]
+        if not of_model:
+            raise InvalidArgumentError(f"requested model '{name}' is not available")
+        if not version:
+            return of_model
+        number = _parse_version(version)
+        chosen = [row for row in of_model if row[1].version == number]
+        if not chosen:
+            raise InvalidArgumentError(
+                f"requested model version is not available for model '{name}'"
+            )
+        return chosen
+
+
+def _counts_as_ready(entry: ModelVersion) -> bool:
+    is_unloaded = entry.state is ModelReadyState.UNAVAILABLE and entry.reason == "unloaded"
+    return entry.state is ModelReadyState.READY or is_unloaded
+
+
+def _parse_version(text: str) -> int:
+    # std::stol skips leading blanks, takes a sign and ignores what follows the digits.
+    leading = _LEADING_INTEGER.match(text)
+    number = int(leading[1]) if leading else _INT64_MAX + 1
+    if abs(number) > _INT64_MAX:
+        raise InvalidArgumentError(
+            f"failed to get model version from specified version string '{text}' (details: stol), "
+            f"version should be an integral value > 0"
+        )
+    if number < 0:
+        raise InvalidArgumentError(
+            f"invalid model version specified '{text}' , version should be an integral value > 0"
+        )
+    return number
+
+
+def _tensor_metadata(config: ModelConfig, tensor: ModelInput | ModelOutput) -> dict[str, Any]:
+    batch = [-1] if config.max_batch_size > 0 else []
+    return {"name": tensor.name, "datatype": tensor.datatype, "shape": [*batch, *tensor.dims]}

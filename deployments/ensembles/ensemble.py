@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles as the router serves them: the compiled graph, the models it runs on, the counters.
+
+An ensemble runs in its caller: no process of its own, no further hop. Its graph is compiled when
+the first request after a change of the routing table comes. A request keeps the graph it began
+with.
+
+Triton: core/src/ensemble_scheduler/ensemble_scheduler.cc @73aad7c
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.ensembles.graph import Step, StepGraph, compile_graph
+from deployments.ensembles.run import EnsembleRun
+from deployments.ensembles.step import StepLimits, StepRunner
+from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
+from deployments.shared_memory.regions import RegionSink
+from deployments.tracing.call import TracedCall
+
+if TYPE_CHECKING:
+    from deployments.routing.router import Router
+    from deployments.routing.served_model import ServedModel
+
+_NS_PER_MS: Final = 1_000_000
+
+
+class Ensemble:
+    """One ready version of an ensemble.
+
+    Args:
+        router: Carries the steps' requests.
+        config: The complete config.
+        version_text: The version, for responses.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_config",
+        "_is_batching",
+        "_is_used",
+        "_limits",
+        "_router",
+        "_statistics",
+        "_version_text",
+    )
+
+    def __init__(self, router: "Router", config: ModelConfig, version_text: str) -> None:
+        self._router = router
+        self._config = config
+        self._version_text = version_text
+        self._is_batching = config.max_batch_size > 0
+        self._statistics = InstanceStatistics()
+        limit = config.max_inflight_requests
+        self._limits = StepLimits(limit) if limit else None
+        self._bound: _Bound | None = None
+        self._is_used = False
+
+    def unbind(self) -> None:
+        """Look the models up again for the next request: the routing table has changed."""
+        self._bound = None
+
+    def start(self, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        """Run a checked request; everything that follows reaches the sink."""
+        self._is_used = True
+        bound = self._bound
+        if bound is None:
+            try:
+                bound = self._bind()
+            except TritonError as error:
+                self._statistics.record_failure(FailureReason.OTHER, 0)
+                sink.fail(type(error)(f"in ensemble '{self._config.name}', {error.message}"))
+                return _ENDED
+        runner: StepRunner = bound.run_step
+        if request.trace is not None:
+            caller = sink.sink if isinstance(sink, RegionSink) else sink
+            if isinstance(caller, TracedCall):
+                runner = bound.runner_in(caller)
+        run = EnsembleRun(
+            bound.graph,
+            self._version_text,
+            request,
+            sink,
+            runner,
+            self._limits,
+            self._ended,
+        )
+        run.start_ns = time.monotonic_ns()
+        run.start()
+        return run
+
+    def check_ready(self) -> None:
+        """Check that every step has a ready model.
+
+        Raises:
+            TritonError: One has not.
+        """
+        if self._bound is None:
+            self._bind()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a request ever ran here."""
+        return self._is_used
+
+    def statistics(self) -> Snapshot:
+        """Return the counters of the requests that ran here."""
+        return self._statistics.snapshot(0)
+
+    def _bind(self) -> "_Bound":
+        models = [
+            self._router.find(step.model_name, step.model_version)
+            for step in self._config.ensemble_steps
+        ]
+        graph = compile_graph(self._config, [model.config for model in models])
+        self._bound = bound = _Bound(self._router, graph, models)
+        return bound
+
+    def _ended(self, run: EnsembleRun, error: TritonError | None) -> None:
+        now_ns = time.monotonic_ns()
+        if error is not None:
+            self._statistics.record_failure(FailureReason.OTHER, now_ns - run.start_ns)
+            return
+        request = run.request
+        batch_size = request.inputs[0].shape[0] if self._is_batching and request.inputs else 1
+        batch_size = max(1, batch_size)
+        self._statistics.record_steps(
+            batch_size, now_ns - run.start_ns, run.compute_ns, time.time_ns() // _NS_PER_MS
+        )
+
+
+class _Bound:
+    """A graph and the models its steps run on."""
+
+    __slots__ = ("_models", "_router", "graph")
+
+    def __init__(self, router: "Router", graph: StepGraph, models: "Sequence[ServedModel]") -> None:
+        self._router = router
+        self._models = models
+        self.graph = graph
+
+    def run_step(self, step: Step, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
+        """Send a step's request to its model; see `ensemble_step.StepRunner`."""
+        model = self._models[step.index]
+        model.checker.check(request)
+        request.model_version = model.version
+        return self._router.submit(model, request, sink)
+
+    def runner_in(self, call: TracedCall) -> StepRunner:
+        """Return a `run_step` whose requests belong to a trace."""
+        call.queued()
+
+        def run_step(step: Step, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
+            model = self._models[step.index]
+            traced = call.step(model.name, model.version, request, sink)
+            return self.run_step(step, request, traced)
+
+        return run_step
+
+
+class _Ended:
+    """The handle of a request that failed at once."""
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+
+_ENDED: Final = _Ended()

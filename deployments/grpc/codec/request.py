@@ -1,0 +1,424 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""ModelInferRequest to `InferenceRequest`.
+
+Theory of operation. A client that sends the same kind of request again and again sends the same
+bytes but for the id and the tensors. So those two are cut out of the message, and what remains, the
+head, is decoded once and looked up by its bytes from then on. Tensors become views of the message.
+A head whose tensors are not all in ``raw_input_contents``, or which breaks a rule, is decoded anew
+each time: such requests are rare or wrong.
+
+Triton: server/src/grpc/infer_handler.cc, grpc_utils.cc @e1db8a6
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from tritonclient.grpc import service_pb2
+
+from backends.api.datatypes import DATATYPES, numpy_dtype
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from backends.api.request import (
+    EMPTY,
+    SEQUENCE_END,
+    SEQUENCE_START,
+    Extent,
+    InferenceRequest,
+    ParameterValue,
+    Tensor,
+    checked_correlation_id,
+    serialize_bytes,
+)
+from deployments.grpc.codec.wire import MalformedMessageError, content_offset, split_fields
+
+MALFORMED: Final = "Unable to parse request"
+EMPTY_FINAL_KEY: Final = "triton_enable_empty_final_response"
+
+_RAW_TAG: Final = 7 << 3 | 2
+_ID_TAG: Final = 3 << 3 | 2
+_RESERVED_PREFIX: Final = "triton_"
+_UINT64_MASK: Final = 2**64 - 1
+_INVALID_DATATYPE: Final = "<invalid>"
+
+# Heads kept, and the largest kept: a cluster serves some hundred kinds of requests, a client that
+# makes up new ones all the time must not cost memory.
+_HEAD_COUNT_LIMIT: Final = 1024
+_HEAD_SIZE_LIMIT_BYTES: Final = 4096
+
+# Field of InferTensorContents, the datatype Triton names it by, the datatypes it may fill.
+_CONTENT_FIELDS: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
+    ("bool_contents", "BOOL", frozenset(("BOOL",))),
+    ("int_contents", "INT32", frozenset(("INT8", "INT16", "INT32"))),
+    ("int64_contents", "INT64", frozenset(("INT64",))),
+    ("uint_contents", "UINT32", frozenset(("UINT8", "UINT16", "UINT32"))),
+    ("uint64_contents", "UINT64", frozenset(("UINT64",))),
+    ("fp32_contents", "FP32", frozenset(("FP32",))),
+    ("fp64_contents", "FP64", frozenset(("FP64",))),
+    ("bytes_contents", "BYTES", frozenset(("BYTES",))),
+)
+_SHARED_MEMORY_FIELDS: Final = {
+    "shared_memory_region": "string_param",
+    "shared_memory_offset": "int64_param",
+    "shared_memory_byte_size": "int64_param",
+}
+_SEQUENCE_FLAGS: Final = {"sequence_start": SEQUENCE_START, "sequence_end": SEQUENCE_END}
+_CUSTOM_KINDS: Final = frozenset(("int64_param", "bool_param", "string_param", "double_param"))
+
+
+@dataclass(slots=True)
+class _Head:
+    """Everything in a message but id and raw tensors.
+
+    Attributes:
+        inputs: Name, datatype and shape of each input.
+        message: The message, when inputs need more than their place among the raw tensors.
+        classes: Classification counts by output name.
+        regions: Where outputs shall be written, by output name.
+        problem: The rule the request breaks, raised once the model is known to exist.
+    """
+
+    model_name: str
+    model_version: str
+    inputs: list[tuple[str, str, tuple[int, ...]]] = field(default_factory=list)
+    message: Any = None
+    outputs: list[str] = field(default_factory=list)
+    classes: dict[str, int] = field(default_factory=dict)
+    regions: dict[str, Extent] = field(default_factory=dict)
+    parameters: dict[str, ParameterValue] = field(default_factory=dict)
+    priority: int = 0
+    timeout_us: int = 0
+    correlation_id: int | str = 0
+    flags: int = 0
+    wants_empty_final: bool = False
+    problem: TritonError | None = None
+
+
+class DecodedRequest:
+    """A parsed ModelInferRequest whose model has not been looked up yet.
+
+    Attributes:
+        id: The client's request id.
+    """
+
+    __slots__ = ("_head", "_raws", "id")
+
+    def __init__(self, head: _Head, request_id: str, raws: Sequence[memoryview]) -> None:
+        self._head = head
+        self._raws = raws
+        self.id = request_id
+
+    @property
+    def model_name(self) -> str:
+        """Model asked for."""
+        return self._head.model_name
+
+    @property
+    def model_version(self) -> str:
+        """Version asked for, as the client wrote it; empty lets the version policy choose."""
+        return self._head.model_version
+
+    @property
+    def classes(self) -> Mapping[str, int]:
+        """Classification counts by output name."""
+        return self._head.classes
+
+    @property
+    def wants_empty_final(self) -> bool:
+        """Whether a stream shall also carry a final response without tensors."""
+        return self._head.wants_empty_final
+
+    def build(self, model_version: int) -> InferenceRequest:
+        """Return the request; its tensors are views of the message.
+
+        Args:
+            model_version: The version that was chosen.
+
+        Raises:
+            InvalidArgumentError: A parameter or the data of an input is wrong.
+        """
+        head, raws = self._head, self._raws
+        if head.problem is not None:
+            raise head.problem
+        regions: dict[str, Extent] | None = None
+        if head.message is not None:
+            tensors = _tensors(head.message, raws)
+            if head.regions or any(each.extent is not None for each in tensors):
+                regions = head.regions
+        elif len(raws) < len(head.inputs):
+            raise _no_data(head.inputs[len(raws)][0], head.model_name)
+        else:
+            tensors = [
+                Tensor(name, datatype, shape, raw)
+                for (name, datatype, shape), raw in zip(head.inputs, raws, strict=False)
+            ]
+        return InferenceRequest(
+            head.model_name,
+            model_version,
+            self.id,
+            tensors,
+            head.outputs.copy(),
+            head.parameters.copy(),
+            head.priority,
+            head.timeout_us,
+            head.correlation_id,
+            head.flags,
+            regions,
+        )
+
+
+class RequestDecoder:
+    """Decodes ModelInferRequest messages and remembers their heads."""
+
+    __slots__ = ("_heads", "_last_head", "_last_key")
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, _Head] = {}
+        # A head that lay whole at the beginning of its message; mostly the next one does too.
+        self._last_key = b""
+        self._last_head: _Head | None = None
+
+    def decode(self, data: bytes | memoryview) -> DecodedRequest:
+        """Parse a message.
+
+        Args:
+            data: The message; must stay unchanged as long as the request lives.
+
+        Raises:
+            InternalError: The bytes are no ModelInferRequest.
+        """
+        try:
+            last = self._last_head
+            if last is not None and bytes(data[: len(self._last_key)]) == self._last_key:
+                parts = split_fields(data, _RAW_TAG, _ID_TAG, len(self._last_key))
+                if parts is not None and not parts[1] and not parts[2]:
+                    return DecodedRequest(last, "", parts[0])
+            parts = split_fields(data, _RAW_TAG, _ID_TAG)
+            if parts is None:
+                message = service_pb2.ModelInferRequest.FromString(bytes(data))
+                raws = [memoryview(raw) for raw in message.raw_input_contents]
+                return DecodedRequest(_head(message), message.id, raws)
+            views, raw_id, key = parts
+            request_id = str(raw_id, "utf-8") if raw_id else ""
+            head = self._heads.get(key)
+            if head is None:
+                head = _head(service_pb2.ModelInferRequest.FromString(key))
+                if head.message is None and head.problem is None:
+                    self._remember(key, head)
+            elif not request_id and bytes(data[: len(key)]) == key:
+                self._last_key, self._last_head = key, head
+        except (DecodeError, MalformedMessageError, UnicodeDecodeError):
+            raise InternalError(MALFORMED) from None
+        return DecodedRequest(head, request_id, views)
+
+    def _remember(self, key: bytes, head: _Head) -> None:
+        if len(key) > _HEAD_SIZE_LIMIT_BYTES:
+            return
+        if len(self._heads) >= _HEAD_COUNT_LIMIT:
+            self._heads.clear()
+        self._heads[key] = head
+
+
+def tensor_offset(first: memoryview) -> int:
+    """Return where the first tensor begins in a message whose first part this is; 0 if beyond."""
+    return content_offset(first, _RAW_TAG)
+
+
+def _head(message: Any) -> _Head:
+    head = _Head(message.model_name, message.model_version)
+    try:
+        for key, value in message.parameters.items():
+            _take_parameter(head, key, value)
+        for output in message.outputs:
+            _take_output(head, output)
+    except InvalidArgumentError as error:
+        head.problem = error.with_traceback(None)
+        return head
+    if head.regions:
+        head.message = message
+    for each in message.inputs:
+        head.inputs.append((each.name, _datatype(each), tuple(each.shape)))
+        is_plain = not each.HasField("contents") and not (
+            each.parameters and _SHARED_MEMORY_FIELDS.keys() & each.parameters.keys()
+        )
+        if not is_plain:
+            head.message = message
+    return head
+
+
+def _take_parameter(head: _Head, key: str, value: Any) -> None:
+    kind = value.WhichOneof("parameter_choice")
+    if key == "sequence_id":
+        if kind == "int64_param":
+            # Triton keeps correlation ids unsigned; a negative one wraps.
+            head.correlation_id = value.int64_param & _UINT64_MASK
+        elif kind == "string_param":
+            head.correlation_id = checked_correlation_id(value.string_param)
+        else:
+            raise _wrong_kind(key, "int64_param or string_param.")
+    elif key in _SEQUENCE_FLAGS:
+        if kind != "bool_param":
+            raise _wrong_kind(key, "bool_param.")
+        head.flags |= _SEQUENCE_FLAGS[key] if value.bool_param else 0
+    elif key == "priority":
+        head.priority = _priority(kind, value)
+    elif key == "timeout":
+        if kind != "int64_param":
+            raise _wrong_kind(key, "int64_param.")
+        head.timeout_us = value.int64_param & _UINT64_MASK
+    elif key.startswith(_RESERVED_PREFIX):
+        _take_reserved(head, key, kind, value)
+    elif kind not in _CUSTOM_KINDS:
+        raise _wrong_kind(key, "int64_param, bool_param, or string_param.")
+    else:
+        head.parameters[key] = getattr(value, kind)
+
+
+def _priority(kind: str | None, value: Any) -> int:
+    if kind == "uint64_param":
+        return int(value.uint64_param)
+    if kind != "int64_param":
+        raise _wrong_kind("priority", "int64_param or uint64_param.")
+    if value.int64_param < 0:
+        raise InvalidArgumentError("invalid value for 'priority', expected value >= 0.")
+    return int(value.int64_param)
+
+
+def _take_reserved(head: _Head, key: str, kind: str | None, value: Any) -> None:
+    if key != EMPTY_FINAL_KEY:
+        raise InvalidArgumentError(
+            "parameter keys starting with 'triton_' are reserved for Triton usage. Only the "
+            "following keys starting with 'triton_' are allowed: " + EMPTY_FINAL_KEY
+        )
+    if kind != "bool_param":
+        raise _wrong_kind(key, "bool_param.")
+    head.wants_empty_final = value.bool_param
+
+
+def _take_output(head: _Head, output: Any) -> None:
+    head.outputs.append(output.name)
+    if not output.parameters:
+        return
+    region = _shared_memory_region(output)
+    if "classification" in output.parameters:
+        value = output.parameters["classification"]
+        if value.WhichOneof("parameter_choice") != "int64_param":
+            raise InvalidArgumentError(
+                "invalid value type for 'classification' parameter, expected int64_param"
+            )
+        if value.int64_param <= 0:
+            raise InvalidArgumentError(
+                "invalid value for 'classification' parameter, expected >= 0"
+            )
+        if region is not None:
+            raise InvalidArgumentError(
+                "output can't set both 'shared_memory_region' and 'classification'"
+            )
+        head.classes[output.name] = value.int64_param
+    if region is not None:
+        head.regions[output.name] = region
+
+
+def _tensors(message: Any, raws: Sequence[memoryview]) -> list[Tensor]:
+    """Build tensors from raw data, typed contents and shared memory, as each input says."""
+    model_name = message.model_name
+    unused = iter(raws)
+    tensors = []
+    for each in message.inputs:
+        region = _shared_memory_region(each)
+        if region is not None:
+            if each.HasField("contents"):
+                raise InvalidArgumentError(
+                    f"unexpected 'content' provided when using shared memory for input tensor "
+                    f"'{each.name}' for model '{model_name}'"
+                )
+            tensors.append(Tensor(each.name, _datatype(each), tuple(each.shape), EMPTY, region))
+            continue
+        if not each.HasField("contents"):
+            raw = next(unused, None)
+            if raw is None:
+                raise _no_data(each.name, model_name)
+        elif raws:
+            raise InvalidArgumentError(
+                f"contents field must not be specified when using raw_input_contents for "
+                f"'{each.name}' for model '{model_name}'"
+            )
+        else:
+            raw = memoryview(_typed_contents(each, model_name))
+        tensors.append(Tensor(each.name, _datatype(each), tuple(each.shape), raw))
+    return tensors
+
+
+def _typed_contents(tensor: Any, model_name: str) -> bytes:
+    unexpected = (
+        f"unexpected explicit tensor data for input tensor '{tensor.name}' for model '{model_name}'"
+    )
+    datatype = _datatype(tensor)
+    filled: str | None = None
+    for field_name, label, allowed in _CONTENT_FIELDS:
+        if not getattr(tensor.contents, field_name):
+            continue
+        if filled is not None:
+            raise InvalidArgumentError(f"{unexpected}, binary data was already supplied.")
+        if datatype not in allowed:
+            raise InvalidArgumentError(
+                f"{unexpected} of type '{label}', expected datatype '{datatype}'"
+            )
+        filled = field_name
+    if filled is None:
+        return b""
+    values = getattr(tensor.contents, filled)
+    if datatype == "BYTES":
+        return serialize_bytes(values)
+    dtype = numpy_dtype(datatype)
+    # Narrow types travel in 32-bit fields and keep the low bytes, as Triton does.
+    wide = {"int_contents": np.dtype(np.int32), "uint_contents": np.dtype(np.uint32)}
+    return np.array(values, dtype=wide.get(filled, dtype)).astype(dtype, copy=False).tobytes()
+
+
+def _shared_memory_region(tensor: Any) -> Extent | None:
+    """Return where in shared memory an input or output lies, after checking its parameters."""
+    given = _SHARED_MEMORY_FIELDS.keys() & tensor.parameters.keys()
+    if not given:
+        return None
+    for key in ("shared_memory_offset", "shared_memory_byte_size"):
+        if key in given and "shared_memory_region" not in given:
+            raise InvalidArgumentError(
+                f"'{key}' can not be specified without 'shared_memory_region' parameter for "
+                f"tensor '{tensor.name}'"
+            )
+    for key, kind in _SHARED_MEMORY_FIELDS.items():
+        if key in given and tensor.parameters[key].WhichOneof("parameter_choice") != kind:
+            raise InvalidArgumentError(
+                f"invalid value type for '{key}' parameter for tensor '{tensor.name}', "
+                f"expected {kind}."
+            )
+    if "shared_memory_byte_size" not in given:
+        raise InvalidArgumentError(
+            f"'shared_memory_byte_size' must be specified along with 'shared_memory_region' "
+            f"parameter for tensor '{tensor.name}'"
+        )
+    offset = 0
+    if "shared_memory_offset" in given:
+        offset = tensor.parameters["shared_memory_offset"].int64_param
+    return Extent(
+        tensor.parameters["shared_memory_region"].string_param,
+        offset,
+        tensor.parameters["shared_memory_byte_size"].int64_param,
+    )
+
+
+def _datatype(tensor: Any) -> str:
+    return tensor.datatype if tensor.datatype in DATATYPES else _INVALID_DATATYPE
+
+
+def _wrong_kind(key: str, expected: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"invalid value type for '{key}' parameter, expected {expected}")
+
+
+def _no_data(input_name: str, model_name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"unable to find data for input tensor '{input_name}' for model '{model_name}' in request."
+    )

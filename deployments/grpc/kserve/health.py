@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""grpc.health.v1.Health/Watch: a stream of what Check would answer, at each change.
+
+Triton has no Watch; gRPC clients with health checking use it.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from backends.api.errors import GRPC_STATUS, InternalError, TritonError
+from deployments.grpc.codec.control import NOT_SERVING, SERVING, parse
+from deployments.grpc.rpc.calls import RpcReply
+
+if TYPE_CHECKING:
+    from deployments.data_plane.data_plane import DataPlane
+
+WATCH_PATH: Final = b"/grpc.health.v1.Health/Watch"
+
+_POLL_S: Final = 0.5
+
+
+class WatchCall:
+    """One Watch call.
+
+    Args:
+        plane: Asked for readiness.
+        reply: Where the changes go.
+    """
+
+    __slots__ = ("_plane", "_reply", "_timer", "_told")
+
+    def __init__(self, plane: "DataPlane", reply: RpcReply) -> None:
+        self._plane = plane
+        self._reply = reply
+        self._told = b""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def message(self, data: bytes | memoryview) -> None:
+        """Begin to watch; the service's name plays no part, as in Check."""
+        if self._timer is not None:
+            return
+        try:
+            parse("Check", data)
+        except TritonError as error:
+            self._reply.finish(GRPC_STATUS[error.code], error.message)
+        else:
+            self._look()
+
+    def half_closed(self) -> None:
+        """The stream goes on, if it has begun."""
+        if not self._told:
+            text = "the call ended without a request message"
+            self._reply.finish(GRPC_STATUS[InternalError.code], text)
+
+    def cancelled(self) -> None:
+        """Stop."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        plane = self._plane
+        status = SERVING if not plane.exiting and plane.server_ready() else NOT_SERVING
+        if status != self._told:
+            self._told = status
+            self._reply.send(status)
+        if plane.exiting or plane.draining:
+            # A stream that never ends must not hold up a drain.
+            self._reply.finish()
+            return
+        self._timer = asyncio.get_running_loop().call_later(_POLL_S, self._look)

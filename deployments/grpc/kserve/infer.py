@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""ModelInfer, and what it shares with ModelStreamInfer.
+
+Theory of operation. A unary call is its own response sink: one object per request and plain calls
+from the received message to the sent one.
+
+Triton: server/src/grpc/infer_handler.cc @e1db8a6
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from backends.api.errors import (
+    GRPC_STATUS,
+    InternalError,
+    TritonError,
+    UnavailableError,
+    UnsupportedError,
+)
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.grpc.codec.request import DecodedRequest, RequestDecoder
+from deployments.grpc.codec.response import (
+    ResponseEncoder,
+)
+from deployments.grpc.rpc.calls import Metadata, RpcReply
+from deployments.protocol.classification import classify
+from deployments.protocol.forwarded_headers import compile_forward_pattern, forwarded_headers
+from deployments.tracing.tracer import GRPC, Arrival
+
+if TYPE_CHECKING:
+    from deployments.data_plane.data_plane import DataPlane
+    from deployments.routing.served_model import ServedModel
+
+logger = logging.getLogger(__name__)
+
+
+class InferContext:
+    """What all inference calls of one service share.
+
+    Args:
+        plane: Where requests go.
+        header_forward_pattern: Regular expression of metadata that becomes request parameters.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+
+    __slots__ = ("_header_pattern", "decoder", "encoder", "plane")
+
+    def __init__(self, plane: "DataPlane", header_forward_pattern: str = "") -> None:
+        self.plane = plane
+        self._header_pattern = compile_forward_pattern(
+            header_forward_pattern, "--grpc-header-forward-pattern"
+        )
+        self.decoder = RequestDecoder()
+        self.encoder = ResponseEncoder()
+
+    def resolve(self, decoded: DecodedRequest) -> "ServedModel":
+        """Return the model version a request means.
+
+        Raises:
+            TritonError: There is none, or the server is shutting down.
+        """
+        plane = self.plane
+        if plane.exiting:
+            raise UnavailableError(
+                "GRPC server is shutting down and has stopped accepting new requests."
+            )
+        return plane.resolve(decoded.model_name, decoded.model_version)
+
+    def build(
+        self, decoded: DecodedRequest, model: "ServedModel", metadata: Metadata
+    ) -> InferenceRequest:
+        """Return the request, with the metadata that is forwarded among its parameters.
+
+        Raises:
+            TritonError: The request breaks a rule.
+        """
+        request = decoded.build(model.version)
+        if self._header_pattern is not None:
+            request.parameters.update(forwarded_headers(self._header_pattern, metadata))
+        return request
+
+    def traced(
+        self,
+        model: "ServedModel",
+        request: InferenceRequest,
+        sink: ResponseSink,
+        began_ns: int,
+        received_ns: int,
+        metadata: Metadata,
+    ) -> ResponseSink:
+        """Return the sink a request goes with while tracing is on."""
+        arrival = Arrival(GRPC, began_ns or received_ns, received_ns, metadata)
+        return self.plane.tracer.traced(model.name, model.version, request, sink, arrival)
+
+
+class InferCall:
+    """One ModelInfer call, and the sink of its request."""
+
+    __slots__ = (
+        "_began_ns",
+        "_classes",
+        "_context",
+        "_count",
+        "_ended",
+        "_inflight",
+        "_metadata",
+        "_model",
+        "_reply",
+        "_response",
+    )
+
+    def __init__(self, context: InferContext, metadata: Metadata, reply: RpcReply) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._reply = reply
+        self._inflight: Inflight | None = None
+        self._model: ServedModel | None = None
+        self._classes: Mapping[str, int] = {}
+        self._response: InferenceResponse | None = None
+        self._count = 0
+        self._ended = False
+        tracer = context.plane.tracer
+        self._began_ns = tracer.clock_ns() if tracer.is_on else 0
+
+    def message(self, data: bytes | memoryview) -> None:
+        """Take the request."""
+        if self._ended or self._model is not None:
+            return
+        context = self._context
+        tracer = context.plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        try:
+            decoded = context.decoder.decode(data)
+            self._model = model = context.resolve(decoded)
+            _refuse_decoupled(model)
+            request = context.build(decoded, model, self._metadata)
+            self._classes = decoded.classes
+            sink: ResponseSink = self
+            if received_ns:
+                sink = context.traced(
+                    model, request, self, self._began_ns, received_ns, self._metadata
+                )
+            self._inflight = context.plane.infer(model, request, sink)
+        except TritonError as error:
+            self.fail(error)
+        except Exception as error:
+            self.fail(fault(error))
+
+    def half_closed(self) -> None:
+        """A unary call without a request is an error, as it is in gRPC's own servers."""
+        if self._model is None and not self._ended:
+            self.fail(InternalError("the call ended without a request message"))
+
+    def cancelled(self) -> None:
+        """Drop the request; what its sink still hears goes nowhere."""
+        self._ended = True
+        inflight, self._inflight = self._inflight, None
+        if inflight is not None:
+            inflight.cancel()
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Answer the call with the response, unless there are several or none."""
+        if self._ended:
+            return
+        if response is not None:
+            self._response = response
+            self._count += 1
+        if not final:
+            return
+        response = self._response
+        if response is None or self._count > 1:
+            self.fail(InternalError(f"expected a single response, got {self._count}"))
+            return
+        try:
+            if self._classes and self._model is not None:
+                classify_outputs(response, self._model, self._classes)
+            message = self._context.encoder.encode(response)
+        except TritonError as error:
+            self.fail(error)
+        except Exception as error:
+            self.fail(fault(error))
+        else:
+            self._end()
+            self._reply.complete(message)
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """End the call with the error's status."""
+        del final
+        if not self._ended:
+            self._end()
+            self._reply.finish(GRPC_STATUS[error.code], error.message)
+
+    def _end(self) -> None:
+        self._ended = True
+        # Call and request refer to each other; cut here, both are freed without the collector.
+        self._inflight = None
+
+
+def classify_outputs(
+    response: InferenceResponse, model: "ServedModel", classes: Mapping[str, int]
+) -> None:
+    """Put classes in the place of the outputs they are wanted for."""
+    is_batched = model.config.max_batch_size > 0
+    response.outputs = [
+        classify(
+            output,
+            classes[output.name],
+            model.labels.get(output.name, ()),
+            is_batched=is_batched,
+        )
+        if output.name in classes
+        else output
+        for output in response.outputs
+    ]
+
+
+def _refuse_decoupled(model: "ServedModel") -> None:
+    if model.config.decoupled:
+        raise UnsupportedError(
+            "ModelInfer RPC doesn't support models with decoupled transaction policy"
+        )
+
+
+def fault(error: Exception) -> TritonError:
+    """Log what should not have happened and return the error that tells of it."""
+    logger.error("gRPC inference request failed", exc_info=error)
+    return InternalError(f"{type(error).__name__}: {error}")

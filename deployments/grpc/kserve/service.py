@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""GRPCInferenceService over the data plane, whatever transport carries it.
+
+A transport calls `GrpcService.start` for each call, drives the `RpcCall` it gets and gives an
+`RpcReply` that takes the answer. Everything happens on one event loop and by plain calls: a task
+per request would cost more than the rest of the request.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from deployments.grpc.codec.request import tensor_offset
+from deployments.grpc.codec.wire import Buffer
+from deployments.grpc.kserve.health import WATCH_PATH, WatchCall
+from deployments.grpc.kserve.infer import InferCall, InferContext
+from deployments.grpc.kserve.methods import HANDLERS, ControlCall
+from deployments.grpc.kserve.reflection import REFLECTION_PATHS, ReflectionCall
+from deployments.grpc.kserve.stream_infer import StreamCall
+from deployments.grpc.rpc.calls import Metadata, RpcCall, RpcReply
+from deployments.security.restrictions import RestrictedRoutes, Restrictions
+
+if TYPE_CHECKING:
+    from deployments.data_plane.data_plane import DataPlane
+
+# A transport needs no other import.
+__all__ = [
+    "HEALTH_PATH",
+    "INFERENCE_PATHS",
+    "INFER_PATH",
+    "PATHS",
+    "STREAM_PATH",
+    "STREAM_PATHS",
+    "Buffer",
+    "GrpcService",
+    "Metadata",
+    "RestrictedGrpcService",
+    "RpcCall",
+    "RpcReply",
+]
+
+_PREFIX: Final = b"/inference.GRPCInferenceService/"
+
+INFER_PATH: Final = _PREFIX + b"ModelInfer"
+STREAM_PATH: Final = _PREFIX + b"ModelStreamInfer"
+# Methods with tensors in their messages.
+INFERENCE_PATHS: Final = frozenset((INFER_PATH, STREAM_PATH))
+HEALTH_PATH: Final = b"/grpc.health.v1.Health/Check"
+
+_CONTROL: Final = {
+    HEALTH_PATH if rpc == "Check" else _PREFIX + rpc.encode(): rpc for rpc in HANDLERS
+}
+# Paths whose calls have more than one message.
+STREAM_PATHS: Final = frozenset((STREAM_PATH, WATCH_PATH, *REFLECTION_PATHS))
+PATHS: Final = frozenset((INFER_PATH, *STREAM_PATHS, *_CONTROL))
+
+# The restricted category of each RPC.
+_CATEGORIES: Final = {
+    **dict.fromkeys(("ModelInfer", "ModelStreamInfer"), "inference"),
+    **dict.fromkeys(("Check", "Watch", "ServerLive", "ServerReady", "ModelReady"), "health"),
+    **dict.fromkeys(("ServerMetadata", "ModelMetadata", "ServerReflectionInfo"), "metadata"),
+    "ModelConfig": "model-config",
+    "ModelStatistics": "statistics",
+    "TraceSetting": "trace",
+    "LogSettings": "logging",
+}
+_RESTRICTED_PREFIX: Final = "triton-grpc-protocol-"
+_UNAVAILABLE: Final = 14
+
+
+def category_of(path: bytes) -> str:
+    """Return the restricted category of an RPC."""
+    rpc = path.rpartition(b"/")[2].decode("ascii", "replace")
+    if rpc.startswith("Repository"):
+        return "model-repository"
+    if "SharedMemory" in rpc:
+        return "shared-memory"
+    return _CATEGORIES.get(rpc, "")
+
+
+class GrpcService:
+    """The RPCs, by path.
+
+    Args:
+        plane: What they ask.
+        header_forward_pattern: ``--grpc-header-forward-pattern``.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+
+    def __init__(self, plane: "DataPlane", *, header_forward_pattern: str = "") -> None:
+        self._context = InferContext(plane, header_forward_pattern)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
+        """Begin a call.
+
+        Args:
+            path: The ``:path`` header, for example ``/inference.GRPCInferenceService/ModelInfer``.
+            metadata: Request headers without pseudo headers, names in lower case.
+            reply: Where the answer goes.
+
+        Returns:
+            The call to drive, or None when there is no such method: the transport answers
+            UNIMPLEMENTED.
+        """
+        if path == INFER_PATH:
+            return InferCall(self._context, metadata, reply)
+        if path == STREAM_PATH:
+            return StreamCall(self._context, metadata, reply)
+        rpc = _CONTROL.get(path)
+        if rpc is not None:
+            return ControlCall(self._context.plane, rpc, reply, self._tasks)
+        if path == WATCH_PATH:
+            return WatchCall(self._context.plane, reply)
+        return ReflectionCall(reply) if path in REFLECTION_PATHS else None
+
+    def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
+        """Return slab memory for a large message, so that its tensors need not be copied again.
+
+        Args:
+            path: The RPC.
+            size_bytes: Size of the message.
+            first: What of it has come. The first tensor is aligned if its beginning is there.
+        """
+        if path not in INFERENCE_PATHS:
+            return None
+        return self._context.plane.slabs.allocate(size_bytes, tensor_offset(first))
+
+
+class RestrictedGrpcService(GrpcService):
+    """A service some of whose RPCs need a secret in their metadata.
+
+    Args:
+        plane: What the RPCs ask.
+        restrictions: ``--grpc-restricted-protocol``.
+        header_forward_pattern: ``--grpc-header-forward-pattern``.
+    """
+
+    def __init__(
+        self,
+        plane: "DataPlane",
+        restrictions: Restrictions,
+        *,
+        header_forward_pattern: str = "",
+    ) -> None:
+        super().__init__(plane, header_forward_pattern=header_forward_pattern)
+        self._restricted = RestrictedRoutes(
+            (protocols, _RESTRICTED_PREFIX + key, value) for protocols, key, value in restrictions
+        )
+
+    def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
+        """Begin a call, unless it lacks the metadata its protocol asks for."""
+        header = self._restricted.missing(category_of(path), metadata)
+        if not header:
+            return super().start(path, metadata, reply)
+        return _RefusedCall(reply, f"This protocol is restricted, expecting header '{header}'")
+
+
+def make_grpc_service(
+    plane: "DataPlane", restrictions: Restrictions = (), *, header_forward_pattern: str = ""
+) -> GrpcService:
+    """Return the RPCs, restricted if need be.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+    if restrictions:
+        return RestrictedGrpcService(
+            plane, restrictions, header_forward_pattern=header_forward_pattern
+        )
+    return GrpcService(plane, header_forward_pattern=header_forward_pattern)
+
+
+class _RefusedCall:
+    """A call that ends with an error as soon as the client has asked for something."""
+
+    __slots__ = ("_details", "_reply")
+
+    def __init__(self, reply: RpcReply, details: str) -> None:
+        self._reply: RpcReply | None = reply
+        self._details = details
+
+    def message(self, data: bytes | memoryview) -> None:
+        """Refuse."""
+        del data
+        self.half_closed()
+
+    def half_closed(self) -> None:
+        """Refuse."""
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.finish(_UNAVAILABLE, self._details)
+
+    def cancelled(self) -> None:
+        """Nobody waits for the refusal."""
+        self._reply = None

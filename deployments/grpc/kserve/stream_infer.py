@@ -1,0 +1,231 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""ModelStreamInfer.
+
+Theory of operation. A stream holds the requests that are still open. Requests to models that are
+not decoupled, and requests that were rejected, are answered in the order they came: such a request
+holds its answers back until it is the oldest of its kind. Decoupled ones are answered as responses
+come. A stream ends when the client has closed its side and nothing is open.
+
+Triton: server/src/grpc/stream_infer_handler.cc @e1db8a6
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from backends.api.errors import GRPC_STATUS, TritonError
+from backends.api.request import InferenceResponse
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.grpc.codec.request import DecodedRequest
+from deployments.grpc.codec.response import (
+    encode_empty_final,
+    encode_failure,
+    encode_rejection,
+)
+from deployments.grpc.codec.wire import Buffer
+from deployments.grpc.kserve.infer import InferContext, classify_outputs, fault
+from deployments.grpc.rpc.calls import Metadata, RpcReply
+
+if TYPE_CHECKING:
+    from deployments.routing.served_model import ServedModel
+
+# Metadata with which a client asks that the first error end its stream with the error's status.
+_STATUS_MODE: Final = (b"triton_grpc_error", b"true")
+
+
+class StreamCall:
+    """One ModelStreamInfer call."""
+
+    __slots__ = (
+        "_context",
+        "_ended",
+        "_half_closed",
+        "_metadata",
+        "_open",
+        "_order",
+        "_reply",
+        "_status_mode",
+        "_waiting_ns",
+    )
+
+    def __init__(self, context: InferContext, metadata: Metadata, reply: RpcReply) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._reply = reply
+        self._status_mode = _STATUS_MODE in metadata
+        # Requests without a terminal answer; a dict because that is an ordered set.
+        self._open: dict[_StreamedRequest, None] = {}
+        # Requests answered in the order they came, the oldest first.
+        self._order: deque[_StreamedRequest] = deque()
+        self._half_closed = False
+        self._ended = False
+        # Since when the next message is waited for; 0 unless tracing is on.
+        self._waiting_ns = 0
+
+    def message(self, data: bytes | memoryview) -> None:
+        """Take one request of the stream."""
+        if self._ended:
+            return
+        context = self._context
+        tracer = context.plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        try:
+            decoded = context.decoder.decode(data)
+        except TritonError as error:
+            self._abort(error)
+            return
+        request = _StreamedRequest(self, context, decoded)
+        self._open[request] = None
+        try:
+            model = context.resolve(decoded)
+            if not model.config.decoupled:
+                self._keep_order(request)
+            request.model = model
+            inference = context.build(decoded, model, self._metadata)
+            sink: ResponseSink = request
+            if received_ns:
+                waiting_ns, self._waiting_ns = self._waiting_ns, received_ns
+                sink = context.traced(
+                    model, inference, request, waiting_ns, received_ns, self._metadata
+                )
+            request.inflight = context.plane.infer(model, inference, sink)
+        except TritonError as error:
+            self._reject(request, error)
+        except Exception as error:
+            self._reject(request, fault(error))
+
+    def half_closed(self) -> None:
+        """Finish once everything that is open has been answered."""
+        self._half_closed = True
+        self._finish_when_idle()
+
+    def cancelled(self) -> None:
+        """Drop all requests."""
+        self._ended = True
+        self._cancel_open()
+
+    def deliver(self, request: "_StreamedRequest", message: bytes | list[Buffer]) -> None:
+        """Send a request's answer when it is its turn."""
+        if self._ended or request not in self._open:
+            return
+        if request.is_ordered and self._order[0] is not request:
+            request.held.append(message)
+        else:
+            self._reply.send(message)
+
+    def failed(
+        self,
+        request: "_StreamedRequest",
+        error: TritonError,
+        message: bytes,
+        *,
+        final: bool = True,
+    ) -> None:
+        """Send a request's error, or end the stream with it."""
+        if self._ended or request not in self._open:
+            return
+        if self._status_mode:
+            self._abort(error)
+            return
+        self.deliver(request, message)
+        if final:
+            self.closed(request)
+
+    def closed(self, request: "_StreamedRequest") -> None:
+        """Forget a request that has had its terminal answer."""
+        if self._ended or request not in self._open:
+            return
+        del self._open[request]
+        request.inflight = None
+        order = self._order
+        while order and order[0] not in self._open:
+            order.popleft()
+            if order:
+                for message in order[0].held:
+                    self._reply.send(message)
+                order[0].held.clear()
+        self._finish_when_idle()
+
+    def _keep_order(self, request: "_StreamedRequest") -> None:
+        if not request.is_ordered:
+            request.is_ordered = True
+            self._order.append(request)
+
+    def _reject(self, request: "_StreamedRequest", error: TritonError) -> None:
+        if request.model is None:
+            self._keep_order(request)
+        self.failed(request, error, encode_rejection(error, request.id))
+
+    def _finish_when_idle(self) -> None:
+        if self._half_closed and not self._open and not self._ended:
+            self._ended = True
+            self._reply.finish()
+
+    def _abort(self, error: TritonError) -> None:
+        self._ended = True
+        self._cancel_open()
+        self._reply.finish(GRPC_STATUS[error.code], error.message)
+
+    def _cancel_open(self) -> None:
+        requests, self._open = self._open, {}
+        for request in requests:
+            if request.inflight is not None:
+                request.inflight.cancel()
+
+
+class _StreamedRequest:
+    """One request of a stream, and its sink."""
+
+    __slots__ = (
+        "_classes",
+        "_context",
+        "_model_name",
+        "_stream",
+        "_wants_empty_final",
+        "held",
+        "id",
+        "inflight",
+        "is_ordered",
+        "model",
+    )
+
+    def __init__(self, stream: StreamCall, context: InferContext, decoded: DecodedRequest) -> None:
+        self._stream = stream
+        self._context = context
+        self._model_name = decoded.model_name
+        self._classes = decoded.classes
+        self._wants_empty_final = decoded.wants_empty_final
+        self.id = decoded.id
+        self.model: ServedModel | None = None
+        self.inflight: Inflight | None = None
+        self.is_ordered = False
+        self.held: list[bytes | list[Buffer]] = []
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Pass a response on; a final one without tensors only when the client wants to know."""
+        if response is not None:
+            try:
+                if self._classes and self.model is not None:
+                    classify_outputs(response, self.model, self._classes)
+                message = self._context.encoder.encode_streamed(response, final=final)
+            except TritonError as error:
+                self._give_up(error)
+                return
+            except Exception as error:
+                self._give_up(fault(error))
+                return
+            self._stream.deliver(self, message)
+        elif self._wants_empty_final:
+            self._stream.deliver(self, encode_empty_final(self.id, self._model_name))
+        if final:
+            self._stream.closed(self)
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Pass the error on."""
+        message = encode_failure(error, self.id, self._model_name, final=final)
+        self._stream.failed(self, error, message, final=final)
+
+    def _give_up(self, error: TritonError) -> None:
+        if self.inflight is not None:
+            self.inflight.cancel()
+        self.fail(error)

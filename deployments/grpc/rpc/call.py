@@ -1,0 +1,349 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One gRPC call on an HTTP/2 stream: the transport's end that a service answers to."""
+
+import logging
+import struct
+from typing import TYPE_CHECKING, Final
+
+from deployments.grpc.rpc.compression import MessageCoding
+from deployments.grpc.rpc.messages import (
+    LARGE_MESSAGE_BYTES,
+    PREFIX_BYTES,
+    MessageAssembler,
+    MessageError,
+)
+from deployments.grpc.rpc.service import Buffer, RpcCall
+from deployments.grpc.rpc.status import (
+    DEADLINE_EXCEEDED,
+    INTERNAL,
+    RESOURCE_EXHAUSTED,
+    RESPONSE_HEADERS,
+    TRAILERS_OK,
+    trailers,
+    trailers_only,
+)
+from deployments.http2 import frames
+from deployments.http2.errors import ErrorCode
+from deployments.http2.outbound import LARGE_BYTES
+from deployments.http2.streams import Stream
+
+if TYPE_CHECKING:
+    from deployments.grpc.rpc.connection import GrpcConnection
+
+_log = logging.getLogger(__name__)
+
+# A HEADERS frame with the response headers, then the header of a DATA frame and of its message.
+_HEAD: Final = struct.Struct(f">IBI{len(RESPONSE_HEADERS)}sIBIBI")
+_HEAD_WORD: Final = len(RESPONSE_HEADERS) << 8 | frames.HEADERS
+_MESSAGE: Final = struct.Struct(">IBIBI")
+_PREFIX: Final = struct.Struct(">BI")
+_TAIL: Final = struct.Struct(f">IBI{len(TRAILERS_OK)}s")
+_TAIL_WORD: Final = len(TRAILERS_OK) << 8 | frames.HEADERS
+_END_FLAGS: Final = frames.END_STREAM | frames.END_HEADERS
+_MAX_MESSAGE_BYTES: Final = (1 << 32) - 1
+
+
+class GrpcCall:
+    """Implements `RpcReply`; drives the service's `RpcCall`.
+
+    Attributes:
+        done: The outcome is decided: what comes from either side now is dropped.
+        stream: The stream of the call.
+    """
+
+    __slots__ = (
+        "_assembler",
+        "_connection",
+        "_path",
+        "_rpc",
+        "_started",
+        "_watched",
+        "done",
+        "stream",
+    )
+
+    def __init__(self, connection: "GrpcConnection", stream: Stream, path: bytes) -> None:
+        self.stream = stream
+        self._path = path
+        self.done = False
+        self._connection = connection
+        self._rpc: RpcCall | None = None
+        self._assembler: MessageAssembler | None = None
+        self._started = False
+        self._watched = False
+
+    # ---- from the client -----------------------------------------------------------------------
+
+    def attach(self, rpc: RpcCall, encoding: bytes | None) -> None:
+        """Begin to drive the service's end; ``encoding`` is that of compressed messages."""
+        self._rpc = rpc
+        if encoding is not None:
+            self._assembler = self._new_assembler(encoding)
+
+    def watch(self) -> None:
+        """Note that the call's deadline is being watched."""
+        self._watched = True
+
+    def receive(self, data: bytes | memoryview, ended: bool) -> None:
+        """Take a part of the request's body."""
+        rpc = self._rpc
+        if rpc is None or self.done:
+            return
+        try:
+            if self._assembler is None and self._is_whole(data):
+                rpc.message(bytes(data[PREFIX_BYTES:]))
+            elif data:
+                self._assemble(rpc, data)
+            if ended and not self.done:
+                if self._assembler is not None and self._assembler.is_partial:
+                    self._abort(INTERNAL, "The request ends within a message")
+                else:
+                    rpc.half_closed()
+        except MessageError as error:
+            self._abort(error.status, error.details)
+        except Exception:
+            _log.exception("gRPC service failed on a request message")
+            self._abort(INTERNAL, "Internal error")
+
+    def room(self, size: int) -> memoryview | None:
+        """Return where to receive up to so many bytes of a large message, if it has a place."""
+        return None if self._assembler is None else self._assembler.room(size)
+
+    def _is_whole(self, data: bytes | memoryview) -> bool:
+        size = len(data) - PREFIX_BYTES
+        if not 0 <= size < LARGE_MESSAGE_BYTES:
+            return False
+        flags, announced = _PREFIX.unpack_from(data)
+        return (
+            announced == size
+            and not flags & 1
+            and size <= self._connection.limits.max_receive_message_bytes
+        )
+
+    def _new_assembler(self, encoding: bytes | None) -> MessageAssembler:
+        service, path = self._connection.service, self._path
+        return MessageAssembler(
+            self._connection.limits,
+            encoding,
+            lambda size, first: service.allocate(path, size, first),
+        )
+
+    def _assemble(self, rpc: RpcCall, data: bytes | memoryview) -> None:
+        assembler = self._assembler
+        connection = self._connection
+        if assembler is None:
+            assembler = self._assembler = self._new_assembler(None)
+        before = assembler.held_bytes
+        try:
+            messages = assembler.feed(data)
+        finally:
+            connection.hold(assembler.held_bytes - before)
+        connection.check_held()
+        for message in messages:
+            rpc.message(message)
+            if self.done:
+                return
+
+    def cancel(self) -> None:
+        """Note that the client gave the call up, or that the connection is lost."""
+        if not self.done:
+            rpc = self._rpc
+            self._finished()
+            _tell_cancelled(rpc)
+
+    def expire(self) -> None:
+        """Note that the deadline passed."""
+        if not self.done:
+            self._abort(DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+    def _abort(self, status: int, details: str) -> None:
+        """End the call against the service's will."""
+        if not self.done:
+            rpc = self._rpc
+            self.finish(status, details)
+            _tell_cancelled(rpc)
+
+    def _finished(self) -> None:
+        self.done = True
+        self._rpc = None
+        # Cut here, stream and call are freed without the collector.
+        self.stream.owner = None
+        connection = self._connection
+        if self._assembler is not None:
+            connection.hold(-self._assembler.held_bytes)
+            self._assembler = None
+        if self._watched:
+            connection.deadlines.forget_one()
+
+    # ---- from the service ----------------------------------------------------------------------
+
+    def send(self, message: bytes | list[Buffer]) -> None:
+        """Send one response message."""
+        if self.done:
+            return
+        self._send(message)
+        self._connection.wake()
+
+    def complete(self, message: bytes | list[Buffer]) -> None:
+        """Send the only response message and status OK."""
+        if self.done:
+            return
+        stream = self.stream
+        out = self._connection.h2.out
+        if not self._started and isinstance(message, bytes):
+            size = len(message)
+            if size < LARGE_BYTES and out.reserve(stream, size + PREFIX_BYTES):
+                self._finished()
+                out.write(_whole_answer(stream.id, message, size))
+                out.ended(stream)
+                self._connection.wake()
+                return
+        if self._send(message):
+            self._end_well()
+
+    def _end_well(self) -> None:
+        stream = self.stream
+        out = self._connection.h2.out
+        self._finished()
+        if stream.queued_bytes:
+            out.end(stream, TRAILERS_OK)
+        else:
+            out.write(_TAIL.pack(_TAIL_WORD, _END_FLAGS, stream.id, TRAILERS_OK))
+            out.ended(stream)
+        self._connection.wake()
+
+    def finish(self, status: int = 0, details: str = "") -> None:
+        """Send the trailers, or a response of nothing else."""
+        if self.done:
+            return
+        self._finished()
+        block = trailers(status, details) if self._started else trailers_only(status, details)
+        self._connection.h2.out.end(self.stream, block)
+        self._connection.wake()
+
+    def _send(self, message: bytes | list[Buffer], flag: int = 0) -> bool:
+        """Output or queue a message; False when that ended the call.
+
+        Args:
+            message: The message.
+            flag: 1 if it is compressed.
+        """
+        stream = self.stream
+        if isinstance(message, list):
+            size = sum(map(_size, message))
+            if size < LARGE_BYTES:
+                message = b"".join(message)
+        else:
+            size = len(message)
+        if size > _MAX_MESSAGE_BYTES:
+            self._abort(RESOURCE_EXHAUSTED, f"Response of {size} bytes, gRPC's limit is 4 GiB")
+            return False
+        h2 = self._connection.h2
+        out = h2.out
+        if not out.reserve(stream, size + PREFIX_BYTES):
+            return self._queue(message, size, flag)
+        word = (size + PREFIX_BYTES) << 8
+        if self._started:
+            out.write(_MESSAGE.pack(word, 0, stream.id, flag, size))
+        else:
+            self._started = True
+            out.write(
+                _HEAD.pack(
+                    _HEAD_WORD, frames.END_HEADERS, stream.id, RESPONSE_HEADERS,
+                    word, 0, stream.id, flag, size,
+                )
+            )  # fmt: skip
+        if isinstance(message, list):
+            out.write_large([memoryview(buffer).cast("B") for buffer in message])
+        elif size < LARGE_BYTES:
+            out.write(message)
+        else:
+            out.write_large((message,))
+        return True
+
+    def _queue(self, message: bytes | list[Buffer], size: int, flag: int) -> bool:
+        """Queue a message until the peer or the transport takes it; False when it never will."""
+        out = self._connection.h2.out
+        stream = self.stream
+        if (
+            stream.queued_bytes
+            and out.queued_bytes + size > self._connection.limits.max_queued_bytes
+        ):
+            # The peer does not read what the service goes on producing.
+            self._connection.h2.reset(stream, ErrorCode.ENHANCE_YOUR_CALM)
+            self.cancel()
+            return False
+        if not self._started:
+            self._started = True
+            out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, stream.id, RESPONSE_HEADERS))
+        prefix = _PREFIX.pack(flag, size)
+        out.enqueue(stream, [prefix, *message] if isinstance(message, list) else (prefix, message))
+        return True
+
+
+class CompressingCall(GrpcCall):
+    """A call whose response messages are compressed.
+
+    Args:
+        connection: The connection.
+        stream: The stream of the call.
+        path: The method.
+        coding: How.
+    """
+
+    __slots__ = ("_coding",)
+
+    def __init__(
+        self, connection: "GrpcConnection", stream: Stream, path: bytes, coding: MessageCoding
+    ) -> None:
+        super().__init__(connection, stream, path)
+        self._coding = coding
+
+    def send(self, message: bytes | list[Buffer]) -> None:
+        """Send one response message."""
+        if not self.done:
+            self._send_coded(message)
+            self._connection.wake()
+
+    def complete(self, message: bytes | list[Buffer]) -> None:
+        """Send the only response message and status OK."""
+        if not self.done and self._send_coded(message):
+            self._end_well()
+
+    def _send_coded(self, message: bytes | list[Buffer]) -> bool:
+        coding = self._coding
+        if not self._started:
+            self._started = True
+            block = coding.response_headers
+            out = self._connection.h2.out
+            out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, self.stream.id, block))
+        parts = message if isinstance(message, list) else [message]
+        coded = coding.encode(parts, sum(map(_size, parts)))
+        return self._send(message) if coded is None else self._send(b"".join(coded), flag=1)
+
+
+def _whole_answer(stream_id: int, message: bytes, size: int) -> bytes:
+    """Return the frames of a whole answer: headers, one message, trailers."""
+    return b"".join(
+        (
+            _HEAD.pack(
+                _HEAD_WORD, frames.END_HEADERS, stream_id, RESPONSE_HEADERS,
+                (size + PREFIX_BYTES) << 8, 0, stream_id, 0, size,
+            ),
+            message,
+            _TAIL.pack(_TAIL_WORD, _END_FLAGS, stream_id, TRAILERS_OK),
+        )
+    )  # fmt: skip
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+
+
+def _tell_cancelled(rpc: RpcCall | None) -> None:
+    if rpc is not None:
+        try:
+            rpc.cancelled()
+        except Exception:
+            _log.exception("gRPC service failed on a cancelled call")

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a gRPC transport and the gRPC service ask of each other, call by call."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from deployments.grpc.codec.wire import Buffer
+
+Metadata = Sequence[tuple[bytes, bytes]]
+
+
+class RpcReply(Protocol):
+    """The transport's end of one call; used on the loop's thread only.
+
+    A message is bytes, or a list of buffers that are to be sent one behind the other as one
+    message; in either case without gRPC's five-byte frame. After `RpcCall.cancelled` all methods
+    do nothing.
+    """
+
+    def send(self, message: bytes | list[Buffer]) -> None:
+        """Send one response message; exactly one in a unary call that succeeds."""
+
+    def finish(self, status: int = 0, details: str = "") -> None:
+        """Send the trailers: the call ends here. Called exactly once, unless `complete` was."""
+
+    def complete(self, message: bytes | list[Buffer]) -> None:
+        """`send` and `finish` with status OK in one write."""
+
+
+class RpcCall(Protocol):
+    """The service's end of one call, driven by the transport.
+
+    Once the reply has been finished, the transport may stop calling; calls that come late do
+    nothing.
+    """
+
+    def message(self, data: bytes | memoryview) -> None:
+        """Take a request message; a unary call gets exactly one. ``data`` stays unchanged."""
+
+    def half_closed(self) -> None:
+        """The client sends no further message."""
+
+    def cancelled(self) -> None:
+        """The client reset the call or disconnected, or the deadline passed."""

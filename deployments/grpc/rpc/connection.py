@@ -1,0 +1,161 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""gRPC on one HTTP/2 connection: the events of the connection drive the calls of a service.
+
+Pure as the layer below: the owner of the socket gives reads and the time, is woken when there is
+output outside of a read, and takes it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from deployments.grpc.rpc.call import CompressingCall, GrpcCall
+from deployments.grpc.rpc.compression import ResponseCompression
+from deployments.grpc.rpc.deadlines import Deadlines
+from deployments.grpc.rpc.messages import LARGE_MESSAGE_BYTES, MessageError
+from deployments.grpc.rpc.request_head import HeadParser, RequestHead
+from deployments.grpc.rpc.service import RpcService
+from deployments.grpc.rpc.status import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, trailers_only
+from deployments.http2.connection import Http2Connection
+from deployments.http2.events import DataReceived, RequestReceived
+from deployments.http2.limits import Http2Limits
+from deployments.http2.streams import CLOSED, Stream
+
+_log = logging.getLogger(__name__)
+
+_UNKNOWN_METHOD = trailers_only(UNIMPLEMENTED, "")
+
+
+class GrpcConnection:
+    """The calls of one connection.
+
+    Args:
+        service: Gets the calls.
+        limits: All bounds.
+        deadlines: Shared by the connections of a server.
+        on_output: Called when output is there that no `receive` is going to return with.
+        now_ns: The clock.
+        compression: What responses are compressed with.
+
+    Attributes:
+        h2: The HTTP/2 layer.
+        service: Gets the calls.
+    """
+
+    __slots__ = ("_held_bytes", "_on_output", "_receiving", "deadlines", "h2", "limits", "service")
+
+    def __init__(
+        self,
+        service: RpcService,
+        limits: Http2Limits,
+        deadlines: Deadlines,
+        on_output: Callable[[], None],
+        now_ns: int,
+        compression: ResponseCompression | None = None,
+    ) -> None:
+        self.h2: Http2Connection[RequestHead] = Http2Connection(
+            limits, HeadParser(limits.max_header_list_bytes, compression), now_ns
+        )
+        self.limits = limits
+        self.deadlines = deadlines
+        self.service = service
+        self._on_output = on_output
+        self._receiving = False
+        self._held_bytes = 0
+
+    @property
+    def inflight_count(self) -> int:
+        """Calls whose answer is not completely sent."""
+        return len(self.h2.streams)
+
+    def receive(self, data: bytes | memoryview, now_ns: int) -> None:
+        """Take a read. Calls of the service are made from here; output is to be taken after."""
+        self._receiving = True
+        try:
+            events = self.h2.receive(data, now_ns)
+            if self.h2.lifecycle.terminated is not None:
+                self.lost()
+                return
+            for event in events:
+                stream = event.stream
+                if isinstance(event, RequestReceived):
+                    self._start(stream, event.head, event.ended, now_ns)
+                elif isinstance(stream.owner, GrpcCall):
+                    if isinstance(event, DataReceived):
+                        stream.owner.receive(event.data, event.ended)
+                    else:
+                        stream.owner.cancel()
+            # Nothing of the read is kept until the next one.
+            events.clear()
+        finally:
+            self._receiving = False
+
+    def room(self) -> memoryview | None:
+        """Return where the next read should go: it is part of a message that has its place."""
+        stream = self.h2.cut_stream
+        size = self.h2.cut_bytes
+        if stream is None or size < LARGE_MESSAGE_BYTES or not isinstance(stream.owner, GrpcCall):
+            return None
+        return stream.owner.room(size)
+
+    def lost(self) -> None:
+        """Cancel all calls: the connection is gone."""
+        for stream in list(self.h2.streams.values()):
+            if isinstance(stream.owner, GrpcCall):
+                stream.owner.cancel()
+        self.h2.streams.clear()
+
+    def wake(self) -> None:
+        """Tell the owner of the socket that there is output."""
+        if not self._receiving:
+            self._on_output()
+
+    def hold(self, change: int) -> None:
+        """Account for bytes of incomplete messages."""
+        self._held_bytes += change
+
+    def check_held(self) -> None:
+        """Check that the connection's calls do not hold too much.
+
+        Raises:
+            MessageError: They do; it is the fault of whichever call notices.
+        """
+        if self._held_bytes > self.limits.max_partial_bytes:
+            raise MessageError(
+                RESOURCE_EXHAUSTED,
+                f"Incomplete messages of {self._held_bytes} bytes on the connection, the limit is"
+                f" {self.limits.max_partial_bytes}",
+            )
+
+    def _start(self, stream: Stream, head: RequestHead, ended: bool, now_ns: int) -> None:
+        if stream.state == CLOSED:
+            # Reset by the client within the same read: there is nobody to answer.
+            return
+        if head.refusal is not None:
+            self.h2.out.end(stream, head.refusal)
+            return
+        call = (
+            GrpcCall(self, stream, head.path)
+            if head.coding is None
+            else CompressingCall(self, stream, head.path, head.coding)
+        )
+        try:
+            rpc = self.service.start(head.path, head.metadata, call)
+        except Exception:
+            _log.exception("gRPC service failed to start a call")
+            call.finish(INTERNAL, "Internal error")
+            return
+        if rpc is None:
+            if not call.done:
+                self.h2.out.end(stream, _UNKNOWN_METHOD)
+            return
+        stream.owner = call
+        call.attach(rpc, head.encoding)
+        if head.timeout_ns is not None and not call.done:
+            if head.timeout_ns <= 0:
+                call.expire()
+            else:
+                call.watch()
+                self.deadlines.add(now_ns + head.timeout_ns, call)
+        if ended:
+            call.receive(b"", ended=True)

@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""gRPC's message framing over DATA frames: five bytes of flag and length, then the message.
+
+A large message is received into memory that the service provides, if it has some. Otherwise its
+parts are kept as they arrive and joined once, when the last is there: memory follows what was
+received, never the length a client announced. A part is a view on the read it came in, unless that
+is a buffer which the next read overwrites, or the part is so small a part of it that keeping the
+read would cost more than a copy.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+from deployments.grpc.rpc.status import INTERNAL, RESOURCE_EXHAUSTED
+from deployments.http2.limits import Http2Limits
+
+PREFIX_BYTES: Final = 5
+# Messages from this size on are received into the service's memory.
+LARGE_MESSAGE_BYTES: Final = 64 << 10
+_COMPRESSED: Final = 1
+# A view may keep a read of up to this many times its size alive.
+_PIN_FACTOR: Final = 4
+_MIN_VIEW_BYTES: Final = 4096
+
+# grpc-encoding -> zlib's window bits: gRPC's deflate has zlib's header.
+DECOMPRESSORS: Final = {b"deflate": 15, b"gzip": 31}
+
+
+class MessageError(Exception):
+    """A request's message cannot be taken: the call ends with a status.
+
+    Args:
+        status: The gRPC status.
+        details: Its text.
+    """
+
+    def __init__(self, status: int, details: str) -> None:
+        super().__init__(status, details)
+        self.status = status
+        self.details = details
+
+
+class MessageAssembler:
+    """Cuts one call's body into messages.
+
+    Args:
+        limits: Bounds of message sizes.
+        encoding: The request's grpc-encoding, a key of `DECOMPRESSORS`, or None.
+        allocate: Returns memory for a message, given its size and its first part, or None.
+    """
+
+    __slots__ = (
+        "_allocate",
+        "_compressed",
+        "_encoding",
+        "_limits",
+        "_need",
+        "_parts",
+        "_prefix",
+        "_target",
+        "held_bytes",
+    )
+
+    def __init__(
+        self,
+        limits: Http2Limits,
+        encoding: bytes | None,
+        allocate: Callable[[int, memoryview], memoryview | None] | None = None,
+    ) -> None:
+        self._limits = limits
+        self._encoding = encoding
+        self._allocate = allocate
+        self._target: memoryview | None = None
+        self._prefix = b""
+        self._compressed = False
+        # Bytes the current message still lacks; None while its prefix is incomplete.
+        self._need: int | None = None
+        self._parts: list[bytes | bytearray | memoryview] = []
+        self.held_bytes = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the body ends within a message so far."""
+        return self._need is not None or bool(self._prefix)
+
+    def feed(self, data: bytes | memoryview) -> list[bytes | memoryview]:
+        """Take a part of the body and return the messages it completes.
+
+        Args:
+            data: The part. A view of anything but bytes may change after the call.
+
+        Raises:
+            MessageError: A message is too large or cannot be decompressed.
+        """
+        messages: list[bytes | memoryview] = []
+        position = 0
+        size = len(data)
+        while position < size:
+            if self._need is None:
+                position = self._take_prefix(data, position)
+                if self._need is None:
+                    break
+            end = min(size, position + self._need)
+            if end > position:
+                self._keep(data, position, end)
+                self._need -= end - position
+                position = end
+            if self._need == 0:
+                messages.append(self._message())
+        return messages
+
+    def room(self, size: int) -> memoryview | None:
+        """Return where to receive the next bytes of the body, or None when that does not matter.
+
+        Args:
+            size: How many there can be.
+        """
+        target, need = self._target, self._need
+        if target is None or need is None:
+            return None
+        return target[self.held_bytes : self.held_bytes + min(size, need)]
+
+    def _take_prefix(self, data: bytes | memoryview, position: int) -> int:
+        end = position + PREFIX_BYTES - len(self._prefix)
+        self._prefix += bytes(data[position:end])
+        if len(self._prefix) == PREFIX_BYTES:
+            self._need = int.from_bytes(self._prefix[1:], "big")
+            self._compressed = bool(self._prefix[0] & _COMPRESSED)
+            self._prefix = b""
+            check_size(self._need, self._limits.max_receive_message_bytes)
+            if self._compressed and self._encoding is None:
+                raise MessageError(INTERNAL, "Compression bit set but no encoding configured")
+        return end
+
+    def _keep(self, data: bytes | memoryview, start: int, end: int) -> None:
+        part = memoryview(data)[start:end]
+        size = end - start
+        held = self.held_bytes
+        self.held_bytes = held + size
+        if not held:
+            self._target = self._memory(part)
+        read = part.obj
+        target = self._target
+        if target is not None:
+            # What was received into `room` is in its place.
+            if read is not target.obj:
+                target[held : held + size] = part
+            return
+        is_kept = isinstance(read, bytes) and size * _PIN_FACTOR >= len(read)
+        if size >= _MIN_VIEW_BYTES and is_kept:
+            self._parts.append(part)
+        elif self._parts and isinstance(self._parts[-1], bytearray):
+            self._parts[-1] += part
+        else:
+            self._parts.append(bytearray(part))
+
+    def _memory(self, first: memoryview) -> memoryview | None:
+        need = self._need or 0
+        if need < LARGE_MESSAGE_BYTES or self._compressed or self._allocate is None:
+            return None
+        return self._allocate(need, first)
+
+    def _message(self) -> bytes | memoryview:
+        target, self._target = self._target, None
+        self._need = None
+        self.held_bytes = 0
+        if target is not None:
+            return target
+        message = b"".join(self._parts)
+        self._parts.clear()
+        if self._compressed and self._encoding is not None:
+            return decompress(message, DECOMPRESSORS[self._encoding], self._limits)
+        return message
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    """Check the announced size of a message.
+
+    Raises:
+        MessageError: It is over the limit; the text is grpcio's.
+    """
+    if size > max_bytes:
+        raise MessageError(
+            RESOURCE_EXHAUSTED, f"SERVER: Received message larger than max ({size} vs. {max_bytes})"
+        )
+
+
+def decompress(message: bytes, window_bits: int, limits: Http2Limits) -> bytes:
+    """Decompress a message, stopping at the limit.
+
+    Raises:
+        MessageError: It is no such stream, is cut short, or grows over the limit.
+    """
+    max_bytes = min(limits.max_receive_message_bytes, limits.max_decompressed_message_bytes)
+    decompressor = zlib.decompressobj(window_bits)
+    try:
+        out = decompressor.decompress(message, max_bytes + 1)
+    except zlib.error:
+        raise MessageError(INTERNAL, "Decompression failed due to zlib error") from None
+    check_size(len(out), max_bytes)
+    if not decompressor.eof or decompressor.unused_data:
+        raise MessageError(INTERNAL, "Decompression failed: incomplete or trailing data")
+    return out

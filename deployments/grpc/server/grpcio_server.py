@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The gRPC service on grpcio's own server: the reference the other transport is compared with.
+
+Messages pass as bytes; grpcio serialises nothing.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import grpc
+
+from deployments.grpc.kserve.service import (
+    INFERENCE_PATHS,
+    PATHS,
+    STREAM_PATHS,
+    Buffer,
+    GrpcService,
+    Metadata,
+)
+from deployments.security.tls import TlsFiles
+
+_MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
+# How long calls may go on between `begin_drain` and `wait_drained`, which sets the real limit.
+_DRAIN_LIMIT_S: Final = 86400.0
+
+_STATUS: Final = {status.value[0]: status for status in grpc.StatusCode}
+
+# Triton's flag --grpc-<key> and gRPC's name for it.
+OPTIONS: Final = {
+    "keepalive-time": "grpc.keepalive_time_ms",
+    "keepalive-timeout": "grpc.keepalive_timeout_ms",
+    "keepalive-permit-without-calls": "grpc.keepalive_permit_without_calls",
+    "http2-max-pings-without-data": "grpc.http2.max_pings_without_data",
+    "http2-min-recv-ping-interval-without-data": ("grpc.http2.min_ping_interval_without_data_ms"),
+    "http2-max-ping-strikes": "grpc.http2.max_ping_strikes",
+    "max-connection-age": "grpc.max_connection_age_ms",
+    "max-connection-age-grace": "grpc.max_connection_age_grace_ms",
+}
+_LEVELS: Final = {"low": 1, "medium": 2, "high": 3}
+_TIMEOUT: Final = "keepalive-timeout"
+
+
+class GrpcioServer:
+    """A gRPC server on one port.
+
+    Args:
+        service: The RPCs.
+        options: Values by the keys of `OPTIONS`; others are refused.
+        tls: Set to serve TLS.
+        compression: ``none``, ``low``, ``medium`` or ``high``, of inference responses.
+    """
+
+    def __init__(
+        self,
+        service: GrpcService,
+        options: Mapping[str, int] | None = None,
+        *,
+        tls: TlsFiles | None = None,
+        compression: str = "none",
+    ) -> None:
+        self._service = service
+        options = options or {}
+        self._options = [(OPTIONS[key], value) for key, value in options.items()]
+        if _TIMEOUT in options:
+            # By itself the keepalive's timeout closes no connection; that of any PING does.
+            self._options.append(("grpc.http2.ping_timeout_ms", options[_TIMEOUT]))
+        self._compresses = compression != "none"
+        if self._compresses:
+            self._options.append(("grpc.default_compression_level", _LEVELS[compression]))
+        self._tls = tls
+        self._server: Any = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
+        """Listen; port 0 takes a free one.
+
+        Returns:
+            The port.
+
+        Raises:
+            OSError: The address cannot be bound.
+            InvalidArgumentError: A TLS file cannot be used.
+        """
+        options = [
+            ("grpc.max_send_message_length", _MESSAGE_LIMIT_BYTES),
+            ("grpc.max_receive_message_length", _MESSAGE_LIMIT_BYTES),
+            ("grpc.so_reuseport", int(reuse_port)),
+            *self._options,
+        ]
+        handler: Any = _ServiceHandler(self._service, compresses=self._compresses)
+        self._server = server = grpc.aio.server(handlers=[handler], options=options)
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            bound: int = (
+                server.add_secure_port(address, _credentials(self._tls))
+                if self._tls
+                else server.add_insecure_port(address)
+            )
+        except RuntimeError as error:
+            raise OSError(f"gRPC cannot listen on {address}: {error}") from error
+        await server.start()
+        return bound
+
+    def begin_drain(self) -> None:
+        """Take no new connections and calls; those that exist go on."""
+        if self._server is not None and self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(
+                self._server.stop(_DRAIN_LIMIT_S)
+            )
+
+    async def wait_drained(self, timeout_s: float) -> None:
+        """Wait until all calls have ended; after ``timeout_s`` cancel those that have not."""
+        self.begin_drain()
+        if self._server is not None:
+            await self._server.stop(timeout_s)
+            self._stopped = True
+        for task in (self._stopping, self._closing):
+            if task is not None:
+                await task
+
+    def close(self) -> None:
+        """Cancel what is left and stop; `wait_drained` waits until that is done."""
+        if self._server is not None and not self._stopped:
+            self._closing = asyncio.get_running_loop().create_task(self._server.stop(None))
+
+
+def _credentials(tls: TlsFiles) -> Any:
+    certificate, key, root = tls.pems()
+    return grpc.ssl_server_credentials([(key, certificate)], root, tls.is_mutual)
+
+
+class _ServiceHandler:
+    """Makes calls of the service's methods out of grpcio's."""
+
+    def __init__(self, service: GrpcService, *, compresses: bool) -> None:
+        self._service = service
+        self._compresses = compresses
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Return the handler of a method, or None when there is no such method."""
+        path = handler_call_details.method.encode()
+        if path not in PATHS:
+            return None
+        metadata = [
+            (_as_bytes(key), _as_bytes(value))
+            for key, value in handler_call_details.invocation_metadata
+        ]
+        # gRPC's level is one of all methods; Triton's is one of these.
+        is_plain = self._compresses and path not in INFERENCE_PATHS
+        if path in STREAM_PATHS:
+
+            async def run_stream(requests: Any, context: Any) -> None:
+                await _run_stream(self._service, path, metadata, requests, context)
+
+            return grpc.stream_stream_rpc_method_handler(run_stream)
+
+        async def run_unary(data: bytes, context: Any) -> bytes:
+            if is_plain:
+                context.disable_next_message_compression()
+            return await _run_unary(self._service, path, metadata, data, context)
+
+        return grpc.unary_unary_rpc_method_handler(run_unary)
+
+
+class _Reply:
+    """Collects what the service says and wakes the coroutine that passes it on to grpcio."""
+
+    __slots__ = ("details", "messages", "status", "waiter")
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+        self.status: int | None = None
+        self.details = ""
+        self.waiter: asyncio.Future[None] | None = None
+
+    def send(self, message: bytes | list[Buffer]) -> None:
+        self.messages.append(message if isinstance(message, bytes) else b"".join(message))
+        self._wake()
+
+    def finish(self, status: int = 0, details: str = "") -> None:
+        self.status = status
+        self.details = details
+        self._wake()
+
+    def complete(self, message: bytes | list[Buffer]) -> None:
+        self.send(message)
+        self.finish()
+
+    async def wait(self) -> None:
+        """Wait until the service says something more."""
+        self.waiter = asyncio.get_running_loop().create_future()
+        await self.waiter
+
+    def _wake(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+
+async def _run_unary(
+    service: GrpcService, path: bytes, metadata: Metadata, data: bytes, context: Any
+) -> bytes:
+    reply = _Reply()
+    call = service.start(path, metadata, reply)
+    if call is None:
+        raise LookupError(path)
+    call.message(data)
+    call.half_closed()
+    try:
+        while reply.status is None:
+            await reply.wait()
+    except asyncio.CancelledError:
+        call.cancelled()
+        raise
+    if reply.status:
+        await context.abort(_STATUS[reply.status], reply.details)
+    return reply.messages[0]
+
+
+async def _run_stream(
+    service: GrpcService, path: bytes, metadata: Metadata, requests: Any, context: Any
+) -> None:
+    reply = _Reply()
+    call = service.start(path, metadata, reply)
+    if call is None:
+        raise LookupError(path)
+
+    async def read() -> None:
+        async for data in requests:
+            call.message(data)
+        call.half_closed()
+
+    reader = asyncio.get_running_loop().create_task(read())
+    try:
+        while True:
+            messages, reply.messages = reply.messages, []
+            for message in messages:
+                await context.write(message)
+            if reply.messages:
+                continue
+            if reply.status is not None:
+                break
+            await reply.wait()
+    except asyncio.CancelledError:
+        call.cancelled()
+        raise
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+    if reply.status:
+        await context.abort(_STATUS[reply.status], reply.details)
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON body of a model load.
+
+Triton: server/src/http_server.cc HandleRepositoryControl @e1db8a6
+"""
+
+import base64
+import binascii
+
+import msgspec
+
+from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.request import ParameterValue
+from deployments.http.codec.json_text import as_string, find
+
+
+def load_parameters(document: object) -> dict[str, ParameterValue | bytes]:
+    """Return the parameters of a load: ``config`` as text, ``file:<path>`` as bytes.
+
+    Raises:
+        TritonError: A parameter is unknown or wrong.
+    """
+    given = find(document, "parameters")
+    if given is msgspec.UNSET:
+        return {}
+    if not isinstance(given, dict):
+        raise InternalError("attempt to get members for non-object")
+    parameters: dict[str, ParameterValue | bytes] = {}
+    for key, value in given.items():
+        text = as_string(value)
+        if key != "config" and not key.startswith("file:"):
+            raise InternalError("unexpected error on creating Triton parameter")
+        if key.startswith("file:"):
+            parameters[key] = _decode_base64(key, text)
+        else:
+            parameters[key] = text
+    return parameters
+
+
+def _decode_base64(key: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        raise InvalidArgumentError(
+            f"the content of load parameter '{key}' is no base64; send the file's bytes in base64"
+        ) from None

@@ -1,0 +1,384 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP ingress: Triton's routes over the data plane.
+
+Infer requests run without a coroutine: the route calls the plane and the exchange is answered from
+the plane's callback. Everything else may be a coroutine.
+
+Content types follow Triton, where they tell how far a request got: errors found before the body is
+looked at, and errors of the model, are ``text/plain`` around a JSON body.
+
+Triton: server/src/http_server.cc HTTPAPIServer::Handle @e1db8a6
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import msgspec
+import orjson
+
+from backends.api.errors import (
+    NotFoundError,
+    TritonError,
+    UnavailableError,
+    UnsupportedError,
+)
+from deployments.http.codec.infer_request import (
+    DEFAULT_MAX_INPUT_BYTES,
+    json_too_large,
+    raw_too_large,
+)
+from deployments.http.codec.json_text import as_bool, find, labelled, read
+from deployments.http.codec.repository import load_parameters
+from deployments.http.kserve.generate import GenerateRoute
+from deployments.http.kserve.infer import InferRoute
+from deployments.http.kserve.metrics import make_metrics_server
+from deployments.http.kserve.plane import Plane
+from deployments.http.kserve.settings import SettingsRoutes
+from deployments.http.openapi.document import make_document
+from deployments.http.server.exchange import JSON, TEXT, HttpExchange
+from deployments.http.server.routes import Handler, Match, Route, route_of
+from deployments.http.server.server import HttpServer
+from deployments.protocol.forwarded_headers import compile_forward_pattern
+from deployments.security.restrictions import RestrictedRoutes, Restrictions
+from deployments.security.tls import TlsFiles
+
+__all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
+
+logger = logging.getLogger(__name__)
+
+# Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
+_PATH_LIMIT: Final = 4096
+
+
+_MODEL: Final = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[0-9]+))?"
+_REPOSITORY: Final = r"/v2/repository(?:/(?P<repository>[^/]+))?"
+
+
+class HttpIngress:
+    """The application behind the HTTP port.
+
+    Args:
+        plane: The data plane.
+        max_input_bytes: ``--http-max-input-size``.
+        header_forward_pattern: ``--http-header-forward-pattern``.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
+        header_forward_pattern: str = "",
+    ) -> None:
+        self._plane = plane
+        self._max_input_bytes = max_input_bytes
+        forward = compile_forward_pattern(header_forward_pattern, "--http-header-forward-pattern")
+        self._infer = InferRoute(plane, max_input_bytes, forward)
+        self._generate = GenerateRoute(plane, max_input_bytes)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._paths: dict[bytes, tuple[Route, Match]] = {}
+        self._routes = self._make_routes()
+        self._openapi = b""
+
+    def _make_routes(self) -> tuple[Route, ...]:
+        def row(
+            category: str, pattern: str, method: bytes, handler: Handler, error_type: bytes = JSON
+        ) -> Route:
+            return Route(re.compile(pattern), method, handler, error_type, category=category)
+
+        # First match wins: a model called "stats" has no metadata, as in Triton.
+        return (
+            row("inference", f"{_MODEL}/infer", b"POST", self._on_infer, TEXT),
+            row("inference", f"{_MODEL}/generate", b"POST", self._on_generate),
+            row("inference", f"{_MODEL}/generate_stream", b"POST", self._on_generate_stream),
+            row("health", "/v2/health/live", b"GET", self._on_live, TEXT),
+            row("health", "/v2/health/ready", b"GET", self._on_ready, TEXT),
+            row("", "/-/healthz", b"GET", self._on_healthz, TEXT),
+            row("metadata", "/v2", b"GET", self._on_server_metadata),
+            row("statistics", "/v2/models/stats", b"GET", self._on_statistics),
+            row("metadata", _MODEL, b"GET", self._on_metadata),
+            row("health", f"{_MODEL}/ready", b"GET", self._on_model_ready, TEXT),
+            row("model-config", f"{_MODEL}/config", b"GET", self._on_config),
+            row("statistics", f"{_MODEL}/stats", b"GET", self._on_statistics),
+            row("model-repository", f"{_REPOSITORY}/index", b"POST", self._on_index),
+            row(
+                "model-repository",
+                f"{_REPOSITORY}/models/(?P<name>[^/]+)/load",
+                b"POST",
+                self._on_load,
+            ),
+            row(
+                "model-repository",
+                f"{_REPOSITORY}/models/(?P<name>[^/]+)/unload",
+                b"POST",
+                self._on_unload,
+            ),
+            *map(route_of, SettingsRoutes(self._plane).rows()),
+            row("metadata", r"/v2/openapi\.json", b"GET", self._on_openapi),
+        )
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document of the routes."""
+        version = self._plane.server_metadata()["version"]
+        return make_document((route.described() for route in self._routes), version)
+
+    # What the server calls
+
+    def dispatch(self, exchange: HttpExchange) -> None:
+        """Answer a complete request, now or later."""
+        found = self._paths.get(exchange.head.url) or self._find(exchange.head.url)
+        if found is None:
+            exchange.fail_text(404, "Not Found", TEXT)
+            return
+        route, match = found
+        handler = route.handler
+        if exchange.head.method != route.method:
+            if exchange.head.method not in route.others:
+                exchange.fail_text(405, "Method Not Allowed", route.error_type)
+                return
+            handler = route.others[exchange.head.method]
+        try:
+            later = handler(exchange, match)
+        except TritonError as error:
+            exchange.fail(error, route.error_type)
+            return
+        if later is not None:
+            self._finish_later(exchange, route, later)
+
+    def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
+        """Return why a body is not taken: what is not binary tensors has Triton's limit."""
+        if exchange.head.content_encoding or body_bytes <= self._max_input_bytes:
+            return ""
+        if exchange.head.infer_header_length is None:
+            return json_too_large(body_bytes, self._max_input_bytes)
+        if exchange.head.infer_header_length == b"0":
+            return raw_too_large(body_bytes, self._max_input_bytes)
+        return ""
+
+    def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
+        """Return slab memory, so that tensors can go on to an instance without a copy."""
+        return self._plane.slabs.allocate(size_bytes, align_at)
+
+    def _find(self, url: bytes) -> tuple[Route, Match] | None:
+        path = url.partition(b"?")[0].decode("utf-8", "replace")
+        if not path.startswith("/"):
+            path = "/" + path.partition("://")[2].partition("/")[2]
+        for route in self._routes:
+            found = route.pattern.fullmatch(path)
+            if found is not None:
+                result = (
+                    route,
+                    Match(**{key: text or "" for key, text in found.groupdict().items()}),
+                )
+                if len(self._paths) >= _PATH_LIMIT:
+                    self._paths.clear()
+                self._paths[url] = result
+                return result
+        return None
+
+    def _finish_later(
+        self, exchange: HttpExchange, route: Route, later: Coroutine[Any, Any, None]
+    ) -> None:
+        async def finish() -> None:
+            try:
+                await later
+            except TritonError as error:
+                exchange.fail(error, route.error_type)
+            except Exception:
+                logger.exception("failed to answer %s %s", exchange.head.method, exchange.head.url)
+                exchange.fail_text(500, "internal error; the server's log says more")
+
+        # Not cancelled when the peer goes: a load goes on, as in Triton.
+        task = asyncio.get_running_loop().create_task(finish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Routes
+
+    def _on_infer(self, exchange: HttpExchange, match: Match) -> None:
+        model = self._resolved(self._plane.resolve, match)
+        self._infer.start(exchange, model)
+
+    def _on_generate(
+        self, exchange: HttpExchange, match: Match
+    ) -> Coroutine[Any, Any, None] | None:
+        return self._start_generate(exchange, match, is_stream=False)
+
+    def _on_generate_stream(
+        self, exchange: HttpExchange, match: Match
+    ) -> Coroutine[Any, Any, None] | None:
+        return self._start_generate(exchange, match, is_stream=True)
+
+    def _start_generate(
+        self, exchange: HttpExchange, match: Match, *, is_stream: bool
+    ) -> Coroutine[Any, Any, None] | None:
+        model = self._resolved(self._plane.resolve, match)
+        if exchange.head.load_report_form:
+            return self._generate.start_reporting(exchange, model, is_stream=is_stream)
+        self._generate.start(exchange, model, is_stream=is_stream)
+        return None
+
+    def _on_live(self, exchange: HttpExchange, match: Match) -> None:
+        if self._plane.exiting:
+            exchange.fail_text(503, "Server exiting", TEXT)
+            return
+        exchange.reply(200 if self._plane.server_live() else 400, TEXT)
+
+    def _on_ready(self, exchange: HttpExchange, match: Match) -> None:
+        if self._plane.exiting:
+            exchange.fail_text(503, "Server exiting", TEXT)
+            return
+        exchange.reply(200 if self._plane.server_ready() else 400, TEXT)
+
+    def _on_healthz(self, exchange: HttpExchange, match: Match) -> None:
+        exchange.reply(503 if self._plane.draining or self._plane.exiting else 200, TEXT)
+
+    def _on_server_metadata(self, exchange: HttpExchange, match: Match) -> None:
+        exchange.reply_json(orjson.dumps(self._plane.server_metadata()))
+
+    def _on_openapi(self, exchange: HttpExchange, match: Match) -> None:
+        if not self._openapi:
+            # Made when first asked for: most ingresses never are.
+            self._openapi = orjson.dumps(self.openapi())
+        exchange.reply_json(self._openapi)
+
+    def _on_metadata(self, exchange: HttpExchange, match: Match) -> None:
+        exchange.reply_json(orjson.dumps(self._resolved(self._plane.model_metadata, match)))
+
+    async def _on_model_ready(self, exchange: HttpExchange, match: Match) -> None:
+        try:
+            is_ready = self._resolved(self._plane.model_ready, match) and (
+                await self._plane.says_ready(self._resolved(self._plane.resolve, match))
+            )
+        except (NotFoundError, UnavailableError):
+            if self._plane.exiting:
+                raise
+            # Other routes tell why; this one answers every reason alike.
+            is_ready = False
+        if is_ready:
+            exchange.reply(200, TEXT)
+        else:
+            exchange.fail_text(400, "Model version not ready", TEXT)
+
+    def _on_config(self, exchange: HttpExchange, match: Match) -> None:
+        exchange.reply_json(self._resolved(self._plane.model_config_json, match))
+
+    async def _on_statistics(self, exchange: HttpExchange, match: Match) -> None:
+        name = unquoted(match.name) or match.name
+        exchange.reply_json(orjson.dumps(await self._plane.statistics(name, match.version)))
+
+    async def _on_index(self, exchange: HttpExchange, match: Match) -> None:
+        # A repository named in the path is ignored here, as in Triton.
+        ready = find(_body_json(exchange), "ready")
+        with labelled("Invalid value for 'ready'"):
+            ready_only = ready is not msgspec.UNSET and as_bool(ready)
+        rows = await self._plane.repository.index(ready_only=ready_only)
+        exchange.reply_json(orjson.dumps(rows))
+
+    async def _on_load(self, exchange: HttpExchange, match: Match) -> None:
+        if match.repository:
+            raise UnsupportedError("'repository_name' specification is not supported")
+        parameters = load_parameters(_body_json(exchange))
+        await self._plane.repository.load(unquoted(match.name) or match.name, parameters)
+        exchange.reply(200, JSON)
+
+    async def _on_unload(self, exchange: HttpExchange, match: Match) -> None:
+        if match.repository:
+            raise UnsupportedError("'repository_name' specification is not supported")
+        wanted = find(find(_body_json(exchange), "parameters"), "unload_dependents")
+        await self._plane.repository.unload(
+            unquoted(match.name) or match.name,
+            unload_dependents=wanted is not msgspec.UNSET and as_bool(wanted),
+        )
+        exchange.reply(200, JSON)
+
+    def _resolved(self, look_up: Callable[[str, str], Any], match: Match) -> Any:
+        """Look a model up by the name in the path and, if need be, by the name it stands for."""
+        try:
+            return look_up(match.name, match.version)
+        except NotFoundError:
+            name = unquoted(match.name)
+            if not name:
+                raise
+            try:
+                return look_up(name, match.version)
+            except NotFoundError:
+                pass
+            raise
+
+
+def unquoted(name: str) -> str:
+    """Return the model name a client has quoted, or nothing if the name is not quoted.
+
+    Triton takes names as they are in the path, which its own Python client quotes. Only a name that
+    is exactly what quoting makes is taken for one.
+    """
+    if "%" not in name:
+        return ""
+    plain = unquote(name)
+    return plain if quote(plain, safe="") == name or quote(plain) == name else ""
+
+
+def _body_json(exchange: HttpExchange) -> object:
+    body = bytes(exchange.body)
+    return read(body) if body else {}
+
+
+class RestrictedHttpIngress(HttpIngress):
+    """An ingress some of whose APIs need a header.
+
+    Args:
+        plane: The data plane.
+        restrictions: ``--http-restricted-api``.
+        max_input_bytes: ``--http-max-input-size``.
+        header_forward_pattern: ``--http-header-forward-pattern``.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        restrictions: Restrictions,
+        max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
+        header_forward_pattern: str = "",
+    ) -> None:
+        super().__init__(plane, max_input_bytes, header_forward_pattern)
+        self._restricted = RestrictedRoutes(restrictions)
+
+    def dispatch(self, exchange: HttpExchange) -> None:
+        """Answer a complete request, unless it lacks the header its API asks for."""
+        url = exchange.head.url
+        found = self._paths.get(url) or self._find(url)
+        if found is not None:
+            header = self._restricted.missing(found[0].category, exchange.head.headers)
+            if header:
+                exchange.fail_text(403, f"This API is restricted, expecting header '{header}'")
+                return
+        super().dispatch(exchange)
+
+
+def make_http_server(
+    plane: Plane,
+    *,
+    max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
+    restrictions: Restrictions = (),
+    header_forward_pattern: str = "",
+    tls: TlsFiles | None = None,
+) -> HttpServer:
+    """Return the server of the HTTP port, not yet listening.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+    ingress = (
+        RestrictedHttpIngress(plane, restrictions, max_input_bytes, header_forward_pattern)
+        if restrictions
+        else HttpIngress(plane, max_input_bytes, header_forward_pattern)
+    )
+    return HttpServer(ingress, tls=tls, tracer=plane.tracer)

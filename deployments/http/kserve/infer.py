@@ -1,0 +1,235 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The infer route: from an exchange to the data plane and back, without a coroutine.
+
+Triton: server/src/http_server.cc HTTPAPIServer::HandleInfer @e1db8a6
+"""
+
+import logging
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
+
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+    UnsupportedError,
+)
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.http.codec import content_coding as http_content_coding
+from deployments.http.codec.infer_request import InferDecoder
+from deployments.http.codec.infer_response import InferEncoder
+from deployments.http.codec.infer_spec import OutputsSpec, ServedModel
+from deployments.http.server.exchange import BINARY, JSON, TEXT, HttpExchange
+from deployments.protocol.forwarded_headers import forwarded_headers
+from deployments.tracing.tracer import HTTP, Arrival, Tracer
+
+logger = logging.getLogger(__name__)
+
+_INT32_MAX: Final = 2**31 - 1
+_INTEGER = re.compile(rb"\s*([+-]?[0-9]+)")
+
+# How the messages begin with which Triton refuses to queue a request. It does so before there is a
+# response, and then answers with JSON's content type; an instance's refusals reach us later.
+_REFUSALS: Final = ("[request id: ", "inference request ", "string correlation ID ")
+# What Triton finds only when it batches.
+_LATE_REFUSAL: Final = "incomplete string data for inference input"
+
+
+class InferPlane(Protocol):
+    """What the route asks of the data plane."""
+
+    @property
+    def tracer(self) -> Tracer:
+        """Traces requests."""
+
+    def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        """Run a request."""
+
+
+class InferRoute:
+    """Answers infer requests.
+
+    Args:
+        plane: The data plane.
+        max_input_bytes: ``--http-max-input-size``.
+        forward: Names of headers that become request parameters.
+    """
+
+    __slots__ = ("_decoder", "_encoder", "_forward", "_max_input_bytes", "_plane")
+
+    def __init__(
+        self,
+        plane: InferPlane,
+        max_input_bytes: int,
+        forward: re.Pattern[bytes] | None = None,
+    ) -> None:
+        self._plane = plane
+        self._forward = forward
+        self._max_input_bytes = max_input_bytes
+        self._decoder = InferDecoder(max_input_bytes)
+        self._encoder = InferEncoder()
+
+    def start(self, exchange: HttpExchange, model: ServedModel) -> None:
+        """Start a request; the exchange is answered when the plane is done.
+
+        Raises:
+            TritonError: The request is wrong before its body is looked at.
+        """
+        if model.config.decoupled:
+            raise UnsupportedError(
+                "HTTP end point doesn't support models with decoupled transaction policy"
+            )
+        tracer = self._plane.tracer
+        received_ns = tracer.clock_ns() if tracer.is_on else 0
+        body = memoryview(exchange.body)
+        try:
+            if exchange.head.content_encoding:
+                body = http_content_coding.decompress(
+                    exchange.head.content_encoding, body, self._max_input_bytes
+                )
+        except UnsupportedError as error:
+            exchange.fail(error, TEXT, b"Accept-Encoding: gzip, deflate\r\n")
+            return
+        given = exchange.head.infer_header_length
+        header_length = None if given is None else parse_header_length(given, body.nbytes)
+        try:
+            decoded = self._decoder.decode(body, header_length, model)
+            if self._forward is not None:
+                request = decoded.request
+                forwarded = forwarded_headers(self._forward, exchange.head.headers)
+                request.parameters = {**request.parameters, **forwarded}
+            # From here the tensors alone keep the body.
+            exchange.body = b""
+            sink: ResponseSink = InferSink(exchange, model, decoded.outputs, self._encoder)
+            if received_ns:
+                sink = traced(tracer, exchange, model, decoded.request, sink, received_ns)
+            inflight = self._plane.infer(model, decoded.request, sink)
+            if not exchange.is_answered:
+                exchange.on_disconnect = inflight.cancel
+        except TritonError as error:
+            is_late = error.message.startswith(_LATE_REFUSAL)
+            exchange.fail(error, TEXT if is_late else JSON)
+
+
+class InferSink:
+    """Takes the outcome of one request and answers its exchange."""
+
+    __slots__ = ("_count", "_encoder", "_exchange", "_model", "_outputs", "_response")
+
+    def __init__(
+        self,
+        exchange: HttpExchange,
+        model: ServedModel,
+        outputs: OutputsSpec,
+        encoder: InferEncoder,
+    ) -> None:
+        self._exchange = exchange
+        self._model = model
+        self._outputs = outputs
+        self._encoder = encoder
+        self._response: InferenceResponse | None = None
+        self._count = 0
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Take a response; the answer leaves with the final one."""
+        if response is not None:
+            self._response = response
+            self._count += 1
+        if not final or self._exchange.is_answered:
+            return
+        try:
+            self._answer()
+        except TritonError as error:
+            self._exchange.fail(error, TEXT)
+        except Exception:
+            logger.exception("failed to encode a response of model '%s'", self._model.name)
+            text = f"failed to encode the response of model '{self._model.name}'"
+            self._exchange.fail(InternalError(text), TEXT)
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Answer with an error."""
+        del final
+        self._exchange.fail(error, JSON if is_refusal(error) else TEXT)
+
+    def _answer(self) -> None:
+        response = self._response
+        if response is None or self._count != 1:
+            raise InternalError(f"expected a single response, got {self._count}")
+        encoded = self._encoder.encode(
+            response,
+            self._outputs,
+            self._model.labels,
+            is_batching=self._model.config.max_batch_size > 0,
+        )
+        exchange = self._exchange
+        parts: list[bytes | memoryview] = [encoded.header, *encoded.blobs]
+        size = len(encoded.header) + encoded.blob_bytes
+        content_type, extra = JSON, b""
+        if encoded.blob_bytes:
+            content_type = BINARY
+            extra = b"Inference-Header-Content-Length: %d\r\n" % len(encoded.header)
+        if exchange.head.accept_encoding:
+            coding = http_content_coding.choose(exchange.head.accept_encoding)
+            if coding:
+                parts, size = _compressed(coding, parts)
+                extra += b"Content-Encoding: %s\r\n" % coding
+        exchange.reply(200, content_type, parts, size, extra)
+
+
+def traced(
+    tracer: Tracer,
+    exchange: HttpExchange,
+    model: ServedModel,
+    request: InferenceRequest,
+    sink: ResponseSink,
+    received_ns: int,
+) -> ResponseSink:
+    """Return the sink a request goes with while tracing is on."""
+    head = exchange.head
+    arrival = Arrival(HTTP, exchange.began_ns or received_ns, received_ns, head.headers)
+    return tracer.traced(model.name, model.version, request, sink, arrival)
+
+
+def is_refusal(error: TritonError) -> bool:
+    """Whether an instance refused to queue the request, rather than failed it."""
+    return error.message.startswith(_REFUSALS)
+
+
+def _compressed(
+    coding: bytes, parts: Iterable[bytes | memoryview]
+) -> tuple[list[bytes | memoryview], int]:
+    compressed = http_content_coding.compress(coding, parts)
+    return list(compressed), sum(map(len, compressed))
+
+
+def parse_header_length(value: bytes, body_bytes: int) -> int:
+    """Read an Inference-Header-Content-Length as C++'s ``stoi`` does.
+
+    Raises:
+        InvalidArgumentError: It is no integer, or not between 0 and ``body_bytes``.
+    """
+    if value.isdigit() and len(value) < 10:  # noqa: PLR2004 - fits 32 bits
+        length = int(value)
+    else:
+        shown = value.decode("utf-8", "replace")
+        match = _INTEGER.match(value)
+        if match is None:
+            raise InvalidArgumentError(
+                f"Unable to parse Inference-Header-Content-Length, got: {shown}"
+            )
+        digits = match.group(1)
+        length = int(digits) if len(digits) < 20 else _INT32_MAX + 1  # noqa: PLR2004
+        if not -_INT32_MAX - 1 <= length <= _INT32_MAX:
+            raise InvalidArgumentError(
+                f"Unable to parse Inference-Header-Content-Length, value is out of range "
+                f"[ {-_INT32_MAX - 1}, {_INT32_MAX} ], got: {shown}"
+            )
+    if 0 <= length <= body_bytes:
+        return length
+    raise InvalidArgumentError(
+        f"inference header size should be in range (0, {body_bytes}), got: "
+        f"{value.decode('utf-8', 'replace')}"
+    )

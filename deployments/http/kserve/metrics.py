@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics port.
+
+Triton: server/src/http_server.cc HTTPMetricsServer::Handle @e1db8a6
+"""
+
+import asyncio
+import logging
+from typing import Final, Protocol
+
+from deployments.http.server.exchange import TEXT, HttpExchange
+from deployments.http.server.server import HttpServer
+
+logger = logging.getLogger(__name__)
+
+_METRICS_TYPE: Final = b"text/plain; charset=utf-8"
+
+
+class MetricsPlane(Protocol):
+    """What the metrics port asks of the data plane."""
+
+    async def metrics_text(self) -> bytes:
+        """Return the metrics page."""
+
+
+class MetricsApplication:
+    """The application behind the metrics port.
+
+    Args:
+        plane: The data plane.
+    """
+
+    def __init__(self, plane: MetricsPlane) -> None:
+        self._plane = plane
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def dispatch(self, exchange: HttpExchange) -> None:
+        """Answer ``GET /metrics``; other paths are empty, as in Triton."""
+        if exchange.head.method != b"GET":
+            exchange.fail_text(405, "Method Not Allowed", TEXT)
+        elif exchange.head.url.partition(b"?")[0] not in (b"/metrics", b"/metrics/"):
+            exchange.reply(200, _METRICS_TYPE)
+        else:
+            task = asyncio.get_running_loop().create_task(self._render(exchange))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _render(self, exchange: HttpExchange) -> None:
+        try:
+            page = await self._plane.metrics_text()
+        except Exception:
+            logger.exception("failed to render the metrics")
+            exchange.fail_text(500, "internal error; the server's log says more", TEXT)
+            return
+        exchange.reply(200, _METRICS_TYPE, (page,), len(page))
+
+    def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
+        """Refuse every large body."""
+        return "the metrics port takes no bodies"
+
+    def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
+        """Return nothing: there are no large bodies."""
+        return None
+
+
+def make_metrics_server(plane: MetricsPlane) -> HttpServer:
+    """Return the server of the metrics port, not yet listening."""
+    return HttpServer(MetricsApplication(plane))

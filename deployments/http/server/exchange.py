@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A request and its answer, between a connection and an application.
+
+An exchange gets at most one answer. When its peer goes first, who handles it is told through
+``on_disconnect`` and an answer that still comes is dropped.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from backends.api.errors import HTTP_STATUS, TritonError
+from deployments.http.codec.json_text import error_body
+from deployments.http.server.head import HttpHead
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain"
+BINARY: Final = b"application/octet-stream"
+
+# Answers up to this size are joined and written in one call; copying them costs less than a second
+# entry in the write queue.
+_JOIN_BELOW_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What a peer may ask of a server.
+
+    Attributes:
+        connection_count: Open connections; further ones are closed at once.
+        body_bytes: Largest body. Triton bounds only the JSON part; 2 GiB is what Triton's own
+            Content-Length parser can take.
+        head_bytes: Request line and headers; Triton's HTTP library closes at about as much.
+        chunk_count: Non-empty chunks of a chunked body; Triton's bound.
+        pipeline_depth: Exchanges of a connection after which it is no longer read.
+        handshake_timeout_s: For a TLS handshake.
+        head_timeout_s: From a request's first byte to the end of its headers.
+        body_idle_timeout_s: Without a byte of an unfinished body.
+        write_idle_timeout_s: With a full write buffer the peer does not drain.
+        unread_bytes: Of a streamed answer, waiting for the peer to read or for the answers before
+            it; beyond, the connection is closed. As much as a gRPC connection keeps.
+        drain_linger_s: What idle connections get, in a drain, for a last request.
+        linger_s: For the peer to read the answer to a body that was refused unread.
+    """
+
+    connection_count: int = 10_000
+    body_bytes: int = (1 << 31) - 1
+    head_bytes: int = 8192
+    chunk_count: int = 65536
+    pipeline_depth: int = 32
+    handshake_timeout_s: float = 10.0
+    head_timeout_s: int = 30
+    body_idle_timeout_s: int = 60
+    write_idle_timeout_s: int = 60
+    unread_bytes: int = 1 << 30
+    drain_linger_s: float = 0.5
+    linger_s: int = 2
+
+
+class HttpApplication(Protocol):
+    """What a server serves."""
+
+    def dispatch(self, exchange: "HttpExchange") -> None:
+        """Answer a complete request, now or later."""
+
+    def refuse(self, exchange: "HttpExchange", body_bytes: int) -> str:
+        """Return why a body of at least this size is not taken, or nothing to take it."""
+
+    def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
+        """Return memory for a large body, or None for ordinary memory."""
+
+
+class AnswerQueue(Protocol):
+    """The connection of an exchange."""
+
+    def is_last(self, exchange: "HttpExchange") -> bool:
+        """Whether the connection shall end with this exchange."""
+
+    def answered(self, exchange: "HttpExchange") -> None:
+        """Write the answers that are due."""
+
+    def write_early(self, exchange: "HttpExchange", pieces: list[bytes], size_bytes: int) -> bool:
+        """Write a part of an unfinished answer, or return False: it is not this exchange's turn."""
+
+
+class HttpExchange:
+    """A request and its answer.
+
+    Args:
+        connection: Where the answer goes.
+        head: Request line and headers.
+
+    Attributes:
+        extra_headers: Complete header lines of a streamed answer.
+        began_ns: When its first bytes were read, by the monotonic clock; 0 unless tracing is on.
+        head: The same; not complete before the request is dispatched.
+        keep_alive: Whether the connection goes on behind the exchange.
+        body: The body once complete; who has taken what it needs of it may empty it.
+        on_disconnect: Called when the peer goes before the answer; set by who can cancel.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_closes",
+        "_connection",
+        "_pieces",
+        "_waiting_bytes",
+        "began_ns",
+        "body",
+        "extra_headers",
+        "head",
+        "keep_alive",
+        "on_disconnect",
+    )
+
+    def __init__(self, connection: "AnswerQueue", head: HttpHead) -> None:
+        self._connection: AnswerQueue | None = connection
+        self._answer: list[bytes | memoryview] | None = None
+        # What a streamed answer could not write yet; None unless one has begun.
+        self._pieces: list[bytes] | None = None
+        self._waiting_bytes = 0
+        self._closes = False
+        self.began_ns = 0
+        self.extra_headers = b""
+        self.head = head
+        self.body: bytes | bytearray | memoryview = b""
+        self.keep_alive = head.keep_alive
+        self.on_disconnect: Callable[[], None] | None = None
+
+    def reply(
+        self,
+        status: int,
+        content_type: bytes,
+        body: Iterable[bytes | memoryview] = (),
+        body_bytes: int = 0,
+        extra_headers: bytes = b"",
+    ) -> None:
+        """Answer; does nothing when the peer has gone or has its answer.
+
+        Args:
+            status: Status code.
+            content_type: Value of Content-Type.
+            body: The body's parts.
+            body_bytes: Their total size.
+            extra_headers: Complete header lines.
+        """
+        connection = self._connection
+        if connection is None or self._answer is not None:
+            return
+        if not self.keep_alive or connection.is_last(self):
+            self._closes = True
+            if not self.head.is_http10:
+                extra_headers += b"Connection: close\r\n"
+        elif self.head.is_http10:
+            extra_headers += b"Connection: keep-alive\r\n"
+        head = b"%sContent-Type: %s\r\n%sContent-Length: %d\r\n\r\n" % (
+            _status_line(status),
+            content_type,
+            extra_headers,
+            body_bytes,
+        )
+        if self.head.is_http10:
+            head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        if self.head.method == b"HEAD":
+            body, body_bytes = (), 0
+        if body_bytes <= _JOIN_BELOW_BYTES:
+            self._answer = [b"".join((head, *body))]
+        else:
+            self._answer = [head, *body]
+        connection.answered(self)
+
+    def begin_stream(self, status: int, content_type: bytes) -> None:
+        """Begin an answer of unknown length; `write` and `end_stream` follow."""
+        connection = self._connection
+        if connection is None or self._answer is not None or self._pieces is not None:
+            return
+        framing = b"" if self.head.is_http10 else b"Transfer-Encoding: chunked\r\n"
+        if self.head.is_http10 or not self.keep_alive or connection.is_last(self):
+            self.end_connection()
+            framing += b"Connection: close\r\n"
+        head = b"%sContent-Type: %s\r\n%s%s\r\n" % (
+            _status_line(status),
+            content_type,
+            self.extra_headers,
+            framing,
+        )
+        if self.head.is_http10:
+            head = head.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        self._pieces = [head]
+        self._push()
+
+    def write(self, piece: bytes) -> None:
+        """Send a part of a streamed answer, behind the answers that are due first."""
+        if self._pieces is None or self._connection is None or not piece:
+            return
+        self._pieces.append(piece if self.head.is_http10 else b"%x\r\n%s\r\n" % (len(piece), piece))
+        self._waiting_bytes += len(piece)
+        self._push()
+
+    def end_stream(self) -> None:
+        """End a streamed answer."""
+        connection, pieces = self._connection, self._pieces
+        if pieces is None or connection is None:
+            return
+        if not self.head.is_http10:
+            pieces.append(b"0\r\n\r\n")
+        self._pieces = None
+        self._answer = [b"".join(pieces)]
+        connection.answered(self)
+
+    def _push(self) -> None:
+        connection, pieces = self._connection, self._pieces
+        if (
+            pieces
+            and connection is not None
+            and connection.write_early(self, pieces, self._waiting_bytes)
+        ):
+            pieces.clear()
+            self._waiting_bytes = 0
+
+    def reply_json(self, body: bytes, status: int = 200) -> None:
+        """Answer with JSON."""
+        self.reply(status, JSON, (body,), len(body))
+
+    def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
+        """Answer with an error's status and text."""
+        self.fail_text(HTTP_STATUS[error.code], error.message, content_type, extra)
+
+    def fail_text(
+        self, status: int, message: str, content_type: bytes = JSON, extra: bytes = b""
+    ) -> None:
+        """Answer with an error that has no Triton code."""
+        body = error_body(message)
+        self.reply(status, content_type, (body,), len(body), extra)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer, or nobody left to take it."""
+        return self._answer is not None or self._connection is None
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends with this exchange."""
+        return self._closes
+
+    def end_connection(self) -> None:
+        """Have the connection closed behind this exchange."""
+        self.keep_alive = False
+        self._closes = True
+
+    def take_answer(self) -> list[bytes | memoryview] | None:
+        """Return the answer's parts, or None while there is none."""
+        if self._pieces:
+            self._push()
+        return self._answer
+
+    def detach(self) -> None:
+        """Let the connection go: the answer has been written."""
+        self._connection = None
+        self.on_disconnect = None
+
+    def disconnect(self) -> None:
+        """Drop the exchange: its peer has gone."""
+        self._connection = None
+        cancel, self.on_disconnect = self.on_disconnect, None
+        if cancel is not None and self._answer is None:
+            cancel()
+
+
+_status_lines: dict[int, bytes] = {}
+
+
+def _status_line(status: int) -> bytes:
+    line = _status_lines.get(status)
+    if line is None:
+        phrase = HTTPStatus(status).phrase
+        line = _status_lines[status] = f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    return line

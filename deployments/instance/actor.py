@@ -1,0 +1,345 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The instance actor: one model instance in a process of its own.
+
+Three threads: Ray's event loop answers the controller. The execution thread loads the model and
+then executes batches; between short executions it serves the lanes too. During long ones a follower
+does (`deployments.instance.lead`). So control calls and lanes are answered while the model loads or
+computes, and a model sees one thread from its first line to its last.
+
+The constructor only starts the load. `describe` waits for it, opens the lanes at its first call and
+raises what went wrong, as often as it is asked: a failed load must not look like a crash, which Ray
+would answer with a restart.
+"""
+
+import asyncio
+import concurrent.futures
+import gc
+import logging
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import ray
+import setproctitle
+
+from backends.api.backend import ModelInstance
+from backends.api.errors import InternalError, TritonError, UnsupportedError
+from backends.api.model_config import ModelConfig
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.contracts.sinks import ControllerLink
+from deployments.instance.executor import Executor
+from deployments.instance.lead import Lead
+from deployments.instance.loading import LoadedInstance, load_instance
+from deployments.instance.model_calls import RouterCaller
+from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
+from deployments.lane.messages import LaneLimits
+from deployments.lane.server import LaneServer, ServerRequest
+from deployments.metrics import counters as statistics
+from deployments.metrics.distributions import Distributions, bounds_ms
+from deployments.rate_limiter.arbiter import Limit
+from deployments.rate_limiter.claim import ResourceClaim
+from deployments.reactor.reactor import Reactor
+from deployments.settings.log_lines import set_up_logging
+from deployments.settings.metrics_settings import MetricsSettings
+from deployments.settings.server_settings import InstanceSettings
+from deployments.shared_memory.regions import RegionMaps
+from deployments.slabs.pool import SlabPool
+
+ArbiterStarter = Callable[[Sequence[Limit]], str]
+
+_log = logging.getLogger(__name__)
+
+# What a model's close and the execution it may still be in get before the process ends anyway.
+_CLOSE_TIMEOUT_S = 30.0
+_RAY_EXIT_TIMEOUT_S = 2
+# What routers get to stop sending, once told; a round trip takes a thousandth of that.
+_GOAWAY_GRACE_S = 0.2
+
+
+class _LaneHandler:
+    """What lanes ask of an instance."""
+
+    __slots__ = ("_config", "_executor", "_instance", "_maps", "_metrics", "_readiness")
+
+    def __init__(
+        self, config: ModelConfig, executor: Executor, instance: ModelInstance, maps: RegionMaps
+    ) -> None:
+        self._config = config
+        self._metrics = MetricsSettings()
+        self._readiness: Future[bytes] | None = None
+        self._executor = executor
+        self._instance = instance
+        self._maps = maps
+
+    def received(self, requests: list[ServerRequest]) -> None:
+        self._executor.received(requests)
+
+    def cancelled(self, request: ServerRequest) -> None:
+        del request
+        self._executor.look_again()
+
+    def call(self, method: str, payload: bytes) -> "bytes | Future[bytes]":
+        """Answer ``statistics`` (an encoded snapshot) or ``health``, or take on ``settings``.
+
+        ``knows_sequence`` tells whether the sequence of an id goes on here.
+
+        Raises:
+            UnsupportedError: There is no such method.
+        """
+        if method == "statistics":
+            snapshot = self._executor.statistics()
+            snapshot.custom = self._instance.custom_metrics()
+            return statistics.encode(snapshot)
+        if method == "health":
+            return self._asked_ready()
+        if method == "knows_sequence":
+            correlation_id = msgspec.msgpack.decode(payload, type=int | str)
+            return msgspec.msgpack.encode(self._executor.knows(correlation_id))
+        if method == "settings":
+            settings = msgspec.msgpack.decode(payload, type=InstanceSettings)
+            set_up_logging(settings.log)
+            self._maps.forget_others(settings.region_sources)
+            self._observe(settings.metrics)
+            return b""
+        raise UnsupportedError(f"instances know no lane call '{method}'")
+
+    def _asked_ready(self) -> "Future[bytes]":
+        """Ask the model on a thread of its own: it may take its time, or for ever."""
+        if self._readiness is None or self._readiness.done():
+            readiness: Future[bytes] = Future()
+            self._readiness = readiness
+
+            def ask() -> None:
+                readiness.set_result(msgspec.msgpack.encode(self._instance.is_ready()))
+
+            threading.Thread(target=ask, name="manta-readiness", daemon=True).start()
+        return self._readiness
+
+    def _observe(self, metrics: MetricsSettings) -> None:
+        if metrics == self._metrics:
+            return
+        self._metrics = metrics
+        distributions = None
+        if metrics.has_summaries or metrics.has_histograms:
+            bounds = bounds_ms(self._config) if metrics.has_histograms else None
+            distributions = Distributions(has_summaries=metrics.has_summaries, bounds=bounds)
+        self._executor.observe(distributions)
+
+
+class ModelInstanceActor:
+    """One loaded model instance, as the controller sees it.
+
+    Args:
+        spec: The recipe.
+        connect: Makes the link to the controller, for models that call models; importable here.
+        start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
+            name of its socket; importable here.
+    """
+
+    def __init__(
+        self,
+        spec: InstanceSpec,
+        connect: Callable[[], ControllerLink] | None = None,
+        start_arbiter: ArbiterStarter | None = None,
+    ) -> None:
+        logging.basicConfig(level=spec.log_level)
+        setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
+        self._spec = spec
+        self._incarnation = secrets.token_hex(8)
+        self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
+        self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
+        self._slabs = SlabPool()
+        self._limits = LaneLimits(threshold_bytes=spec.slab_threshold_bytes)
+        self._reactor = Reactor()
+        self._lanes: LaneServer | None = None
+        self._description: InstanceDescription | None = None
+        self._describing = asyncio.Lock()
+        self._closed = asyncio.Event()
+        self._caller = None if connect is None else self._make_caller(connect)
+        self._start_arbiter = start_arbiter
+        self._claim: ResourceClaim | None = None
+        threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
+
+    async def describe(self) -> InstanceDescription:
+        """Wait for the load and return what the instance is and where its lanes end.
+
+        Raises:
+            TritonError: The load failed.
+        """
+        if self._caller is not None:
+            self._caller.run_on(asyncio.get_running_loop())
+        loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
+        async with self._describing:
+            if self._description is None:
+                self._description = await self._serve(loaded)
+        return self._description
+
+    async def health(self) -> bool:
+        """Return whether the instance is loaded and ready; answers at once, whatever it does."""
+        if not self._serving.done() or self._loaded.exception() is not None:
+            return False
+        return await asyncio.to_thread(self._loaded.result().instance.is_ready)
+
+    async def statistics(self) -> statistics.Snapshot:
+        """Return the counters since the load."""
+        if not self._serving.done():
+            return statistics.merge(())
+        return self._serving.result().statistics()
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Refuse new requests and wait for those in flight.
+
+        Returns:
+            Whether all were answered in time.
+        """
+        if not self._serving.done():
+            return True
+        if self._description is not None:
+            self._description = replace(self._description, is_draining=True)
+        if self._lanes is not None:
+            self._reactor.call_soon_threadsafe(self._lanes.start_draining)
+        # Requests may be under way from routers that have not heard of it; they are still served.
+        grace_s = min(_GOAWAY_GRACE_S, timeout_s / 2)
+        await asyncio.sleep(grace_s)
+        return await self._serving.result().drain(timeout_s - grace_s)
+
+    async def wait_closed(self) -> None:
+        """Return when `shutdown` was called; a crash fails the call. The controller's watch."""
+        await self._closed.wait()
+
+    async def shutdown(self) -> None:
+        """Close the model and end the process; its caller sees the actor's death."""
+        self._closed.set()
+        if self._serving.done():
+            await self._serving.result().close(_CLOSE_TIMEOUT_S)
+        if self._claim is not None:
+            await asyncio.wrap_future(self._reactor.submit(self._claim.close))
+        if self._lanes is not None:
+            await asyncio.wrap_future(self._reactor.submit(self._lanes.close))
+        if self._caller is not None:
+            await self._caller.close()
+        self._slabs.close()
+        # Ray's own clean-up now and then waits ten seconds for its metrics agent. By then it knows
+        # that this end is meant, and the process may go.
+        signal.alarm(_RAY_EXIT_TIMEOUT_S)
+        ray.actor.exit_actor()
+
+    def _make_caller(self, connect: Callable[[], ControllerLink]) -> RouterCaller:
+        return RouterCaller(
+            connect,
+            node_id=ray.get_runtime_context().get_node_id(),
+            incarnation=self._incarnation,
+            secret=self._spec.secret,
+            slabs=self._slabs,
+            limits=self._limits,
+            cache=self._spec.cache,
+        )
+
+    async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
+        spec = self._spec
+        executor = Executor(
+            loaded.config,
+            spec.version,
+            loaded.instance,
+            Lead(self._reactor),
+            loaded.statistics,
+            loaded.state_files,
+            self._claim,
+        )
+        if self._claim is not None:
+            self._claim.serve(executor.look_again)
+        maps = RegionMaps()
+        uds = f"\0manta/{self._incarnation}"
+        host = ray.util.get_node_ip_address()
+        self._lanes = LaneServer(
+            _LaneHandler(loaded.config, executor, loaded.instance, maps),
+            reactor=self._reactor,
+            secret=spec.secret,
+            slabs=self._slabs,
+            incarnation=self._incarnation,
+            limits=self._limits,
+            maps=maps,
+        )
+        _, tcp = self._lanes.start(uds, host)
+        self._serving.set_result(executor)
+        endpoint = InstanceEndpoint(
+            name=f"{spec.model_name}/{spec.version}#{spec.index}",
+            incarnation=self._incarnation,
+            node_id=ray.get_runtime_context().get_node_id(),
+            uds=uds,
+            tcp=tcp,
+            has_readiness=loaded.instance.has_readiness,
+        )
+        return InstanceDescription(spec, loaded.config, endpoint, os.getpid(), loaded.duration_ns)
+
+    def _join_arbiter(self) -> ResourceClaim | None:
+        spec = self._spec
+        if spec.demand is None or self._start_arbiter is None:
+            return None
+        path = self._start_arbiter(spec.resource_limits or ())
+        claim = ResourceClaim(spec.name, spec.demand, path, self._reactor)
+        claim.join()
+        return claim
+
+    def _load_and_run(self) -> None:
+        setproctitle.setthreadtitle("manta-execute")
+        try:
+            claim = self._claim = self._join_arbiter()
+            pause = None if claim is None else claim.paused
+            loaded = load_instance(self._spec, self._caller, pause)
+        except TritonError as error:
+            self._loaded.set_exception(error)
+            return
+        except BaseException as error:
+            # Also SystemExit: describe has to say what happened rather than wait for ever.
+            _log.exception("instance %s failed to load", self._spec.name)
+            failure = InternalError(f"{type(error).__name__}: {error}")
+            self._loaded.set_exception(failure)
+            return
+        # What a load leaves behind lives as long as the process: no collection need visit it again.
+        gc.collect()
+        gc.freeze()
+        self._loaded.set_result(loaded)
+        self._serving.result().run()
+
+
+def create_instance_actor(
+    spec: InstanceSpec,
+    connect: Callable[[], ControllerLink] | None = None,
+    start_arbiter: ArbiterStarter | None = None,
+) -> Any:
+    """Create the named, detached actor of an instance and return its handle at once.
+
+    Args:
+        spec: The recipe.
+        connect: See `ModelInstanceActor`.
+        start_arbiter: Likewise.
+
+    Raises:
+        ValueError: An actor of this name exists.
+    """
+    # A crashed actor starts again by itself, under its name; calls are never repeated, because
+    # nothing tells whether they ran.
+    # Ray titles processes, logs and dashboard rows by class: the class carries the model's name.
+    title = f"{spec.model_name}/{spec.version}#{spec.index}"
+    titled = type(title, (ModelInstanceActor,), {})
+    remote: Any = ray.remote(titled).options(
+        name=spec.name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_restarts=-1,
+        max_task_retries=0,
+        num_cpus=spec.num_cpus,
+        num_gpus=spec.num_gpus,
+        resources=dict(spec.resources) or None,
+        runtime_env=dict(spec.runtime_env) or None,
+        enable_task_events=False,
+    )
+    return remote.remote(spec, connect, start_arbiter)

@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which of an instance's two threads turns its reactor.
+
+Handing a request from the thread that reads lanes to the thread that executes, and its outcome
+back, takes two thread switches, more than a small model computes. So the *execution thread* leads:
+it turns the reactor itself while it has nothing to execute. Before an execution it lets go of the
+lead, and afterwards takes it again if nobody else has. The *follower* watches: when an execution
+lasts longer than a millisecond it takes the lead, so that cancels, calls, rejections and streamed
+responses go on while the model computes. The execution thread remembers how long executions take.
+For a slow model the follower leads from the start and keeps the lead between executions, and the
+execution thread gets its requests through its alarm and hands outcomes over by posting them.
+
+The lead is a lock. The follower's watch costs nothing while nothing is executed: after a while
+without an execution it sleeps until the next one begins.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from deployments.reactor.reactor import Reactor
+
+# An execution that lasts longer than this does so under the follower's lead.
+_TAKE_OVER_NS: Final = 1_000_000
+_WATCH_S: Final = 0.001
+# Looks without an execution after which the follower goes to sleep.
+_QUIET_LOOKS: Final = 50
+# How slow the model is: one up for each execution that lasted longer, one down for each other one.
+# Steps, not an average: on a busy machine a fast model's thread may lose its core for long.
+_MOST_SLOW: Final = 8
+_SLOW_FROM: Final = 4
+_FAST_UP_TO: Final = 2
+
+
+class Lead:
+    """The right to turn a reactor.
+
+    `stop` is for any thread, everything else for the execution thread.
+
+    Args:
+        reactor: The reactor.
+        clock_ns: Monotonic clock.
+
+    Attributes:
+        reactor: The reactor.
+        is_held: Whether the execution thread leads.
+    """
+
+    def __init__(self, reactor: Reactor, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.reactor = reactor
+        self.is_held = False
+        self._clock_ns = clock_ns
+        self._lock = threading.Lock()
+        self._slowness = 0
+        # When the present execution began; 0 while there is none.
+        self._since_ns = 0
+        self._execution_count = 0
+        # The follower's alarm: held while it sleeps, released to wake it.
+        self._alarm = threading.Lock()
+        self._alarm.acquire()
+        self._is_asleep = False
+        # Reasons for the follower to lead without looking, and to stop leading.
+        self._is_called = False
+        self._is_wanted_back = False
+        self._is_stopped = False
+        self._follower = threading.Thread(target=self._follow, name="manta-follow", daemon=True)
+
+    def start(self) -> None:
+        """Take the lead and start the follower."""
+        self._lock.acquire()
+        self.is_held = True
+        self._follower.start()
+
+    def execution_begins(self, now_ns: int) -> None:
+        """Let go of the lead for the time of an execution."""
+        self._since_ns = now_ns
+        self._execution_count += 1
+        if self.is_held:
+            self.is_held = False
+            self._lock.release()
+            if self._slowness >= _SLOW_FROM:
+                self._call_follower()
+            elif self._is_asleep:
+                self._wake_follower()
+
+    def execution_ended(self, now_ns: int) -> None:
+        """Take the lead again, unless the follower has it and the model is slow."""
+        slowness = self._slowness
+        if now_ns - self._since_ns > _TAKE_OVER_NS:
+            self._slowness = min(slowness + 1, _MOST_SLOW)
+        elif slowness:
+            self._slowness = slowness - 1
+        self._since_ns = 0
+        if self._lock.acquire(blocking=False):
+            self.is_held = True
+        elif self._slowness <= _FAST_UP_TO:
+            self._take_back()
+
+    def leave(self) -> None:
+        """Leave the lead to the follower for good."""
+        self._since_ns = 0
+        if self.is_held:
+            self.is_held = False
+            self._lock.release()
+        self._call_follower()
+
+    def stop(self) -> None:
+        """End the follower, wherever it is; the reactor is turned no more once this returns."""
+        self._is_stopped = True
+        self._wake_follower()
+        self.reactor.interrupt()
+        if self._follower.is_alive():
+            self._follower.join()
+
+    def _take_back(self) -> None:
+        self._is_wanted_back = True
+        self.reactor.interrupt()
+        self._lock.acquire()
+        self._is_wanted_back = False
+        self.is_held = True
+
+    def _call_follower(self) -> None:
+        self._is_called = True
+        self._wake_follower()
+
+    def _wake_follower(self) -> None:
+        try:
+            self._alarm.release()
+        except RuntimeError:
+            # It has been woken and has not noticed yet.
+            return
+
+    # The follower's side.
+
+    def _follow(self) -> None:
+        while not self._is_stopped:
+            self._watch()
+            if self._lock.acquire(blocking=False):
+                try:
+                    while not (self._is_wanted_back or self._is_stopped):
+                        self.reactor.turn()
+                finally:
+                    self._lock.release()
+
+    def _watch(self) -> None:
+        """Return when the follower should lead."""
+        quiet_looks = 0
+        seen_count = self._execution_count
+        while not self._is_stopped:
+            if self._is_called:
+                self._is_called = False
+                return
+            since_ns = self._since_ns
+            if since_ns and self._clock_ns() - since_ns > _TAKE_OVER_NS:
+                return
+            if not since_ns and self._execution_count == seen_count:
+                quiet_looks += 1
+            else:
+                quiet_looks = 0
+                seen_count = self._execution_count
+            if quiet_looks < _QUIET_LOOKS:
+                self._alarm.acquire(timeout=_WATCH_S)
+            else:
+                self._sleep()
+                quiet_looks = 0
+
+    def _sleep(self) -> None:
+        self._is_asleep = True
+        # An execution that began before it was said has woken nobody.
+        if not (self._since_ns or self._is_called or self._is_stopped):
+            self._alarm.acquire()
+        self._is_asleep = False

@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loads one backend instance from its recipe, on the thread that will execute it."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backends.api.backend import Backend, LoadContext, ModelInstance, Pause
+from backends.api.errors import InvalidArgumentError
+from backends.api.model_caller import ModelCaller
+from backends.api.model_config import ModelConfig
+from backends.config.normalisation import normalise_defaults
+from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from backends.registry import create_backend
+from deployments.instance.spec import InstanceSpec
+from deployments.instance.warmup import run_warmup
+from deployments.metrics.counters import InstanceStatistics
+from deployments.settings.host_policy import apply_host_policy
+
+_STATE_FOLDER = "initial_state"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedInstance:
+    """A backend instance, warmed up.
+
+    Attributes:
+        instance: The instance.
+        config: Its complete config.
+        duration_ns: How long the load took, warmup included.
+        statistics: What the warmup counted.
+        state_files: The bytes of the files that initial states of its sequences come from.
+    """
+
+    instance: ModelInstance
+    config: ModelConfig
+    duration_ns: int
+    statistics: InstanceStatistics
+    state_files: Mapping[str, bytes]
+
+
+def load_instance(
+    spec: InstanceSpec, caller: ModelCaller | None = None, pause: Pause | None = None
+) -> LoadedInstance:
+    """Load the instance a spec describes; changes this process's environment.
+
+    Args:
+        spec: The recipe.
+        caller: What the model calls other models with.
+        pause: What it waits for them in.
+
+    Raises:
+        TritonError: The model cannot be loaded; the message says why.
+    """
+    started_ns = time.monotonic_ns()
+    cores = apply_host_policy(spec.host_policy)
+    thread_count = min(spec.thread_count, len(cores)) if cores else spec.thread_count
+    _set_thread_count(thread_count)
+    context = LoadContext(
+        config=spec.config,
+        model_dir=spec.model_dir,
+        version=spec.version,
+        instance_name=spec.instance_name,
+        kind=spec.kind,
+        device_id=_claim_device(spec),
+        thread_count=thread_count,
+        backend_config=spec.backend_config,
+        caller=caller,
+        pause=pause,
+    )
+    backend = create_backend(spec.config.backend or spec.config.platform)
+    if spec.auto_complete:
+        context = replace(context, config=_complete(backend, context))
+    instance = backend.load(context)
+    statistics = InstanceStatistics()
+    if not spec.group.passive:
+        run_warmup(instance, context.config, spec.model_dir, statistics)
+    duration_ns = time.monotonic_ns() - started_ns
+    state_files = read_state_files(context.config, spec.model_dir)
+    return LoadedInstance(instance, context.config, duration_ns, statistics, state_files)
+
+
+def _complete(backend: Backend, context: LoadContext) -> ModelConfig:
+    config = normalise_defaults(backend.auto_complete(context))
+    validate_before_auto_complete(config)
+    validate_tensors(config)
+    return config
+
+
+def read_state_files(config: ModelConfig, model_dir: str) -> dict[str, bytes]:
+    """Read the files in ``initial_state/`` that the config names.
+
+    Raises:
+        InvalidArgumentError: A file's name is a path, or it cannot be read.
+    """
+    states = () if config.sequence_batching is None else config.sequence_batching.states
+    files = {}
+    for state in states:
+        name = "" if state.initial_state is None else state.initial_state.data_file
+        if not name:
+            continue
+        if Path(name).name != name:
+            raise InvalidArgumentError(
+                f"model '{config.name}' has initial_state data_file '{name}' for state input "
+                f"'{state.input_name}', which must be the name of a file in '{_STATE_FOLDER}'"
+            )
+        try:
+            files[name] = Path(model_dir, _STATE_FOLDER, name).read_bytes()
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"initial_state of state input '{state.input_name}' of model '{config.name}' "
+                f"cannot be read from '{_STATE_FOLDER}/{name}': {error.strerror}"
+            ) from error
+    return files
+
+
+def _set_thread_count(count: int) -> None:
+    # Read by OpenMP when a backend first loads it. Set here because an environment set through Ray
+    # costs a fresh process per instance.
+    os.environ["OMP_NUM_THREADS"] = str(max(1, count))
+
+
+def _claim_device(spec: InstanceSpec) -> int:
+    """Return the index of the instance's GPU among those this process sees.
+
+    Ray shows a process the GPUs it reserved, so its own is the first. Where a node's GPU is
+    reserved as a resource of its own, Ray does not know and the process hides the others itself.
+    """
+    if spec.kind != "GPU":
+        return spec.device_id
+    if spec.num_gpus == 0 and f"gpu_{spec.device_id}" in spec.resources:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(spec.device_id)
+        return 0
+    return 0 if spec.num_gpus > 0 else spec.device_id

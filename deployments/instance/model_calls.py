@@ -1,0 +1,257 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of a model to other models: a router inside the instance's process.
+
+It starts with the model's first call, follows the same table as the ingresses' and opens lanes only
+to the models that are called. Models call from any thread; the router lives on the actor's event
+loop, which a model cannot block.
+
+An instance never calls itself: it could only wait for its own end.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from backends.api.errors import (
+    InternalError,
+    NotFoundError,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_caller import CallSink
+from backends.api.request import InferenceRequest, ParameterValue
+from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.sinks import ControllerLink, Inflight, ResponseSink
+from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.response_cache.factory import make_store
+from deployments.routing.reports import make_report
+from deployments.routing.router import Router
+from deployments.routing.served_model import ServedModel
+from deployments.slabs.pool import SlabPool
+from deployments.tracing.call import Recorder
+
+T = TypeVar("T")
+
+# The controller answers a first poll at once, unless it is just restarting.
+_START_TIMEOUT_S: Final = 30.0
+
+_recorder: Final = Recorder()
+
+
+class RouterCaller:
+    """Implements `backends.api.model_caller.ModelCaller`.
+
+    Args:
+        connect: Makes the link to the controller.
+        node_id: Ray node of this process.
+        incarnation: This instance, which is never called.
+        secret: Key of the lanes' handshake.
+        slabs: This process's shared slabs.
+        limits: Bounds of each lane.
+        cache: Name and settings of the response cache of called models; None without one.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], ControllerLink],
+        *,
+        node_id: str,
+        incarnation: str,
+        secret: bytes,
+        slabs: SlabPool,
+        limits: LaneLimits = DEFAULT_LIMITS,
+        cache: tuple[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self._connect = connect
+        self._running: Future[asyncio.AbstractEventLoop] = Future()
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._secret = secret
+        self._slabs = slabs
+        self._limits = limits
+        self._cache = cache
+        self._starting = threading.Lock()
+        self._router: Router | None = None
+        self._controller: ControllerLink | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    def run_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the event loop of the process, which runs on another thread than models do."""
+        if not self._running.done():
+            self._running.set_result(loop)
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return self._running.result()
+
+    def call(self, request: InferenceRequest, sink: CallSink, *, decoupled: bool) -> "_Call":
+        """Send a request; see `ModelCaller.call`."""
+        call = _Call(self._loop, request, sink, decoupled=decoupled)
+        try:
+            router = self._started()
+        except TritonError as error:
+            sink.fail(call.failure(error.message))
+            return call
+        self._loop.call_soon_threadsafe(call.start, router)
+        return call
+
+    def is_model_ready(self, name: str, version: int) -> bool:
+        """Whether a version takes requests; see `ModelCaller.is_model_ready`."""
+        router = self._started()
+
+        async def look() -> bool:
+            try:
+                served = router.find(name, version)
+                if served.ensemble is not None:
+                    served.ensemble.check_ready()
+            except TritonError:
+                return False
+            return True
+
+        return self._run(look())
+
+    def load_model(self, name: str, parameters: Mapping[str, ParameterValue | bytes]) -> None:
+        """Load or reload a model; see `ModelCaller.load_model`."""
+        self._started()
+        self._run(self._link().load(name, dict(parameters)))
+
+    def unload_model(self, name: str, *, unload_dependents: bool) -> None:
+        """Unload a model; see `ModelCaller.unload_model`."""
+        self._started()
+        self._run(self._link().unload(name, unload_dependents=unload_dependents))
+
+    async def close(self) -> None:
+        """Stop following the table and close all lanes; calls on them fail."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+        if self._router is not None:
+            await self._router.close()
+
+    def _started(self) -> Router:
+        if self._router is None:
+            with self._starting:
+                if self._router is None:
+                    self._router = self._run(self._start())
+        return self._router
+
+    async def _start(self) -> Router:
+        router = Router(
+            self._node_id,
+            self._secret,
+            self._slabs,
+            self._limits,
+            None if self._cache is None else make_store(*self._cache, os.environ),
+            opens_on_demand=True,
+            own_incarnation=self._incarnation,
+        )
+        has_table = asyncio.Event()
+
+        def update(table: RoutingTable) -> None:
+            router.update(table)
+            has_table.set()
+
+        watch = asyncio.get_running_loop().create_task(
+            self._link().watch_routing_table(update, lambda: make_report(router))
+        )
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                await has_table.wait()
+        except TimeoutError:
+            watch.cancel()
+            raise UnavailableError(
+                f"the model controller has not answered within {_START_TIMEOUT_S:.0f} s"
+            ) from None
+        self._watch = watch
+        return router
+
+    def _link(self) -> ControllerLink:
+        if self._controller is None:
+            self._controller = self._connect()
+        return self._controller
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class _Call:
+    """One call: checked and sent on the event loop, cancelled from anywhere."""
+
+    __slots__ = ("_cancelled", "_decoupled", "_inflight", "_loop", "_request", "_sink")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        request: InferenceRequest,
+        sink: CallSink,
+        *,
+        decoupled: bool,
+    ) -> None:
+        self._loop = loop
+        self._request = request
+        self._sink = sink
+        self._decoupled = decoupled
+        self._inflight: Inflight | None = None
+        self._cancelled = False
+
+    def start(self, router: Router) -> None:
+        """Check the request and send it, on the event loop."""
+        if self._cancelled:
+            self._sink.fail(RequestCancelledError(""))
+            return
+        request = self._request
+        try:
+            model = self._find(router, request)
+            model.checker.check(request)
+            request.model_version = model.version
+            sink: ResponseSink = self._sink
+            if request.trace is not None:
+                sink = _recorder.call(model.version, request, sink)
+            self._inflight = router.submit(model, request, sink)
+        except TritonError as error:
+            self._sink.fail(self.failure(error.message))
+
+    def _find(self, router: Router, request: InferenceRequest) -> ServedModel:
+        name = request.model_name
+        try:
+            model = router.find(name, request.model_version)
+        except (NotFoundError, UnavailableError):
+            text = f"Failed for execute the inference request. Model '{name}' is not ready."
+            raise InternalError(text) from None
+        if model.config.decoupled and not self._decoupled:
+            raise InternalError(
+                f"Model {name} is using the decoupled. The current BLS request call doesn't "
+                f"support models using the decoupled transaction policy. Please use "
+                f"'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled "
+                f"models.'"
+            )
+        if model.ensemble is None and router.is_only_own(model):
+            raise InternalError(
+                f"model '{name}' calls itself and has one instance, which would wait for itself; "
+                f"give it a larger instance_group count"
+            )
+        return model
+
+    def failure(self, reason: str) -> InternalError:
+        """Return the error of a call that came to nothing before it was sent."""
+        name = self._request.model_name
+        return InternalError(f"Model {name} - Error when running inference: {reason}")
+
+    def cancel(self) -> None:
+        """Cancel the call, from any thread."""
+        if not self._cancelled:
+            self._cancelled = True
+            # The loop is closed when the process is about to end.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._inflight is not None:
+            self._inflight.cancel()

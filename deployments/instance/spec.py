@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller and an instance actor tell each other. Pure data, picklable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backends.api.model_config import InstanceGroup, ModelConfig
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.rate_limiter.arbiter import Demand, Limit
+
+# Of all named actors, in Ray.
+NAMESPACE = "manta"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSpec:
+    """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
+
+    Attributes:
+        name: Ray actor name without namespace, unique in the cluster (``simple/1#0@3``: model,
+            version, index, generation).
+        generation: Number of the load this instance belongs to; a reload makes a new one.
+        model_name: Model.
+        version: Version number.
+        index: Position in the pool.
+        instance_name: Triton's instance name, ``<group>_<k>``.
+        config: The config; already complete unless ``auto_complete``.
+        auto_complete: Whether the backend shall fill in the config first.
+        model_dir: Local path of the model's directory.
+        kind: CPU, GPU or MODEL.
+        device_id: GPU index.
+        thread_count: Threads the instance may compute with.
+        num_cpus: CPUs reserved in Ray.
+        num_gpus: GPUs reserved in Ray.
+        resources: Custom Ray resources reserved.
+        backend_config: ``--backend-config`` settings for the backend.
+        runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
+        secret: Key of the lanes' handshake. Never logged.
+        options_digest: Digest of everything above that, when it changes, asks for a reload.
+        log_level: Level of the process's log.
+        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        group: The instance group it belongs to.
+        host_policy: Settings of the host policy that holds for it, by name.
+        cache: Name and settings of the response cache, for calls to other models; None without
+            one. Never logged.
+        resource_limits: The rate limiter's resources; None while it is off.
+        demand: What the instance needs of them to execute; None when nothing.
+    """
+
+    name: str
+    generation: int
+    model_name: str
+    version: int
+    index: int
+    instance_name: str
+    config: ModelConfig
+    auto_complete: bool
+    model_dir: str
+    kind: str = "CPU"
+    device_id: int = 0
+    thread_count: int = 1
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    backend_config: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    secret: bytes = field(default=b"", repr=False)
+    options_digest: str = ""
+    log_level: str = "INFO"
+    slab_threshold_bytes: int = 1 << 16
+    group: InstanceGroup = InstanceGroup()
+    host_policy: Mapping[str, str] = field(default_factory=dict)
+    cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
+    resource_limits: tuple[Limit, ...] | None = None
+    demand: Demand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDescription:
+    """What a loaded instance says of itself.
+
+    Attributes:
+        is_draining: Whether it is about to end and refuses new requests.
+    """
+
+    spec: InstanceSpec
+    config: ModelConfig
+    endpoint: InstanceEndpoint
+    pid: int
+    load_duration_ns: int
+    is_draining: bool = False

@@ -1,0 +1,250 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The ways from a router to the instances of models, and how they open and close."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from backends.api.errors import TritonError
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.lane.client import LaneClient, LaneInflight
+
+if TYPE_CHECKING:
+    from deployments.routing.ordered_sink import Order
+    from deployments.routing.sequence_routes import SequenceRoutes
+
+logger = logging.getLogger(__name__)
+
+# A connection refused right after an instance started is retried within milliseconds; one that
+# keeps failing belongs to a process that is dying, which the next table will say.
+_RECONNECT_FIRST_S: Final = 0.01
+_RECONNECT_MOST_S: Final = 1.0
+
+
+class Link:
+    """The way to one incarnation of one instance."""
+
+    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
+
+    def __init__(self, endpoint: InstanceEndpoint, pool: "Pool", *, is_local: bool) -> None:
+        self.endpoint = endpoint
+        self.pool = pool
+        self.is_local = is_local
+        self.lane: LaneClient | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.closed = False
+
+
+@dataclass(slots=True)
+class Pool:
+    """The instances of one model version, and the requests that wait for a first lane.
+
+    Attributes:
+        sequences: Where its sequences run; None when the model has none.
+        order: The order of its responses; None when any will do.
+        leaving: Ways to instances that finish their last requests, open for what they count.
+    """
+
+    links: list[Link] = field(default_factory=list)
+    lanes: list[LaneClient] = field(default_factory=list)
+    waiting: list[LaneInflight] = field(default_factory=list)
+    sequences: "SequenceRoutes | None" = None
+    order: "Order | None" = None
+    next_index: int = 0
+    # Of a router that opens lanes on demand: instances without a lane, until the first request.
+    unopened: list[InstanceEndpoint] = field(default_factory=list)
+    is_used: bool = False
+    leaving: list[Link] = field(default_factory=list)
+    # Whether this process is among the instances.
+    has_own: bool = False
+
+    def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
+        """Return the open lane with the fewest requests outstanding, or None."""
+        lanes = self.lanes
+        if len(lanes) == 1:
+            only = lanes[0]
+            return None if only is avoid or only.draining else only
+        best: LaneClient | None = None
+        count = len(lanes)
+        # Starting one further each time spreads equal instances evenly.
+        self.next_index = start = (self.next_index + 1) % count if count else 0
+        for offset in range(count):
+            lane = lanes[(start + offset) % count]
+            if lane is avoid or lane.draining:
+                continue
+            if best is None or lane.outstanding < best.outstanding:
+                best = lane
+        return best
+
+
+# What a lane calls when it ends: itself, and the requests that have no terminal outcome.
+OnLost = Callable[[LaneClient, list[LaneInflight]], None]
+
+
+class LinkSet:
+    """The links of one router: one for each incarnation of an instance in the routing table.
+
+    Args:
+        node_id: Ray node of this process.
+        connect: Opens a lane to a link's instance.
+        on_connected: Called when a link has its lane.
+        on_lost: Called when a link has lost its lane, with the requests that were on it.
+        opens_on_demand: Whether links to a model's instances open with `open_all`.
+        own_incarnation: Instance in this process, which gets no link.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        connect: Callable[[Link, OnLost], Awaitable[LaneClient]],
+        on_connected: Callable[[Link], None],
+        on_lost: Callable[[Link, list[LaneInflight]], None],
+        *,
+        opens_on_demand: bool = False,
+        own_incarnation: str = "",
+    ) -> None:
+        self._node_id = node_id
+        self._connect = connect
+        self._on_connected = on_connected
+        self._on_lost = on_lost
+        self._opens_on_demand = opens_on_demand
+        self._own_incarnation = own_incarnation
+        self._links: dict[tuple[str, str], Link] = {}
+        self._leaving: dict[tuple[str, str], Link] = {}
+
+    def all(self) -> list[Link]:
+        """Return the links; those that close once they are idle are not among them."""
+        return list(self._links.values())
+
+    def sync(
+        self,
+        wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
+        leaving: Collection[tuple[str, str]],
+        pools: dict[tuple[str, int], Pool],
+    ) -> None:
+        """Close the links to instances that are gone and open those to new ones.
+
+        Args:
+            wanted: Endpoint and model version, by the instance's name and incarnation.
+            leaving: Name and incarnation of instances that finish their last requests; links to
+                them stay open, for what they count, and are chosen no more.
+            pools: Where the links of each model version are put; missing pools are made.
+        """
+        for key in [key for key in self._links if key not in wanted]:
+            link = self._links.pop(key)
+            _retire(link, is_leaving=key in leaving)
+            if link in link.pool.leaving:
+                self._leaving[key] = link
+        for key in [key for key in self._leaving if key not in leaving]:
+            _forget(self._leaving.pop(key))
+        for pool in pools.values():
+            pool.unopened.clear()
+            pool.has_own = False
+        for key, (endpoint, model_key) in wanted.items():
+            if key in self._links:
+                continue
+            pool = pools.setdefault(model_key, Pool())
+            if endpoint.incarnation == self._own_incarnation:
+                pool.has_own = True
+            elif self._opens_on_demand and not pool.is_used:
+                pool.unopened.append(endpoint)
+            else:
+                self._open(pool, endpoint)
+
+    def open_all(self, pool: Pool) -> None:
+        """Open the links that wait for the first request."""
+        pool.is_used = True
+        while pool.unopened:
+            self._open(pool, pool.unopened.pop())
+
+    def close(self) -> None:
+        """Close all lanes; what is on them fails."""
+        for links in (self._links, self._leaving):
+            for key in list(links):
+                drop(links.pop(key))
+
+    def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
+        link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
+        self._links[endpoint.name, endpoint.incarnation] = link
+        pool.links.append(link)
+        link.task = asyncio.get_running_loop().create_task(self._keep_connecting(link))
+
+    async def _keep_connecting(self, link: Link) -> None:
+        delay_s = _RECONNECT_FIRST_S
+        while not link.closed:
+            try:
+                lane = await self._connect(
+                    link, lambda lane, orphans: self._lost(link, lane, orphans)
+                )
+            except (OSError, TimeoutError, TritonError) as error:
+                logger.info("lane to %s: %s; trying again", link.endpoint.name, error)
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
+                continue
+            self._connected(link, lane)
+            return
+
+    def _connected(self, link: Link, lane: LaneClient) -> None:
+        link.task = None
+        if link.closed:
+            lane.close()
+            return
+        link.lane = lane
+        link.pool.lanes.append(lane)
+        if link.pool.sequences is not None:
+            link.pool.sequences.joined()
+        self._on_connected(link)
+
+    def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
+        if lane in link.pool.lanes:
+            link.pool.lanes.remove(lane)
+        link.lane = None
+        if link in link.pool.leaving:
+            link.pool.leaving.remove(link)
+        if link.pool.sequences is not None:
+            link.pool.sequences.lost(link)
+        if not link.closed:
+            link.task = asyncio.get_running_loop().create_task(self._keep_connecting(link))
+        self._on_lost(link, orphans)
+
+
+def drop(link: Link) -> None:
+    """Close a link at once; what is on its lane fails."""
+    link.closed = True
+    if link.task is not None:
+        link.task.cancel()
+    if link.lane is not None:
+        link.lane.close()
+
+
+def _retire(link: Link, *, is_leaving: bool) -> None:
+    """Stop choosing a link; its lane closes when the last response has come.
+
+    One to an instance that leaves stays open until that has left.
+    """
+    link.closed = True
+    if link in link.pool.links:
+        link.pool.links.remove(link)
+    lane = link.lane
+    if lane is None:
+        drop(link)
+        return
+    if lane in link.pool.lanes:
+        link.pool.lanes.remove(lane)
+    if is_leaving:
+        link.pool.leaving.append(link)
+    if link.pool.sequences is not None:
+        link.pool.sequences.retire(link)
+    elif not is_leaving:
+        lane.close_when_idle()
+
+
+def _forget(link: Link) -> None:
+    """Let go of an instance that has left; with sequences its end closes the lane."""
+    if link in link.pool.leaving:
+        link.pool.leaving.remove(link)
+    if link.lane is not None and link.pool.sequences is None:
+        link.lane.close_when_idle()

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Responses in the order of the requests, for models with ``preserve_ordering``.
+
+Instances run side by side, so what they answer is put in order where a client's requests come
+together: in its router.
+
+Triton: core/src/dynamic_batch_scheduler.cc FinalizeResponses @73aad7c, which keeps one order for
+all clients of a model; no client sees more of it than the order of its own requests.
+"""
+
+import logging
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceResponse
+from deployments.contracts.sinks import ResponseSink, TracedSink
+from deployments.scheduling.completion import CompletionQueue, keeps_order
+from deployments.tracing.record import TraceReport
+
+_log = logging.getLogger(__name__)
+
+_Outcome = InferenceResponse | TritonError | None
+
+
+class OrderedSink:
+    """Hands a request's outcomes on when those of all earlier requests have been.
+
+    Args:
+        order: The order of the model's requests; this one is the last of them.
+        sink: Where the outcomes go.
+    """
+
+    __slots__ = ("_order", "_sink")
+
+    def __init__(self, order: "Order", sink: ResponseSink) -> None:
+        self._order = order
+        self._sink = sink
+        order.accept(self)
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Take a response."""
+        self._hand_on(response, final=final)
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Take an error."""
+        self._hand_on(error, final=final)
+
+    def traced(self, report: TraceReport) -> None:
+        """Pass on what the instance says of a traced request."""
+        if isinstance(self._sink, TracedSink):
+            self._sink.traced(report)
+
+    def _hand_on(self, outcome: _Outcome, *, final: bool) -> None:
+        for released in self._order.add(self, outcome, final=final):
+            try:
+                released[0].deliver(released[1], final=released[2])
+            except Exception:
+                # One client's trouble must not cost others their outcomes.
+                _log.exception("a sink raised")
+
+    def deliver(self, outcome: _Outcome, *, final: bool) -> None:
+        """Pass an outcome on now."""
+        if isinstance(outcome, TritonError):
+            self._sink.fail(outcome, final=final)
+        else:
+            self._sink.respond(outcome, final=final)
+
+
+Order = CompletionQueue[OrderedSink, _Outcome]
+
+
+def order_of(config: ModelConfig) -> Order | None:
+    """Return a new order for a model that wants one, else None."""
+    return CompletionQueue() if keeps_order(config) else None

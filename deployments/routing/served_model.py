@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A ready version of a model, as codecs and router share it."""
+
+from backends.api.model_config import ModelConfig
+from deployments.contracts.routing_table import ModelVersion
+from deployments.ensembles.ensemble import Ensemble
+from deployments.metrics.counters import Snapshot
+from deployments.response_cache.cached_model import CachedModel
+from deployments.routing.links import Pool
+from deployments.routing.request_check import RequestChecker
+
+
+class ServedModel:
+    """A ready version of a model, as codecs and router share it.
+
+    Attributes:
+        name: Model name.
+        version: Version number.
+        version_text: The same as text, for responses.
+        config: The complete config.
+        labels: Class labels by output name.
+        checker: The model's compiled request checks.
+        pool: Its instances.
+        ensemble: What runs its requests here; None for a model with instances.
+        cache: What answers requests before it; None unless its response cache is on.
+    """
+
+    __slots__ = (
+        "cache",
+        "checker",
+        "config",
+        "ensemble",
+        "labels",
+        "name",
+        "pool",
+        "version",
+        "version_text",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        entry: ModelVersion,
+        config: ModelConfig,
+        pool: Pool,
+        ensemble: Ensemble | None = None,
+    ) -> None:
+        self.name = name
+        self.version = entry.version
+        self.version_text = str(entry.version)
+        self.config = config
+        self.labels = entry.labels
+        self.checker = RequestChecker(config)
+        self.pool = pool
+        self.ensemble = ensemble
+        self.cache: CachedModel | None = None
+
+    @property
+    def is_counted_here(self) -> bool:
+        """Whether routers count some of its requests, rather than instances."""
+        return self.ensemble is not None or self.cache is not None
+
+    def own_statistics(self) -> list[Snapshot]:
+        """Return what was counted in this process: runs of an ensemble, lookups of a cache."""
+        counters = []
+        if self.ensemble is not None and self.ensemble.is_used:
+            counters.append(self.ensemble.statistics())
+        if self.cache is not None:
+            counters.append(self.cache.snapshot())
+        return counters

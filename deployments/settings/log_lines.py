@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Log lines in Triton's two formats, and the one place that sets a process's logging up.
+
+Triton: common/include/triton/common/logging.h @83adf7c
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from typing import Final
+
+from deployments.settings.server_settings import LogSettings
+
+# The packages of this project, what models log and what asyncio says of callbacks that raised; Ray
+# and others keep their own logging.
+_ROOTS: Final = ("asyncio", "backends", "cluster", "deployments", "manta")
+_LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
+_UNESCAPED: Final = os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") == "0"
+
+_installed: list[logging.Handler] = []
+
+
+def set_up_logging(settings: LogSettings) -> None:
+    """Log from now on as the settings say; replaces what an earlier call set up."""
+    handler: logging.Handler
+    if settings.file:
+        handler = logging.FileHandler(settings.file, mode="a", delay=True)
+    else:
+        # Not sys.stderr: in its replicas Serve takes lines written there for its own log, and drops
+        # them below its level.
+        handler = logging.StreamHandler(sys.__stderr__)
+    handler.setFormatter(TritonFormatter(settings.format))
+    handler.addFilter(SeverityFilter(settings))
+    level = logging.DEBUG if settings.verbose_level > 0 else logging.INFO
+    for name in _ROOTS:
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.propagate = False
+        for old in _installed:
+            logger.removeHandler(old)
+        logger.addHandler(handler)
+    for old in _installed:
+        old.close()
+    _installed[:] = [handler]
+
+
+class SeverityFilter(logging.Filter):
+    """Lets through the severities that are on; each can be off by itself.
+
+    Args:
+        settings: Which are.
+    """
+
+    def __init__(self, settings: LogSettings) -> None:
+        super().__init__()
+        self._is_on = {
+            "I": settings.info,
+            "W": settings.warning,
+            "E": settings.error,
+        }
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is logged."""
+        if record.levelno < logging.INFO:
+            return True  # only there when verbose
+        return self._is_on[_LETTERS.get(record.levelname, "E")]
+
+
+class TritonFormatter(logging.Formatter):
+    """Formats a record as Triton would.
+
+    Args:
+        style: ``default`` or ``ISO8601``.
+    """
+
+    def __init__(self, style: str) -> None:
+        super().__init__()
+        self._is_iso = style == "ISO8601"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a traceback follows it as it is."""
+        letter = _LETTERS.get(record.levelname, "E")
+        utc = time.gmtime(record.created)
+        if self._is_iso:
+            heading = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', utc)} {letter}"
+        else:
+            micros = int(record.created % 1 * 1e6)
+            heading = f"{letter}{time.strftime('%m%d %H:%M:%S', utc)}.{micros:06d}"
+        message = record.getMessage()
+        text = message if _UNESCAPED else json.dumps(message, ensure_ascii=False)
+        line = f"{heading} {record.process} {record.filename}:{record.lineno}] {text}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line

@@ -1,0 +1,294 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A repository and pools in memory, on virtual time, for tests of the lifecycle."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    TritonError,
+)
+from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
+from cluster.models.contracts import Candidate, LifecycleSettings, Override, choose_override
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.states import ModelRecord
+from cluster.placement.demand import ClusterResources
+from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool
+from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
+from deployments.instance.spec import InstanceSpec
+from tests.support import virtual_time
+
+LOAD_S = 1.0
+DRAIN_S = 2.0
+
+
+def model(name: str, versions: Iterable[int] = (1,), count: int = 1, stamp: str = "") -> Candidate:
+    config = ModelConfig(
+        name, backend="fake", instance_group=(InstanceGroup(f"{name}_0", "KIND_CPU", count),)
+    )
+    return Candidate(config, f"/r/{name}", {v: f"{name}{v}{stamp}" for v in versions})
+
+
+def ensemble(name: str, *parts: str, version: int = -1) -> Candidate:
+    steps = tuple(EnsembleStep(part, version, {}, {}) for part in parts)
+    config = ModelConfig(name, has_ensemble_scheduling=True, ensemble_steps=steps)
+    return Candidate(config, f"/r/{name}", {1: name})
+
+
+def in_virtual_time(
+    test: Callable[[], Coroutine[object, object, None]],
+) -> Callable[[], None]:
+    @wraps(test)
+    def run() -> None:
+        virtual_time.run(test())
+
+    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees a coroutine function
+    return run
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def error_of(work: Coroutine[object, object, None]) -> TritonError:
+    with pytest.raises(TritonError) as caught:
+        await work
+    return caught.value
+
+
+class World:
+    """What a test sets up and looks at afterwards.
+
+    Attributes:
+        candidates: The repository.
+        fail: Errors of loads, by actor name without generation; each is raised once.
+        blocked: Actor names without generation that the cluster has no room for.
+        composed: Ensembles that were completed, and with which configs.
+        misfits: By ensemble: why it does not fit its models.
+        overrides: What models were read with.
+        directory_digest: Of every model's directory.
+        log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names.
+    """
+
+    def __init__(self, *candidates: Candidate, thread_count: int = 4, retry_count: int = 0) -> None:
+        self.candidates = {candidate.config.name: candidate for candidate in candidates}
+        self.fail: dict[str, list[TritonError]] = {}
+        self.blocked: set[str] = set()
+        self.unblocked = asyncio.Event()
+        self.log: list[str] = []
+        self.states: list[dict[str, str]] = []
+        self.loading = 0
+        self.most_loading = 0
+        self.released: list[str] = []
+        self.overrides: list[Override] = []
+        self.directory_digest = "as it was"
+        self.pools: list[FakePool] = []
+        self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
+        self.misfits: dict[str, str] = {}
+        self._generation = 0
+        self.lifecycle = ModelLifecycle(
+            self,
+            self._make_pool,
+            self._changed,
+            LifecycleSettings(thread_count, retry_count, DRAIN_S),
+        )
+
+    def _make_pool(self, on_change: Callable[[], None]) -> "FakePool":
+        pool = FakePool(self, on_change)
+        self.pools.append(pool)
+        return pool
+
+    def _changed(self) -> None:
+        seen = {
+            f"{name}/{version}": record.state.value
+            for name, at in self.lifecycle.records.items()
+            for version, record in at.versions.items()
+        }
+        if not self.states or self.states[-1] != seen:
+            self.states.append(seen)
+
+    def record(self, name: str) -> ModelRecord:
+        return self.lifecycle.records[name]
+
+    def state(self, name: str, version: int = 1) -> ModelReadyState:
+        return self.record(name).versions[version].state
+
+    def reason(self, name: str, version: int = 1) -> str:
+        return self.record(name).versions[version].reason
+
+    def endpoints(self, name: str, version: int = 1) -> list[str]:
+        return [endpoint.name for endpoint in self.record(name).versions[version].instances]
+
+    async def read(self, name: str, override: Override, kept: Override) -> Candidate:
+        used = choose_override(override, kept, lambda: self.directory_digest)
+        self.overrides.append(used)
+        if name not in self.candidates:
+            text = f"failed to load '{name}', failed to poll from model repository"
+            raise InternalError(text) from NotFoundError(name)
+        # A new object each time, as reading files gives.
+        digests = self.candidates[name].digests
+        if used.config_json is not None:
+            digests = {v: f"{digest} {used.config_json}" for v, digest in digests.items()}
+        return dataclasses.replace(self.candidates[name], digests=digests, override=used)
+
+    def complete(self, config: ModelConfig) -> ModelConfig:
+        return dataclasses.replace(config, platform="completed")
+
+    def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
+        self.composed.append((config.name, dict(composing)))
+        if self.misfits.get(config.name):
+            raise InvalidArgumentError(self.misfits[config.name])
+        return config
+
+    def next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    async def plan(
+        self,
+        candidate: Candidate,
+        config: ModelConfig,
+        version: int,
+        generation: int,
+        *,
+        auto_complete: bool,
+    ) -> Sequence[InstanceSpec]:
+        request = PoolRequest(generation, version, candidate.model_dir, auto_complete)
+        return plan_pool(config, request, ClusterResources())
+
+    async def release(self, candidate: Candidate) -> None:
+        self.released.append(candidate.model_dir)
+
+
+class FakePool:
+    def __init__(self, world: World, on_change: Callable[[], None]) -> None:
+        self._world = world
+        self.changed = on_change
+        self.live: dict[str, InstanceSpec] = {}
+        self.staged: dict[str, InstanceSpec] = {}
+        self.going: dict[str, InstanceSpec] = {}
+        self.past: dict[str, bytes] = {}
+        self.reason = ""
+        self.config: ModelConfig | None = None
+        self.load_duration_ns = 7
+        self.next_index = 0
+        self.is_starting = False
+
+    @property
+    def specs(self) -> tuple[InstanceSpec, ...]:
+        return tuple(self.live.values())
+
+    @property
+    def endpoints(self) -> tuple[InstanceEndpoint, ...]:
+        return tuple(map(_endpoint, self.live))
+
+    @property
+    def leaving(self) -> tuple[InstanceEndpoint, ...]:
+        return tuple(map(_endpoint, self.going))
+
+    @property
+    def is_live(self) -> bool:
+        return bool(self.live)
+
+    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+        self.is_starting = True
+        await asyncio.gather(*[self._start(spec, self.live) for spec in specs])
+        self.is_starting = False
+
+    async def _start(self, spec: InstanceSpec, places: dict[str, InstanceSpec]) -> None:
+        world = self._world
+        place = spec.name.rpartition("@")[0]
+        self.next_index = max(self.next_index, spec.index + 1)
+        if place in world.blocked:
+            self.reason = f"instance {spec.name} is waiting"
+            self.changed()
+            return
+        world.log.append(f"start {spec.name}")
+        world.loading += 1
+        world.most_loading = max(world.most_loading, world.loading)
+        try:
+            await asyncio.sleep(LOAD_S)
+        finally:
+            world.loading -= 1
+        if world.fail.get(place):
+            raise world.fail[place].pop(0)
+        world.log.append(f"ready {spec.name}")
+        completed = {"default_model_filename": "found"} if spec.auto_complete else {}
+        changes: dict[str, Any] = completed
+        self.config = self.config or dataclasses.replace(spec.config, **changes)
+        places[spec.name] = spec
+        self.changed()
+
+    async def wait_live(self) -> None:
+        await self._world.unblocked.wait()
+        self.reason = ""
+        self.live["unblocked"] = _spec("unblocked")
+
+    async def stage(
+        self,
+        specs: Iterable[InstanceSpec],
+        leaving: Collection[str],
+        on_blocked: Callable[[], None],
+    ) -> None:
+        await asyncio.gather(*[self._start(spec, self.staged) for spec in specs])
+        if leaving and not self.staged and not set(self.live) - set(leaving):
+            on_blocked()
+            await self._world.unblocked.wait()
+            self.reason = ""
+            self.staged["unblocked"] = _spec("unblocked")
+
+    def commit(self, leaving: Collection[str]) -> None:
+        self.going |= {name: self.live.pop(name) for name in leaving}
+        self.live |= self.staged
+        self.staged = {}
+        self.changed()
+
+    async def unstage(self) -> None:
+        names, self.staged = list(self.staged), {}
+        self._world.log.extend(f"end {name}" for name in names)
+
+    async def let_go(self, drain_s: float) -> None:
+        names = list(self.going)
+        self._world.log.extend(f"drain {name}" for name in names)
+        await asyncio.sleep(drain_s)
+        self._world.log.extend(f"end {name}" for name in names)
+        if names:
+            self.past["n"] = " ".join(names).encode()
+        for name in names:
+            self.going.pop(name, None)
+        self.changed()
+
+    async def close(self, drain_s: float) -> None:
+        names, self.live, self.staged = [*self.live, *self.staged], {}, {}
+        self._world.log.extend(f"drain {name}" for name in names)
+        await asyncio.sleep(drain_s)
+        self._world.log.extend(f"end {name}" for name in names)
+
+    def lose(self) -> None:
+        self.live, self.reason = {}, "instance died; restarting"
+        self.changed()
+
+    def recover(self, name: str) -> None:
+        self.live, self.reason = {name: _spec(name)}, ""
+        self.changed()
+
+
+def _endpoint(name: str) -> InstanceEndpoint:
+    return InstanceEndpoint(name, "i", "n", "u", ("h", 1))
+
+
+def _spec(name: str) -> InstanceSpec:
+    """Return the spec of an instance as `model` has it."""
+    place = parse_actor_name(name)
+    version, index = (place.version, place.index) if place else (1, 0)
+    group = InstanceGroup("g", "KIND_CPU", 1)
+    config = ModelConfig("m")
+    return InstanceSpec(name, 9, "m", version, index, "g_0", config, False, "/r/m", group=group)

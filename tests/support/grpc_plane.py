@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""An in-memory data plane: the seam's double, with models written as functions."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from backends.api.errors import InvalidArgumentError, NotFoundError, RequestCancelledError
+from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
+from backends.api.request import (
+    InferenceRequest,
+    InferenceResponse,
+    tensor_as_numpy,
+    tensor_from_numpy,
+)
+from deployments.routing.request_check import RequestChecker
+from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
+from deployments.slabs.pool import SlabPool
+from deployments.tracing.tracer import Tracer
+from tests.support.settings_control import MemoryControl, settings_plane
+
+Execute = Callable[[InferenceRequest, "Job"], None]
+
+
+class Job:
+    """One accepted request: its sink, and what became of it."""
+
+    def __init__(self, plane, model, request, sink):
+        self.plane = plane
+        self.model, self.request, self.sink = model, request, sink
+        self.cancelled = asyncio.Event()
+
+    @property
+    def is_cancelled(self):
+        return self.cancelled.is_set()
+
+    def cancel(self):
+        if not self.is_cancelled:
+            self.cancelled.set()
+            self.sink.fail(RequestCancelledError("cancelled"))
+
+    def respond(self, *, final=True, **arrays):
+        outputs = [tensor_from_numpy(name, array) for name, array in arrays.items()]
+        response = InferenceResponse(
+            self.model.name, str(self.model.version), self.request.id, outputs
+        )
+        place_outputs(response, self.request.regions or {}, self.plane.maps)
+        self.sink.respond(response, final=final)
+
+
+@dataclass
+class FakeModel:
+    config: ModelConfig
+    execute: Execute
+    version: int = 1
+    labels: dict = field(default_factory=dict)
+
+    @property
+    def name(self):
+        return self.config.name
+
+
+class FakeRepository:
+    def __init__(self):
+        self.calls = []
+
+    async def index(self, *, ready_only):
+        self.calls.append(("index", ready_only))
+        return [
+            {"name": "simple", "version": "1", "state": "READY", "reason": ""},
+            {"name": "broken"},
+        ]
+
+    async def load(self, model_name, parameters):
+        self.calls.append(("load", model_name, parameters))
+        if model_name == "no_such":
+            raise InvalidArgumentError("load failed for model 'no_such'")
+
+    async def unload(self, model_name, *, unload_dependents):
+        self.calls.append(("unload", model_name, unload_dependents))
+
+
+class FakePlane:
+    def __init__(self, *models):
+        self.models = {model.name: model for model in models}
+        self.repository = FakeRepository()
+        self.slabs = SlabPool(64 << 20)
+        self.draining = False
+        self.exiting = False
+        self.tracer = Tracer()
+        self.control = MemoryControl()
+        self.settings = settings_plane(self.control, self.resolve)
+        self.maps = RegionMaps()
+        self.jobs = []
+        self.arrived = asyncio.Event()
+
+    def server_live(self):
+        return not self.exiting
+
+    def server_ready(self):
+        return not self.exiting
+
+    def server_metadata(self):
+        return {"name": "triton", "version": "2.73.0", "extensions": ["classification"]}
+
+    def resolve(self, name, version=""):
+        model = self.models.get(name)
+        if model is None:
+            raise NotFoundError(f"Request for unknown model: '{name}' is not found")
+        if version and version != str(model.version):
+            raise NotFoundError(
+                f"Request for unknown model: '{name}' version {version} is not found"
+            )
+        return model
+
+    def model_ready(self, name, version=""):
+        return self.resolve(name, version) is not None
+
+    async def says_ready(self, model):
+        return True
+
+    def model_metadata(self, name, version=""):
+        model = self.resolve(name, version)
+        return {
+            "name": name,
+            "versions": [str(model.version)],
+            "platform": "python",
+            "inputs": [
+                {"name": each.name, "datatype": each.datatype, "shape": [-1, *each.dims]}
+                for each in model.config.input
+            ],
+            "outputs": [],
+        }
+
+    async def statistics(self, name="", version=""):
+        if name and name not in self.models:
+            raise InvalidArgumentError(f"requested model '{name}' is not available")
+        duration = {"count": 3, "ns": 4000}
+        return {
+            "model_stats": [
+                {
+                    "name": name or "simple",
+                    "version": "1",
+                    "last_inference": 1732150000000,
+                    "inference_count": 3,
+                    "execution_count": 2,
+                    "inference_stats": {"success": duration, "fail": {"count": 0, "ns": 0}},
+                    "batch_stats": [{"batch_size": 1, "compute_infer": duration}],
+                }
+            ]
+        }
+
+    def infer(self, model, request, sink):
+        if request.regions is not None:
+            resolve_regions(request, self.control.settings.regions, self.maps)
+        RequestChecker(model.config).check(request)
+        job = Job(self, model, request, sink)
+        self.jobs.append(job)
+        self.arrived.set()
+        model.execute(request, job)
+        return job
+
+
+def tensors(kind, *names, datatype="INT32", dims=(16,)):
+    return tuple(kind(name, datatype, dims) for name in names)
+
+
+def add_sub(request, job):
+    left, right = (tensor_as_numpy(each) for each in request.inputs)
+    wanted = request.outputs or ["OUTPUT0", "OUTPUT1"]
+    results = {"OUTPUT0": left + right, "OUTPUT1": left - right}
+    job.respond(**{name: array for name, array in results.items() if name in wanted})
+
+
+def repeat(request, job):
+    (count,) = tensor_as_numpy(request.inputs[0])
+    for index in range(count):
+        job.respond(final=False, OUT=np.array([index], np.int32))
+    job.sink.respond(None, final=True)
+
+
+def hold(request, job):
+    """Answers nothing; the test does."""
+
+
+SIMPLE = FakeModel(
+    ModelConfig(
+        name="simple",
+        max_batch_size=8,
+        input=tensors(ModelInput, "INPUT0", "INPUT1"),
+        output=tensors(ModelOutput, "OUTPUT0", "OUTPUT1"),
+        message=b"\x0a\x06simple",
+    ),
+    add_sub,
+    labels={"OUTPUT0": ("zero", "one")},
+)
+DECOUPLED = FakeModel(
+    ModelConfig(
+        name="decoupled",
+        input=tensors(ModelInput, "COUNT", dims=(1,)),
+        output=tensors(ModelOutput, "OUT", dims=(1,)),
+        decoupled=True,
+    ),
+    repeat,
+)
+HELD = FakeModel(
+    ModelConfig(
+        name="held",
+        input=tensors(ModelInput, "IN", dims=(1,)),
+        output=tensors(ModelOutput, "OUT", dims=(1,)),
+    ),
+    hold,
+)
+LARGE = FakeModel(
+    ModelConfig(
+        name="large",
+        input=tensors(ModelInput, "IN", datatype="FP32", dims=(-1,)),
+        output=tensors(ModelOutput, "OUT", datatype="FP32", dims=(-1,)),
+    ),
+    lambda request, job: job.respond(OUT=tensor_as_numpy(request.inputs[0])),
+)
+
+
+def fake_plane():
+    return FakePlane(SIMPLE, DECOUPLED, HELD, LARGE)

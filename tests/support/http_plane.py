@@ -1,0 +1,341 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A data plane of a few models that live in the test, and a client that speaks raw bytes."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import numpy as np
+
+from backends.api.errors import NotFoundError, TritonError
+from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
+from backends.api.request import (
+    InferenceRequest,
+    InferenceResponse,
+    ParameterValue,
+    Tensor,
+    tensor_as_numpy,
+    tensor_from_numpy,
+)
+from deployments.contracts.sinks import ResponseSink
+from deployments.http.kserve.application import HttpIngress
+from deployments.http.server.exchange import HttpLimits
+from deployments.http.server.server import HttpServer
+from deployments.routing.request_check import RequestChecker
+from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
+from deployments.tracing.tracer import Tracer
+from tests.support.settings_control import MemoryControl, settings_plane
+
+Model = Callable[[InferenceRequest], list[Tensor]]
+
+
+def add_sub(request: InferenceRequest) -> list[Tensor]:
+    first, second = (tensor_as_numpy(each) for each in request.inputs)
+    return [
+        tensor_from_numpy("OUTPUT0", np.add(first, second)),
+        tensor_from_numpy("OUTPUT1", np.subtract(first, second)),
+    ]
+
+
+def identity(request: InferenceRequest) -> list[Tensor]:
+    given = request.inputs[0]
+    return [Tensor("OUTPUT0", given.datatype, given.shape, given.data)]
+
+
+class Served:
+    """A model of the plane."""
+
+    def __init__(self, config: ModelConfig, run: Model) -> None:
+        self.name = config.name
+        self.version = 1
+        self.config = config
+        self.labels: dict[str, tuple[str, ...]] = {}
+        self.checker = RequestChecker(config)
+        self.run = run
+        self.says_ready = True
+
+
+def simple_config() -> ModelConfig:
+    return ModelConfig(
+        "simple",
+        platform="python",
+        max_batch_size=8,
+        input=tuple(ModelInput(f"INPUT{i}", "INT32", (16,)) for i in range(2)),
+        output=tuple(ModelOutput(f"OUTPUT{i}", "INT32", (16,)) for i in range(2)),
+    )
+
+
+def identity_config(datatype: str) -> ModelConfig:
+    return ModelConfig(
+        f"id_{datatype.lower()}",
+        platform="python",
+        max_batch_size=8,
+        input=(ModelInput("INPUT0", datatype, (-1,)),),
+        output=(ModelOutput("OUTPUT0", datatype, (-1,)),),
+    )
+
+
+class Slabs:
+    """Hands out ordinary memory and remembers it."""
+
+    def __init__(self) -> None:
+        self.allocated: list[tuple[int, int]] = []
+        self.is_full = False
+
+    def allocate(self, size_bytes: int, align_at: int = 0) -> memoryview | None:
+        self.allocated.append((size_bytes, align_at))
+        return None if self.is_full else memoryview(bytearray(size_bytes))
+
+
+class Repository:
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
+        self.calls.append(("index", ready_only))
+        return [{"name": "simple", "version": "1", "state": "READY"}]
+
+    async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
+        self.calls.append(("load", model_name, parameters))
+
+    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
+        self.calls.append(("unload", model_name, unload_dependents))
+
+
+class Pending:
+    """A request the plane holds until the test lets it go."""
+
+    def __init__(self, plane: "FakePlane", served: Served, request: InferenceRequest, sink: Any):
+        self.plane = plane
+        self.served = served
+        self.request = request
+        self.sink: ResponseSink = sink
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.plane.changed.set()
+
+    def finish(self) -> None:
+        try:
+            outputs = self.served.run(self.request)
+        except TritonError as error:
+            self.sink.fail(error)
+            return
+        if self.request.outputs:
+            outputs = [each for each in outputs if each.name in self.request.outputs]
+        response = InferenceResponse(self.served.name, "1", self.request.id, outputs)
+        try:
+            place_outputs(response, self.request.regions or {}, self.plane.maps)
+        except TritonError as error:
+            self.sink.fail(error)
+        else:
+            self.sink.respond(response, final=True)
+
+
+class FakePlane:
+    """The plane; ``is_holding`` keeps requests in ``pending`` until `release`."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        self.exiting = False
+        self.is_ready = True
+        self.is_holding = False
+        self.slabs = Slabs()
+        self.repository = Repository()
+        self.pending: list[Pending] = []
+        self.requests: list[InferenceRequest] = []
+        self.changed = asyncio.Event()
+        self.models: dict[str, Served] = {}
+        self.tracer = Tracer()
+        self.control = MemoryControl()
+        self.settings = settings_plane(self.control, self.resolve)
+        self.maps = RegionMaps()
+        self.add(simple_config(), add_sub)
+        for datatype in ("FP32", "FP64", "FP16", "BYTES", "INT8", "UINT8", "BOOL", "INT64"):
+            self.add(identity_config(datatype), identity)
+
+    def add(self, config: ModelConfig, run: Model) -> Served:
+        served = self.models[config.name] = Served(config, run)
+        return served
+
+    def server_live(self) -> bool:
+        return not self.exiting
+
+    def server_ready(self) -> bool:
+        return self.is_ready
+
+    def server_metadata(self) -> dict[str, Any]:
+        return {"name": "triton", "version": "2.73.0", "extensions": []}
+
+    def resolve(self, name: str, version: str = "") -> Served:
+        if name not in self.models:
+            raise NotFoundError(f"Request for unknown model: '{name}' is not found")
+        if version not in ("", "1"):
+            raise NotFoundError(
+                f"Request for unknown model: '{name}' version {version} is not found"
+            )
+        return self.models[name]
+
+    def model_ready(self, name: str, version: str = "") -> bool:
+        return self.resolve(name, version) is not None
+
+    async def says_ready(self, model: Any) -> bool:
+        return bool(model.says_ready)
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        return {"name": self.resolve(name, version).name, "versions": ["1"]}
+
+    def model_config_json(self, name: str, version: str = "") -> bytes:
+        return json.dumps({"name": self.resolve(name, version).name}).encode()
+
+    async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        return {"model_stats": [{"name": name, "version": version}]}
+
+    async def metrics_text(self) -> bytes:
+        return b"# TYPE nv_inference_count counter\n"
+
+    def infer(self, model: Served, request: InferenceRequest, sink: Any) -> Pending:
+        if request.regions is not None:
+            resolve_regions(request, self.control.settings.regions, self.maps)
+        model.checker.check(request)
+        pending = Pending(self, model, request, sink)
+        self.requests.append(request)
+        if self.is_holding:
+            self.pending.append(pending)
+            self.changed.set()
+        else:
+            pending.finish()
+        return pending
+
+    async def wait_pending(self, count: int) -> None:
+        while len(self.pending) < count:
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def wait_cancelled(self, pending: Pending) -> None:
+        while not pending.is_cancelled:
+            self.changed.clear()
+            await self.changed.wait()
+
+
+class Answer:
+    """One parsed response."""
+
+    def __init__(self, status: int, version: str, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.version = version
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        return str(self.json["error"])
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes, piece_bytes: int = 0) -> None:
+        step = piece_bytes or max(len(data), 1)
+        for start in range(0, len(data), step):
+            self.writer.write(data[start : start + step])
+            with contextlib.suppress(ConnectionError):
+                await self.writer.drain()
+            if piece_bytes:
+                await asyncio.sleep(0)
+
+    async def answer(self, *, is_head: bool = False) -> Answer:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        status_line, *lines = head.rstrip().split("\r\n")
+        version, status, _ = status_line.split(" ", 2)
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        length = 0 if is_head else int(headers.get("content-length", 0))
+        return Answer(int(status), version, headers, await self.reader.readexactly(length))
+
+    async def rest(self) -> bytes:
+        try:
+            return await self.reader.read()
+        except ConnectionResetError:
+            return b""
+
+    async def call(self, data: bytes) -> Answer:
+        await self.send(data)
+        return await self.answer()
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+class Running:
+    """A listening server."""
+
+    def __init__(self, plane: FakePlane, server: HttpServer, port: int) -> None:
+        self.plane = plane
+        self.server = server
+        self.port = port
+        self.clients: list[Client] = []
+
+    async def connect(self) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.clients.append(client)
+        return client
+
+
+@contextlib.asynccontextmanager
+async def running(
+    limits: HttpLimits | None = None, max_input_bytes: int = 1 << 26
+) -> AsyncIterator[Running]:
+    plane = FakePlane()
+    server = HttpServer(HttpIngress(plane, max_input_bytes), limits)
+    here = Running(plane, server, await server.start("127.0.0.1", 0))
+    try:
+        yield here
+    finally:
+        for client in here.clients:
+            await client.close()
+        server.close()
+        await server.wait_drained(5)
+
+
+def request(
+    method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = (), version: str = "1.1"
+) -> bytes:
+    lines = [f"{method} {path} HTTP/{version}", "Host: test", *headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def simple_body(**extra: Any) -> dict[str, Any]:
+    inputs = [
+        {"name": f"INPUT{i}", "datatype": "INT32", "shape": [1, 16], "data": list(range(16))}
+        for i in range(2)
+    ]
+    return {"inputs": inputs, **extra}
+
+
+def post(path: str, body: Any, headers: tuple[str, ...] = ()) -> bytes:
+    return request("POST", path, json.dumps(body).encode(), headers)
+
+
+def binary_request(path: str, header: Any, *tensors: bytes, extra: tuple[str, ...] = ()) -> bytes:
+    text = json.dumps(header).encode()
+    length = f"Inference-Header-Content-Length: {len(text)}"
+    return request("POST", path, text + b"".join(tensors), (length, *extra))

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""An instance or a router in a process of its own, for tests that kill it."""
+
+import asyncio
+import os
+import sys
+
+import uvloop
+
+from backends.api.request import InferenceResponse
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.lane.client import LaneClient
+from deployments.lane.server import LaneServer, ServerRequest
+from deployments.reactor.reactor import Reactor
+from deployments.slabs.pool import SlabPool
+from tests.support.lane_rig import SECRET, Handler, Sink, request_of
+
+
+def answer_once(request: ServerRequest) -> None:
+    """Echo, but leave requests named "stay" in flight."""
+    if request.request.id != "stay":
+        inputs = request.request.inputs
+        request.respond(InferenceResponse("model", "1", "", inputs), final=True)
+    else:
+        kept.append(request)
+
+
+kept: list[object] = []
+
+
+def serve(uds: str) -> None:
+    reactor = Reactor()
+    server = LaneServer(Handler(answer_once), reactor=reactor, secret=SECRET, slabs=SlabPool())
+    server.start(uds)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while True:
+        reactor.turn()
+
+
+async def submit(uds: str) -> None:
+    endpoint = InstanceEndpoint("model/1#0", "", "node", uds, ("", 0))
+    lane = await LaneClient.connect(
+        endpoint, same_node=True, secret=SECRET, slabs=SlabPool(), on_lost=lambda *_: None
+    )
+    answered, waiting = Sink(), Sink()
+    lane.submit(request_of(300_000), answered)
+    await answered.ended
+    kept.append(answered)
+    lane.submit(request_of(300_000, id="stay"), waiting)
+    await waiting.ended
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    path = "\0" + sys.argv[2]
+    if sys.argv[1] == "serve":
+        serve(path)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(submit(path))

@@ -1,0 +1,510 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster import __version__
+from cluster.options.parsing import OptionError, from_mapping, parse_options, render_options
+from cluster.options.table import DEFAULTS, FLAGS, PENDING
+from deployments.grpc.server.grpcio_server import OPTIONS
+from tests.support.server import ROOT
+
+REPOSITORY = "--model-repository=/models"
+TLS = ("use_ssl", "use_ssl_mutual", "server_cert", "server_key", "root_cert")
+
+
+def no_file(path: str) -> str:
+    raise FileNotFoundError(2, "No such file or directory", path)
+
+
+def file_with(text: str) -> Callable[[str], str]:
+    return lambda path: text
+
+
+def refusal(
+    *argv: str, environ: dict[str, str] | None = None, file: Callable[[str], str] = no_file
+) -> str:
+    with pytest.raises(OptionError) as caught:
+        parse_options(argv, environ or {}, file)
+    assert caught.value.exit_code == 1
+    return str(caught.value)
+
+
+def test_defaults_are_tritons():
+    options = parse_options([REPOSITORY], {}, no_file)
+    assert (options.http_port, options.grpc_port, options.metrics_port) == (8000, 8001, 8002)
+    assert options.http_address == options.metrics_address == "0.0.0.0"
+    assert options.id == "triton"
+    assert options.strict_readiness
+    assert options.exit_on_error
+    assert not options.allow_client_shm
+    assert options.model_control_mode == "none"
+    assert options.sources["http_port"] == "default"
+
+
+@pytest.mark.parametrize("argv", [["--http-port=9"], ["--http-port", "9"]])
+def test_values_follow_an_equals_sign_or_a_blank(argv: list[str]):
+    assert parse_options([REPOSITORY, *argv], {}, no_file).http_port == 9
+
+
+def test_flag_beats_environment_beats_file_beats_default():
+    text = "http-port: 1\ngrpc_port: 2\nmetrics-port: 3\nmodel-repository: [/a, /b]"
+    options = parse_options(
+        ["--config=server.yaml", "--http-port=11"],
+        {"MANTA_HTTP_PORT": "21", "MANTA_GRPC_PORT": "22"},
+        file_with(text),
+    )
+    assert (options.http_port, options.grpc_port, options.metrics_port) == (11, 22, 3)
+    assert options.model_repository == ("/a", "/b")
+    sources = options.sources
+    assert [sources[f"{name}_port"] for name in ("http", "grpc", "metrics")] == [
+        "flag",
+        "environment",
+        "file",
+    ]
+    assert sources["id"] == "default"
+
+
+def test_ray_address_of_a_ray_job_is_the_weakest_source():
+    job = {"RAY_ADDRESS": "10.0.0.1:6379"}
+    assert parse_options([REPOSITORY], job, no_file).ray_address == "10.0.0.1:6379"
+    named = parse_options([REPOSITORY, "--config=x"], job, file_with("ray-address: auto"))
+    assert named.ray_address == "auto"
+    both = {**job, "MANTA_RAY_ADDRESS": ""}
+    assert parse_options([REPOSITORY], both, no_file).ray_address == ""
+
+
+def test_ray_address_of_a_dashboard_is_not_joined():
+    environ = {"RAY_ADDRESS": "http://127.0.0.1:8265"}
+    assert parse_options([REPOSITORY], environ, no_file).ray_address == ""
+
+
+def test_the_environment_separates_repeated_values():
+    options = parse_options([], {"MANTA_MODEL_REPOSITORY": "/a;/b"}, no_file)
+    assert options.model_repository == ("/a", "/b")
+
+
+def test_the_file_may_be_named_by_the_environment():
+    options = parse_options([REPOSITORY], {"MANTA_CONFIG": "x"}, file_with("id: y"))
+    assert options.id == "y"
+
+
+def test_model_store_is_model_repository():
+    options = parse_options(["--model-store=/a", "--model-repository", "/b"], {}, no_file)
+    assert options.model_repository == ("/a", "/b")
+
+
+def test_the_last_of_several_values_counts():
+    assert parse_options([REPOSITORY, "--id=a", "--id=b"], {}, no_file).id == "b"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("true", True), ("ON", True), ("1", True), ("False", False), ("0", False)],
+)
+def test_bool_spellings(text: str, expected: bool):
+    assert parse_options([REPOSITORY, f"--allow-http={text}"], {}, no_file).allow_http is expected
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--allow-http=yes", 'Bad option: "--allow-http".\ninvalid value for bool option: yes'),
+        ("--http-port=x", 'Bad option: "--http-port".\nInvalid option value. Got x'),
+        ("--http-port=8_0", "Invalid option value. Got 8_0"),
+        ("--http-port=70000", "expected a port from 0 to 65535"),
+        ("--exit-timeout-secs=99999999999", "Provided option value is out of bound."),
+        ("--log-format=x", "invalid argument for --log-format"),
+        ("--model-control-mode=x", "invalid argument for --model-control-mode"),
+        ("--rate-limit=x", "invalid argument for --rate-limit"),
+        ("--http-max-input-size=0", "Error: --http-max-input-size must be greater than 0."),
+        ("--grpc-infer-thread-count=1", "Must be in the range 2 to 128."),
+        ("--model-config-name=", "Error: empty argument for --model-config-name"),
+        ("--model-config-name=../x", "expected a file name without spaces"),
+        ("--cache-config=size=3", "No cache specified. --cache-config option format is"),
+        ("--cache-config=local,size", "--cache-config option format is '<cache name>,"),
+        ("--host-policy=cpu,cores=0-1", "Unsupported host policy setting 'cores' is specified, "),
+        ("--host-policy=cpu-cores=0-1", "No policy specified. --host-policy option format is"),
+        ("--backend-config=,a=b", "No backend specified. --backend-config option format is"),
+        ("--backend-config=a", "--backend-config option format is '<backend name>,"),
+        ("--metrics-config=a,b=c", "--metrics-config option format is <setting>=<value>."),
+        ("--rate-limit-resource=r", "--rate-limit-resource option format is '<resource_name>:"),
+        ("--http-restricted-api=foo:k=v", "unknown restricted api 'foo'"),
+        ("--http-restricted-api=health:k", "--http-restricted-api option format is"),
+        ("--grpc-restricted-protocol=x:k=v", "unknown restricted protocol 'x'"),
+        ("--trace-config=level=x", "invalid value for trace level option: x"),
+        ("--trace-config=mode=x", "invalid value for trace mode option: x"),
+        ("--trace-config=rate=x", 'Bad option: "--trace-config rate".\nInvalid option value.'),
+        ("--cuda-memory-pool-byte-size=1", "Cannot parse pair option"),
+        ("--metrics-interval-ms=nan", "out of bound"),
+        ("--metrics-interval-ms=x", "Invalid option value. Got x"),
+        ("--cpus-per-instance=-1", "expected >= 0"),
+        ("--grpc-server=x", "expected one of own, grpcio"),
+        ("--http-prt=1", "unrecognized option '--http-prt', did you mean '--http-port'?"),
+        ("--http_port=1", "did you mean '--http-port'?"),
+        ("--disable-auto-complete-config=true", "doesn't allow an argument"),
+        ("models", "Unexpected argument: models"),
+        ("--", "Unexpected argument: --"),
+        ("--id", "option '--id' requires an argument"),
+    ],
+)
+def test_a_wrong_argument_stops_the_start(argument: str, expected: str):
+    assert expected in refusal(REPOSITORY, argument)
+
+
+def test_a_restriction_that_is_refused_keeps_its_secret():
+    assert "hunter2" not in refusal(REPOSITORY, "--http-restricted-api=health:hunter2")
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], "--model-repository must be specified"),
+        (
+            [REPOSITORY, "--load-model=a"],
+            "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as "
+            "well.",
+        ),
+        (
+            [REPOSITORY, "--model-control-mode=EXPLICIT", "--load-model=a", "--load-model=*"],
+            "Wildcard model name '*' must be the ONLY startup model if specified at all.",
+        ),
+        (
+            [REPOSITORY, "--grpc-port=8000"],
+            "The server cannot listen to HTTP requests and GRPC requests at the same address and "
+            "port 0.0.0.0:8000",
+        ),
+        (
+            [REPOSITORY, "--allow-sagemaker=true", "--sagemaker-safe-port-range=8080-8090"],
+            "The server cannot listen to HTTP requests at port 8000, allowed port range is "
+            "[8080, 8090]",
+        ),
+        (
+            [REPOSITORY, "--cache-config=local,size=1", "--cache-config=redis,host=x"],
+            "found multiple cache configurations, but only a single cache is currently supported",
+        ),
+        (
+            [REPOSITORY, "--cache-config=local,size=1", "--response-cache-byte-size=1"],
+            "Error: Incompatible flags --response-cache-byte-size and --cache-config both "
+            "provided. Please provide one or the other.",
+        ),
+        (
+            [REPOSITORY, "--http-restricted-api=health:a=b", "--http-restricted-api=health:c=d"],
+            "Bad option: \"--http-restricted-api\".\nrestricted api 'health' can not be specified "
+            "in multiple config groups",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other(argv: list[str], expected: str):
+    assert refusal(*argv) == expected
+
+
+def test_port_0_never_clashes():
+    argv = [REPOSITORY, "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
+    assert parse_options(argv, {}, no_file).grpc_port == 0
+
+
+def test_other_addresses_or_switched_off_endpoints_do_not_clash():
+    parse_options([REPOSITORY, "--grpc-port=8000", "--grpc-address=127.0.0.1"], {}, no_file)
+    parse_options([REPOSITORY, "--grpc-port=8000", "--allow-http=0"], {}, no_file)
+
+
+def test_structured_values():
+    options = parse_options(
+        [
+            REPOSITORY,
+            "--backend-config=python,shm-default-byte-size=1",
+            "--backend-config=default-max-batch-size=8",
+            "--trace-config=opentelemetry,resource=service.name=x",
+            "--trace-config=level=timestamps",
+            "--rate-limit-resource=R1:4:0",
+            "--rate-limit-resource=R2:2",
+            "--http-restricted-api=health,metadata:key=a=b",
+            "--metrics-config=summary_quantiles=0.5:0.05,0.9:0.01",
+            "--model-load-gpu-limit=0:0.5",
+            "--log-verbose=true",
+        ],
+        {},
+        no_file,
+    )
+    assert options.backend_config == (
+        ("python", "shm-default-byte-size", "1"),
+        ("", "default-max-batch-size", "8"),
+    )
+    assert options.trace_config == (
+        ("opentelemetry", "resource", "service.name=x"),
+        ("", "level", "TIMESTAMPS"),
+    )
+    assert options.rate_limit_resource == (("R1", 4, 0), ("R2", 2, -1))
+    assert options.http_restricted_api == ((("health", "metadata"), "key", "a=b"),)
+    assert options.metrics_config == (("summary_quantiles", "0.5:0.05,0.9:0.01"),)
+    assert options.model_load_gpu_limit == ((0, 0.5),)
+    assert options.log_verbose == 1
+
+
+def test_deprecated_flags_warn_and_become_their_replacements():
+    options = parse_options(
+        [
+            REPOSITORY,
+            "--strict-model-config=false",
+            "--disable-auto-complete-config",
+            "--response-cache-byte-size=7",
+            "--trace-file=/t",
+            "--trace-level=on",
+            "--trace-level=TENSORS",
+            "--trace-config=rate=5",
+        ],
+        {},
+        no_file,
+    )
+    assert options.disable_auto_complete_config
+    assert options.cache_config == (("local", "size", "7"),)
+    assert options.trace_config == (
+        ("triton", "file", "/t"),
+        ("", "level", "TIMESTAMPS"),
+        ("", "level", "TENSORS"),
+        ("", "rate", "5"),
+    )
+    assert len(options.warnings) == 5
+    assert "Overriding deprecated '--strict-model-config' from False to True" in options.warnings[1]
+
+
+def test_metrics_of_devices_need_metrics():
+    options = parse_options([REPOSITORY, "--allow-metrics=false"], {}, no_file)
+    assert not options.allow_gpu_metrics
+    assert not options.allow_cpu_metrics
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_mutual_tls_is_tls(protocol):
+    files = [f"--{protocol}-{name}=f" for name in ("server-cert", "server-key", "root-cert")]
+    options = parse_options([REPOSITORY, f"--{protocol}-use-ssl-mutual=1", *files], {}, no_file)
+    assert getattr(options, f"{protocol}_use_ssl")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize(
+    ("on", "given", "lacking"),
+    [
+        ("use-ssl", [], ["server-cert", "server-key"]),
+        ("use-ssl", ["server-cert"], ["server-key"]),
+        ("use-ssl-mutual", ["server-cert", "server-key"], ["root-cert"]),
+    ],
+)
+def test_tls_without_its_files_is_refused(protocol, on, given, lacking):
+    flags = [f"--{protocol}-{on}=true", *(f"--{protocol}-{name}=f" for name in given)]
+    with pytest.raises(OptionError) as caught:
+        parse_options([REPOSITORY, *flags], {}, no_file)
+    needs = ", ".join(f"--{protocol}-{name}" for name in lacking)
+    assert f"--{protocol}-{on}" in str(caught.value)
+    assert f"TLS needs PEM files: give {needs} as well" in str(caught.value)
+
+
+def test_tls_files_without_tls_are_ignored():
+    options = parse_options([REPOSITORY, "--grpc-server-cert=/no/such"], {}, no_file)
+    assert not options.grpc_use_ssl
+
+
+def test_vertex_ai_sets_defaults():
+    environ = {"AIP_MODE": "PREDICTION", "AIP_HTTP_PORT": "99", "AIP_STORAGE_URI": "/m"}
+    options = parse_options(["--allow-grpc=true"], environ, no_file)
+    assert options.allow_vertex_ai
+    assert not options.allow_http
+    assert options.allow_grpc
+    assert options.vertex_ai_port == 99
+    assert options.model_repository == ("/m",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("htp-port: 1", "unknown key 'htp-port' in s.yaml, did you mean 'http-port'?"),
+        ("http-port: x", "Invalid option value. Got x (key 'http-port' in s.yaml)"),
+        ("http-port: [1]", "takes one value, got a list"),
+        ("http-port: 1\nhttp_port: 2", "is given twice"),
+        ("config: x", "cannot name a further file"),
+        ("- a", "got no mapping"),
+        ("{", "not YAML"),
+        ("#" * (1 << 21), "larger than"),
+    ],
+)
+def test_a_wrong_file_stops_the_start(text: str, expected: str):
+    assert expected in refusal(REPOSITORY, "--config=s.yaml", file=file_with(text))
+
+
+def test_a_missing_file_stops_the_start():
+    assert "No such file or directory" in refusal(REPOSITORY, "--config=s.yaml")
+
+
+def test_an_empty_file_changes_nothing():
+    assert parse_options([REPOSITORY, "--config=x"], {}, file_with("")).http_port == 8000
+
+
+def test_a_wrong_environment_variable_is_named():
+    message = refusal(REPOSITORY, environ={"MANTA_ALLOW_GRPC": "maybe"})
+    assert "invalid value for bool option: maybe (environment variable MANTA_ALLOW_GRPC)" in message
+
+
+def test_mapping_takes_text_and_plain_values():
+    options = from_mapping(
+        {"model_repository": "/a;/b", "http-port": "9", "allow_grpc": False, "load_model": []}
+    )
+    assert options.model_repository == ("/a", "/b")
+    assert (options.http_port, options.allow_grpc) == (9, False)
+    assert options.sources["http_port"] == "argument"
+    with pytest.raises(OptionError, match="did you mean 'model-repository'"):
+        from_mapping({"model_repo": "/a"})
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("--help", "Usage: manta serve"), ("--version", __version__)]
+)
+def test_help_and_version_end_well(flag: str, expected: str):
+    with pytest.raises(OptionError) as caught:
+        parse_options([flag], {}, no_file)
+    assert caught.value.exit_code == 0
+    assert expected in str(caught.value)
+
+
+def test_help_lists_every_flag():
+    with pytest.raises(OptionError) as caught:
+        parse_options(["--help"], {}, no_file)
+    lines = str(caught.value).splitlines()
+    assert all(
+        any(line.startswith(f"  --{flag.name}") for line in lines) for flag in FLAGS.values()
+    )
+    assert max(map(len, lines)) <= 80
+
+
+def test_rendered_options_hide_secrets():
+    options = parse_options(
+        [REPOSITORY, "--http-restricted-api=health:key=hunter2", "--print-options"], {}, no_file
+    )
+    rendered = render_options(options)
+    assert "hunter2" not in rendered + repr(options)
+    assert any(
+        line.split() == ["--model-repository", "/models", "flag"] for line in rendered.splitlines()
+    )
+
+
+def test_options_can_be_printed_without_a_repository():
+    assert parse_options(["--print-options"], {}, no_file).print_options
+
+
+def test_options_and_errors_survive_pickling():
+    options = parse_options([REPOSITORY], {}, no_file)
+    assert pickle.loads(pickle.dumps(options)) == options
+    error = pickle.loads(pickle.dumps(OptionError("x", 0)))
+    assert (str(error), error.exit_code) == ("x", 0)
+
+
+PLAIN = [
+    name
+    for name, default in DEFAULTS.items()
+    # TLS needs files as well.
+    if isinstance(default, bool) and FLAGS[name].takes_value and "use_ssl" not in name
+]
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.sampled_from(PLAIN), st.booleans(), max_size=5))
+def test_all_sources_agree(chosen: dict[str, bool]):
+    argv = [f"--{FLAGS[name].name}={value}" for name, value in chosen.items()]
+    environ = {f"MANTA_{name.upper()}": str(value) for name, value in chosen.items()}
+    # The ports of SageMaker and Vertex AI clash by default.
+    by_flag = parse_options([REPOSITORY, "--sagemaker-port=1", *argv], {}, no_file)
+    by_environment = parse_options([REPOSITORY, "--sagemaker-port=1"], environ, no_file)
+    by_mapping = from_mapping({"model_repository": "/models", "sagemaker_port": 1, **chosen})
+    for name in DEFAULTS:
+        assert getattr(by_flag, name) == getattr(by_environment, name) == getattr(by_mapping, name)
+
+
+def test_the_arguments_of_kserves_triton_runtime_are_taken() -> None:
+    arguments = [
+        "--model-store=/mnt/models",
+        "--grpc-port=9000",
+        "--http-port=8080",
+        "--allow-grpc=true",
+        "--allow-http=true",
+    ]
+    options = parse_options(arguments, {}, no_file)
+    assert (options.model_repository, options.grpc_port, options.http_port) == (
+        ("/mnt/models",),
+        9000,
+        8080,
+    )
+    assert (options.allow_grpc, options.allow_http, options.metrics_port) == (True, True, 8002)
+
+
+def test_the_arguments_of_modelmeshs_triton_runtime_are_taken() -> None:
+    arguments = [
+        "--model-repository=/models/_triton_models",
+        "--model-control-mode=explicit",
+        "--strict-model-config=false",
+        "--strict-readiness=false",
+        "--allow-http=true",
+        "--allow-sagemaker=false",
+    ]
+    options = parse_options(arguments, {}, no_file)
+    assert options.model_control_mode == "explicit"
+    assert not options.disable_auto_complete_config
+    assert not options.strict_readiness
+
+
+# Folded into other options when they are parsed.
+FOLDED = {
+    "response_cache_byte_size",
+    "strict_model_config",
+    "trace_count",
+    "trace_file",
+    "trace_level",
+    "trace_log_frequency",
+    "trace_rate",
+}
+
+
+OPTION_MODULES = {"checks.py", "parsing.py", "table.py", "values.py"}
+
+
+def test_every_flag_has_an_effect_or_says_that_it_has_none() -> None:
+    modules = (ROOT / "cluster").rglob("*.py")
+    source = "".join(p.read_text() for p in modules if p.name not in OPTION_MODULES)
+    # How those of TLS and keepalive are named there: by protocol, and as gRPC names them.
+    source += "".join(f" {protocol}_{name}" for protocol in ("http", "grpc") for name in TLS)
+    source += "".join(f" grpc_{name.replace('-', '_')}" for name in OPTIONS)
+    for name, flag in FLAGS.items():
+        is_read = re.search(rf"(\b|_){name}\b", source) is not None
+        assert is_read != (flag.is_unused or name in PENDING or name in FOLDED), name
+
+
+def test_a_flag_without_effect_is_warned_of_unless_it_has_its_default() -> None:
+    options = parse_options(
+        [REPOSITORY, "--model-namespacing=true", "--rate-limit=off", "--allow-sagemaker=false"],
+        {},
+        no_file,
+    )
+    assert options.warnings == (
+        "Warning: '--model-namespacing' is not there yet and has no effect.",
+    )
+    assert "Not there yet: accepted, but has no effect." in refusal_text("--help")
+
+
+def refusal_text(*argv: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        parse_options(argv, {}, no_file)
+    return " ".join(str(caught.value).split())
+
+
+def test_example_file_is_taken_and_says_what_holds_by_default():
+    path = ROOT / "configs/server.yaml"
+    options = parse_options([f"--config={path}"], {}, lambda path: Path(path).read_text())
+    given = {name for name, source in options.sources.items() if source == "file"}
+    changed = {name for name in given if getattr(options, name) != DEFAULTS[name]}
+    assert changed == {"model_repository", "model_control_mode", "load_model"}
+    assert options.model_repository == ("configs/models",)

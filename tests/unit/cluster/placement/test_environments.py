@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+
+import pytest
+
+from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig
+from cluster.placement.environments import environment_stamp, read_requirements, runtime_env_of
+
+
+def env_of(tmp_path, *, backend="python", **parameters):
+    config = ModelConfig("m", backend=backend, parameters=parameters)
+    return runtime_env_of(config, str(tmp_path), 1)
+
+
+@pytest.fixture
+def requirements(tmp_path):
+    (tmp_path / "1").mkdir()
+    return tmp_path / "1" / "requirements.txt"
+
+
+def test_model_without_a_wish_runs_in_the_servers_environment(tmp_path):
+    assert env_of(tmp_path) == {}
+
+
+def test_environment_path_starts_the_process_through_the_launcher(tmp_path):
+    found = env_of(tmp_path, EXECUTION_ENV_PATH="$$TRITON_MODEL_DIRECTORY/my env.tar.gz")
+    assert found["py_executable"].endswith(f"environment.py '{tmp_path}/my env.tar.gz'")
+
+
+def test_environment_path_may_not_depend_on_the_servers_folder(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="absolute path"):
+        env_of(tmp_path, EXECUTION_ENV_PATH="env.tar.gz")
+
+
+def test_runtime_env_goes_to_ray_as_it_is(tmp_path):
+    given = {"uv": ["a"], "env_vars": {"K": "v"}}
+    assert env_of(tmp_path, runtime_env=json.dumps(given)) == given
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"pip": 3}', '{"pip": ["a"], "uv": ["a"]}'])
+def test_runtime_env_that_ray_would_refuse_is_refused(tmp_path, text):
+    with pytest.raises(InvalidArgumentError, match="parameter 'runtime_env' of model 'm'"):
+        env_of(tmp_path, runtime_env=text)
+
+
+def test_environment_path_takes_other_fields_of_runtime_env_along(tmp_path):
+    found = env_of(tmp_path, EXECUTION_ENV_PATH="/e", runtime_env='{"env_vars": {"K": "v"}}')
+    assert found.keys() == {"env_vars", "py_executable"}
+    with pytest.raises(InvalidArgumentError, match="give one of them"):
+        env_of(tmp_path, EXECUTION_ENV_PATH="/e", runtime_env='{"uv": ["a"]}')
+
+
+def test_requirements_are_installed_unless_a_parameter_is_given(tmp_path, requirements):
+    requirements.write_text("a==1\n")
+    (install,) = env_of(tmp_path).values()
+    assert install["packages"] == ["a==1"]
+    assert env_of(tmp_path, runtime_env="{}") == {}
+    assert env_of(tmp_path, EXECUTION_ENV_PATH="/e").keys() == {"py_executable"}
+    assert env_of(tmp_path, backend="onnxruntime") == {}
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n\n"])
+def test_empty_requirements_ask_for_nothing(tmp_path, requirements, text):
+    requirements.write_text(text)
+    assert env_of(tmp_path) == {}
+
+
+def test_paths_beside_the_requirements_become_absolute(requirements):
+    beside = requirements.parent
+    (beside / "wheels").mkdir()
+    (beside / "a.whl").touch()
+    requirements.write_text(
+        "--no-index  # offline\n--find-links=wheels\n-f  wheels\n./a.whl\n./missing.whl\n"
+        "b @ https://host/b.whl#sha256=1\nc==1 \\\n  --hash=sha256:2\n"
+    )
+    lines = read_requirements("m", requirements)
+    assert lines[:7] == [
+        "--no-index",
+        f"--find-links={beside}/wheels",
+        f"-f  {beside}/wheels",
+        f"{beside}/a.whl",
+        "./missing.whl",
+        "b @ https://host/b.whl#sha256=1",
+        "c==1    --hash=sha256:2",
+    ]
+    assert lines[7].startswith("#")
+
+
+def test_another_file_of_the_same_name_is_another_requirement(requirements):
+    wheel = requirements.parent / "a.whl"
+    wheel.touch()
+    requirements.write_text("./a.whl")
+    before = read_requirements("m", requirements)
+    os.utime(wheel, ns=(1, 1))
+    assert read_requirements("m", requirements) != before
+
+
+def test_requirements_are_bounded(requirements):
+    requirements.write_text("#" * (1 << 20) + "\n")
+    with pytest.raises(InvalidArgumentError, match="larger than"):
+        read_requirements("m", requirements)
+
+
+def test_stamp_follows_the_file(tmp_path):
+    config = ModelConfig("m", parameters={"EXECUTION_ENV_PATH": "$$TRITON_MODEL_DIRECTORY/e"})
+    stamps = {environment_stamp(config, str(tmp_path))}
+    (tmp_path / "e").write_text("1")
+    stamps.add(environment_stamp(config, str(tmp_path)))
+    os.utime(tmp_path / "e", ns=(1, 1))
+    stamps.add(environment_stamp(config, str(tmp_path)))
+    assert len(stamps) == 3

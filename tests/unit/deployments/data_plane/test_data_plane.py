@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from backends.api.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    TritonError,
+    UnavailableError,
+)
+from deployments.contracts.routing_table import Model, ModelReadyState, ModelVersion, RoutingTable
+from deployments.data_plane.data_plane import DataPlane
+from deployments.routing.router import Router
+from deployments.slabs.pool import SlabPool
+from tests.support.cluster_of_instances import CONFIG
+from tests.support.http_plane import Repository
+
+READY, UNAVAILABLE = ModelReadyState.READY, ModelReadyState.UNAVAILABLE
+
+
+def _plane(*versions: ModelVersion, strict: bool = True, initialised: bool = True) -> DataPlane:
+    router = Router("node", b"secret", SlabPool(1 << 20))
+    router.update(RoutingTable(1, {"m": Model("m", versions)}, initialised))
+    return DataPlane("triton", router, SlabPool(1 << 20), Repository(), strict_readiness=strict)
+
+
+ONE = ModelVersion(1, READY, config=CONFIG)
+TWO = ModelVersion(2, READY, config=CONFIG)
+FAILED = ModelVersion(3, UNAVAILABLE, "it broke")
+UNLOADED = ModelVersion(3, UNAVAILABLE, "unloaded")
+
+
+async def test_no_version_means_the_newest_ready_one() -> None:
+    assert _plane(ONE, TWO, FAILED).resolve("m").version == 2
+    assert _plane(ONE, TWO).resolve("m", "1").version == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "kind", "text"),
+    [
+        ("x", "", NotFoundError, "Request for unknown model: 'x' is not found"),
+        ("m", "9", NotFoundError, "Request for unknown model: 'm' version 9 is not found"),
+        ("m", "3", UnavailableError, "'m' version 3 is not at ready state"),
+        ("m", "abc", InvalidArgumentError, "failed to get model version from specified version"),
+        ("m", "-2", InvalidArgumentError, "invalid model version specified '-2'"),
+        ("m", "9" * 30, InvalidArgumentError, "failed to get model version"),
+    ],
+)
+async def test_lookup_fails_with_tritons_text(
+    name: str, version: str, kind: type[TritonError], text: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        _plane(ONE, FAILED).resolve(name, version)
+    assert text in caught.value.message
+
+
+async def test_model_without_a_ready_version_has_no_available_versions() -> None:
+    with pytest.raises(NotFoundError, match="has no available versions"):
+        _plane(FAILED).resolve("m")
+
+
+@pytest.mark.parametrize("text", [" 1", "+1", "01", "1x", "1.5"])
+async def test_version_is_read_as_stol_reads_it(text: str) -> None:
+    assert _plane(ONE).resolve("m", text).version == 1
+
+
+async def test_strict_readiness_needs_every_version_ready() -> None:
+    assert _plane(ONE, TWO).server_ready()
+    assert not _plane(ONE, FAILED).server_ready()
+    assert _plane(ONE, UNLOADED).server_ready()
+    assert _plane(ONE, FAILED, strict=False).server_ready()
+
+
+async def test_server_is_live_but_not_ready_while_it_loads() -> None:
+    plane = _plane(ONE, initialised=False)
+    assert plane.server_live()
+    assert not plane.server_ready()
+
+
+async def test_draining_server_is_not_ready_but_serves() -> None:
+    plane = _plane(ONE)
+    plane.draining = True
+    assert not plane.server_ready()
+    assert plane.resolve("m").version == 1
+
+
+async def test_exiting_server_refuses() -> None:
+    plane = _plane(ONE)
+    plane.exiting = True
+    assert not plane.server_live()
+    with pytest.raises(UnavailableError, match="Server exiting"):
+        plane.resolve("m")
+
+
+async def test_metadata_lists_ready_versions_and_adds_the_batch_dimension() -> None:
+    metadata = _plane(ONE, TWO, FAILED).model_metadata("m")
+    assert metadata["versions"] == ["1", "2"]
+    assert metadata["inputs"] == [{"name": "A", "datatype": "INT32", "shape": [2]}]
+
+
+async def test_statistics_of_an_unknown_model_are_an_invalid_argument() -> None:
+    with pytest.raises(InvalidArgumentError, match="requested model 'x' is not available"):
+        await _plane(ONE).statistics("x")

@@ -1,0 +1,427 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    RequestCancelledError,
+    UnavailableError,
+)
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from deployments.ensembles.graph import StepGraph
+from deployments.ensembles.step import StepLimits
+from tests.support.step_graphs import Rig, graph, model, request, step, tensor
+
+A = model("a", "I", "O")
+B = model("b", "I", "O")
+PAIR = model("pair", "I J", "O")
+SPLIT = model("split", "I", "O P", decoupled=True)
+CHAIN = graph("X", "Y", [step("a", "I=X", "O=m"), step("b", "I=m", "O=Y")], [A, B])
+DIAMOND = graph(
+    "X",
+    "Y",
+    [
+        step("a", "I=X", "O=l"),
+        step("b", "I=X", "O=r"),
+        step("pair", "I=l J=r", "O=Y"),
+    ],
+    [A, B, PAIR],
+)
+STREAM = graph(
+    "X",
+    "Y",
+    [step("split", "I=X", "O=l P=r"), step("a", "I=l", "O=m"), step("pair", "I=m J=r", "O=Y")],
+    [SPLIT, A, PAIR],
+    decoupled=True,
+)
+
+FLOW = graph(
+    "X",
+    "Y",
+    [step("flow", "I=X", "O=m"), step("b", "I=m", "O=Y")],
+    [model("flow", "I", "O", decoupled=True), B],
+    decoupled=True,
+)
+
+
+def test_a_step_starts_when_its_input_is_there():
+    rig = Rig(CHAIN, request("X"))
+    assert rig.names == ["a"]
+    rig.calls[0].run()
+    assert rig.names == ["a", "b"]
+    rig.calls[1].run()
+    assert rig.sink.texts == [{"Y": "b(a(X).O).O"}]
+    assert rig.sink.finals == [True]
+    assert rig.ended == [None]
+
+
+def test_independent_steps_run_in_parallel_and_meet():
+    rig = Rig(DIAMOND, request("X"))
+    assert rig.names == ["a", "b"]
+    rig.calls[1].run()
+    assert len(rig.calls) == 2
+    rig.calls[0].run()
+    assert rig.calls[2].inputs == {"I": "a(X).O", "J": "b(X).O"}
+
+
+def test_steps_carry_what_the_request_says():
+    given_request = request(
+        "X",
+        parameters={"k": "v"},
+        priority=2,
+        timeout_us=5,
+        correlation_id=9,
+        flags=SEQUENCE_START,
+    )
+    rig = Rig(CHAIN, given_request)
+    rig.calls[0].run()
+    for call in rig.calls:
+        sent = call.request
+        assert (sent.id, sent.parameters, sent.priority, sent.timeout_us) == ("7", {"k": "v"}, 2, 5)
+        assert (sent.correlation_id, sent.flags) == (9, SEQUENCE_START)
+        assert sent.outputs == ["O"]
+
+
+def test_a_response_repeats_the_sequence_fields():
+    rig = Rig(CHAIN, request("X", correlation_id=9, flags=SEQUENCE_END))
+    rig.calls[0].run()
+    rig.calls[1].run()
+    assert rig.sink.responses[0].parameters == {
+        "sequence_id": 9,
+        "sequence_start": False,
+        "sequence_end": True,
+    }
+
+
+def test_computing_times_are_summed_over_the_steps():
+    rig = Rig(CHAIN, request("X", wants_times=True))
+    assert rig.calls[0].request.wants_times
+    rig.calls[0].answer(tensor("O"), compute_ns=(1, 2, 3))
+    rig.calls[1].answer(tensor("O"), compute_ns=(10, 20, 30))
+    assert rig.run.compute_ns == (11, 22, 33)
+    assert rig.sink.responses[0].compute_ns == (11, 22, 33)
+
+
+def test_a_steps_response_may_set_the_sequence_of_what_follows():
+    rig = Rig(CHAIN, request("X"))
+    rig.calls[0].answer(
+        tensor("O"), parameters={"sequence_id": "s", "sequence_start": True, "other": 1}
+    )
+    assert (rig.calls[1].request.correlation_id, rig.calls[1].request.flags) == (
+        "s",
+        SEQUENCE_START,
+    )
+
+
+def test_sequence_parameters_of_the_wrong_type_are_an_error():
+    rig = Rig(CHAIN, request("X"))
+    rig.calls[0].answer(tensor("O"), parameters={"sequence_start": 1})
+    assert rig.sink.error is not None
+    assert rig.sink.error.message == (
+        "in ensemble 'e', expect parameter 'sequence_start' to be TRITONSERVER_PARAMETER_BOOL"
+    )
+
+
+def test_steps_that_no_requested_output_needs_do_not_run():
+    fan = graph(
+        "X",
+        "Y Z",
+        [step("a", "I=X", "O=Y"), step("b", "I=X", "O=m"), step("pair", "I=m J=X", "O=Z")],
+        [A, B, PAIR],
+    )
+    rig = Rig(fan, request("X", outputs=["Y"]))
+    assert rig.names == ["a"]
+    rig.calls[0].run()
+    assert rig.sink.texts == [{"Y": "a(X).O"}]
+    assert rig.sink.finals == [True]
+
+
+def test_the_first_error_is_the_outcome_once_all_steps_have_ended():
+    rig = Rig(DIAMOND, request("X"))
+    rig.calls[0].fail(InternalError("no"))
+    assert not rig.sink.ends
+    assert rig.calls[1].cancelled
+    rig.calls[1].fail(RequestCancelledError(""))
+    assert isinstance(rig.sink.error, InternalError)
+    assert rig.sink.error.message == "in ensemble 'e', no"
+    assert rig.names == ["a", "b"]
+    assert rig.ended == [rig.sink.error]
+
+
+def test_a_step_that_refuses_its_request_fails_the_ensemble():
+    rig = Rig(DIAMOND, request("X"), refusals={"b": InvalidArgumentError("bad shape")})
+    rig.calls[0].run()
+    assert rig.sink.error is not None
+    assert rig.sink.error.message == "in ensemble 'e', bad shape"
+
+
+def test_a_step_without_any_response_is_a_deadlock():
+    rig = Rig(CHAIN, request("X"))
+    rig.calls[0].close()
+    assert isinstance(rig.sink.error, InvalidArgumentError)
+    assert rig.sink.error.message == (
+        "in ensemble 'e', [request id: 7] unexpected deadlock, at least one output is not set "
+        "while no more ensemble steps can be made"
+    )
+
+
+def test_a_cancel_reaches_the_steps_and_ends_once():
+    rig = Rig(DIAMOND, request("X"))
+    rig.run.cancel()
+    rig.run.cancel()
+    assert [call.cancelled for call in rig.calls] == [True, True]
+    rig.calls[0].run()
+    rig.calls[1].fail(RequestCancelledError(""))
+    assert isinstance(rig.sink.error, RequestCancelledError)
+    assert rig.sink.ends == 1
+    assert rig.names == ["a", "b"]
+
+
+def test_an_optional_input_left_out_is_left_out_of_the_step():
+    optional = graph(
+        "X N?",
+        "Y",
+        [step("o", "I=X J=N", "O=Y")],
+        [model("o", "I J?", "O")],
+    )
+    rig = Rig(optional, request("X"))
+    assert rig.calls[0].inputs == {"I": "X"}
+
+
+def test_an_output_left_out_is_left_out_of_what_follows():
+    two = graph(
+        "X",
+        "Y Z",
+        [step("two", "I=X", "O=m P=Z"), step("a", "I=m", "O=Y")],
+        [model("two", "I", "O P"), A],
+    )
+    rig = Rig(two, request("X"))
+    rig.calls[0].run(only=["O"])
+    rig.calls[1].run()
+    assert rig.sink.texts == [{"Y": "a(two(X).O).O"}]
+
+
+def test_every_response_of_a_decoupled_step_runs_what_follows():
+    rig = Rig(STREAM, request("X"))
+    rig.calls[0].run(final=False)
+    rig.calls[0].run(final=False)
+    rig.calls[0].close()
+    # The branch is slower for the first response than for the second.
+    rig.calls[2].run()
+    rig.calls[1].run()
+    for call in rig.calls[3:]:
+        call.run()
+    assert rig.sink.texts == [
+        {"Y": "pair(a(split(X)#1.O).O,split(X)#1.P).O"},
+        {"Y": "pair(a(split(X)#0.O).O,split(X)#0.P).O"},
+    ]
+    assert rig.sink.finals == [False, True]
+    assert rig.sink.ends == 1
+
+
+def test_a_decoupled_ensemble_may_answer_nothing():
+    rig = Rig(STREAM, request("X"))
+    rig.calls[0].close()
+    assert not rig.sink.responses
+    assert rig.sink.error is None
+    assert rig.sink.ends == 1
+
+
+def test_an_error_ends_a_stream_after_what_was_answered():
+    rig = Rig(STREAM, request("X"))
+    rig.calls[0].run(final=False)
+    rig.calls[1].run()
+    rig.calls[2].run()
+    rig.calls[0].fail(UnavailableError("gone"))
+    assert len(rig.sink.responses) == 1
+    assert rig.sink.error is not None
+    assert rig.sink.error.message == "in ensemble 'e', gone"
+
+
+def test_an_error_that_a_step_goes_on_after_ends_the_ensemble_when_the_step_has_ended():
+    rig = Rig(STREAM, request("X"))
+    rig.calls[0].fail(UnavailableError("gone"), final=False)
+    assert rig.calls[0].cancelled
+    assert rig.sink.ends == 0
+    rig.calls[0].run(final=False)
+    assert len(rig.calls) == 1
+    rig.calls[0].close()
+    assert not rig.sink.responses
+    assert rig.sink.error is not None
+    assert rig.sink.error.message == "in ensemble 'e', gone"
+
+
+def test_a_batch_dimension_is_added_for_a_model_that_wants_one_and_dropped_for_one_that_does_not():
+    mixed = graph(
+        "X",
+        "Y",
+        [step("plain", "I=X", "O=m"), step("a", "I=m", "O=Y")],
+        [model("plain", "I", "O", batch=0, dims=(3,)), model("a", "I", "O", dims=(3,))],
+        dims=(3,),
+    )
+    rig = Rig(mixed, request(tensor("X", shape=(1, 3))))
+    assert rig.calls[0].request.inputs[0].shape == (3,)
+    rig.calls[0].answer(tensor("O", shape=(3,)))
+    assert rig.calls[1].request.inputs[0].shape == (1, 3)
+    rig.calls[1].answer(tensor("O", shape=(1, 3)))
+    assert rig.sink.responses[0].outputs[0].shape == (1, 3)
+
+
+def test_a_larger_batch_is_not_dropped():
+    mixed = graph(
+        "X",
+        "Y",
+        [step("plain", "I=X", "O=Y")],
+        [model("plain", "I", "O", batch=0, dims=(-1, 3))],
+        dims=(3,),
+    )
+    rig = Rig(mixed, request(tensor("X", shape=(2, 3))))
+    assert rig.calls[0].request.inputs[0].shape == (2, 3)
+
+
+def test_no_more_requests_of_a_step_are_in_flight_than_the_limit_over_all_requests():
+    limits = StepLimits(1)
+    first = Rig(CHAIN, request("X"), limits=limits)
+    second = Rig(CHAIN, request("X"), limits=limits)
+    assert (first.names, second.names) == (["a"], [])
+    first.calls[0].run()
+    assert (first.names, second.names) == (["a", "b"], ["a"])
+    first.calls[1].run()
+    second.calls[0].run()
+    second.calls[1].run()
+    assert first.sink.ends == second.sink.ends == 1
+
+
+def test_a_request_cancelled_while_a_step_waits_for_its_turn_ends_at_once():
+    limits = StepLimits(1)
+    first = Rig(CHAIN, request("X"), limits=limits)
+    second = Rig(CHAIN, request("X"), limits=limits)
+    second.run.cancel()
+    assert isinstance(second.sink.error, RequestCancelledError)
+    first.calls[0].run()
+    first.calls[1].run()
+    assert first.sink.finals == [True]
+
+
+def test_a_decoupled_step_is_given_credit_when_what_follows_takes_its_response():
+    limits = StepLimits(2)
+    rig = Rig(FLOW, request("X"), limits=limits)
+    stream = rig.calls[0]
+    assert stream.request.window == 2
+    stream.run(final=False)
+    stream.run(final=False)
+    assert stream.credits == 2
+    stream.run(final=False)
+    stream.run(final=False)
+    assert (rig.names, stream.credits) == (["flow", "b", "b"], 2)
+    rig.calls[1].run()
+    assert (rig.names, stream.credits) == (["flow", "b", "b", "b"], 3)
+    stream.close()
+    for call in rig.calls[2:4]:
+        call.run()
+    rig.calls[4].run()
+    assert (len(rig.sink.responses), rig.sink.ends) == (4, 1)
+
+
+def test_a_step_counts_in_its_limit_until_what_it_starts_is_in_flight():
+    limits = StepLimits(1)
+    rigs = [Rig(CHAIN, request("X"), limits=limits) for _ in range(3)]
+    for rig in rigs[:2]:
+        rig.calls[0].run()
+    # The second is between the steps, so that the third has to wait in front of the first.
+    assert [rig.names for rig in rigs] == [["a", "b"], ["a"], []]
+    rigs[0].calls[1].run()
+    assert [rig.names for rig in rigs] == [["a", "b"], ["a", "b"], ["a"]]
+    rigs[1].run.cancel()
+    rigs[1].calls[1].run()
+    rigs[2].calls[0].run()
+    rigs[2].calls[1].run()
+    assert [rig.sink.ends for rig in rigs] == [1, 1, 1]
+
+
+def test_a_cancel_between_steps_frees_the_place_of_the_step_before():
+    limits = StepLimits(1)
+    rigs = [Rig(CHAIN, request("X"), limits=limits) for _ in range(3)]
+    for rig in rigs[:2]:
+        rig.calls[0].run()
+    rigs[1].run.cancel()
+    assert [rig.names for rig in rigs] == [["a", "b"], ["a"], ["a"]]
+
+
+@st.composite
+def dags(draw: st.DrawFn) -> StepGraph:
+    """Steps each of which reads some of the tensors before it."""
+    tensors = ["X"]
+    steps, models = [], []
+    for index in range(draw(st.integers(1, 6))):
+        reads = draw(st.lists(st.sampled_from(tensors), min_size=1, max_size=3, unique=True))
+        names = [f"I{place}" for place in range(len(reads))]
+        models.append(model(f"s{index}", " ".join(names), "O"))
+        pairs = " ".join(f"{name}={read}" for name, read in zip(names, reads, strict=True))
+        steps.append(step(f"s{index}", pairs, f"O=t{index}"))
+        tensors.append(f"t{index}")
+    outputs = draw(st.lists(st.sampled_from(tensors[1:]), min_size=1, unique=True))
+    return graph("X", " ".join(outputs), steps, models)
+
+
+def expected(of: StepGraph, name: str) -> str:
+    for each in of.steps:
+        if of.tensors[next(iter(each.outputs.values()))] == name:
+            reads = ",".join(expected(of, of.tensors[edge.tensor]) for edge in each.inputs)
+            return f"{each.model_name}({reads}).O"
+    return name
+
+
+@given(dags(), st.data())
+def test_any_graph_in_any_order_of_answers_gives_what_its_steps_compose_to(
+    dag: StepGraph, data: Any
+):
+    wanted = data.draw(st.lists(st.sampled_from([each.name for each in dag.outputs]), unique=True))
+    rig = Rig(dag, request("X", outputs=wanted))
+    answered = 0
+    waiting = list(rig.calls)
+    while waiting:
+        call = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
+        before = len(rig.calls)
+        call.run()
+        answered += 1
+        waiting += rig.calls[before:]
+    names = wanted or [each.name for each in dag.outputs]
+    assert rig.sink.texts == [{name: expected(dag, name) for name in reversed_as(dag, names)}]
+    assert rig.sink.ends == 1
+    assert answered == len(dag.plan(wanted).steps) == len(set(rig.names))
+
+
+def reversed_as(dag: StepGraph, names: list[str]) -> list[str]:
+    return [each.name for each in dag.outputs if each.name in names]
+
+
+@given(dags(), st.data())
+def test_an_error_or_a_cancel_at_any_point_ends_exactly_once(dag: StepGraph, data: Any):
+    limits = StepLimits(1) if data.draw(st.booleans()) else None
+    rigs = [Rig(dag, request("X"), limits=limits) for _ in range(2)]
+    waiting = [(rig, call) for rig in rigs for call in rig.calls]
+    while waiting:
+        rig, call = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
+        before = [len(each.calls) for each in rigs]
+        action = data.draw(st.sampled_from(["run", "fail", "close", "cancel"]))
+        if action == "cancel":
+            rig.run.cancel()
+        if action == "fail" or call.cancelled:
+            call.fail(InternalError("no"))
+        elif action == "close":
+            call.close()
+        else:
+            call.run()
+        for each, count in zip(rigs, before, strict=True):
+            waiting += [(each, call) for call in each.calls[count:]]
+    # No place is lost: another request runs as far as it can.
+    last = Rig(dag, request("X"), limits=limits)
+    for call in last.calls:
+        call.run()
+    assert [each.sink.ends for each in (*rigs, last)] == [1, 1, 1]
+    assert [len(each.ended) for each in (*rigs, last)] == [1, 1, 1]

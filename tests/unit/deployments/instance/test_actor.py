@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the actor says of a load that failed; a running one needs Ray and is tested with it."""
+
+import pytest
+import setproctitle
+
+from backends.api.errors import InvalidArgumentError, TritonError
+from backends.config.pbtxt import parse_pbtxt
+from deployments.instance.actor import ModelInstanceActor
+from deployments.instance.spec import InstanceSpec
+
+ONE_SIDED = 'name: "m" backend: "identity" input [{ name: "IN" data_type: TYPE_FP32 dims: [1] }]'
+
+
+@pytest.fixture(autouse=True)
+def _process(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    title = setproctitle.getproctitle()
+    yield
+    setproctitle.setproctitle(title)
+
+
+def spec() -> InstanceSpec:
+    config = parse_pbtxt(ONE_SIDED, "m/config.pbtxt")
+    return InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m")
+
+
+async def failure_of(actor: ModelInstanceActor) -> TritonError:
+    with pytest.raises(TritonError) as info:
+        await actor.describe()
+    return info.value
+
+
+async def test_a_failed_load_is_told_as_often_as_asked():
+    actor = ModelInstanceActor(spec())
+    for _ in range(2):
+        error = await failure_of(actor)
+        assert isinstance(error, InvalidArgumentError)
+        assert "identity model 'm'" in error.message
+    assert not await actor.health()
+    assert await actor.drain(1.0)
+    assert (await actor.statistics()).execution_count == 0

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A backend instance from its recipe."""
+
+import os
+
+import pytest
+
+from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.model_config import InstanceGroup
+from backends.config.pbtxt import parse_pbtxt
+from deployments.instance.loading import load_instance
+from deployments.instance.spec import InstanceSpec
+
+TENSORS = """
+input [{ name: "IN" data_type: TYPE_FP32 dims: [2] }]
+output [{ name: "OUT" data_type: TYPE_FP32 dims: [2] }]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+
+def spec(text: str = TENSORS, **fields: object) -> InstanceSpec:
+    config = parse_pbtxt(f'name: "m" backend: "identity" {text}', "m/config.pbtxt")
+    defaults = {"model_dir": "/nowhere/m", "auto_complete": False}
+    return InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, **(defaults | fields))
+
+
+def test_the_backend_of_the_config_is_loaded():
+    loaded = load_instance(spec(thread_count=3))
+    assert loaded.instance.is_ready()
+    assert loaded.config.name == "m"
+    assert loaded.duration_ns > 0
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
+def test_a_config_to_complete_comes_back_normalised():
+    batching = TENSORS + "max_batch_size: 4 dynamic_batching { }"
+    loaded = load_instance(spec(batching, auto_complete=True))
+    assert loaded.config.dynamic_batching is not None
+    assert loaded.config.dynamic_batching.preferred_batch_size == (4,)
+
+
+def test_a_completed_config_that_breaks_a_rule_is_refused():
+    with pytest.raises(InvalidArgumentError):
+        load_instance(spec("max_batch_size: -1" + TENSORS, auto_complete=True))
+
+
+WARMUP = """
+model_warmup [{ name: "once" batch_size: 1
+    inputs { key: "IN" value { data_type: TYPE_FP32 dims: [2] zero_data: true } } }]
+"""
+
+
+@pytest.mark.parametrize("passive", [False, True])
+def test_a_passive_instance_is_not_warmed_up(passive: bool):
+    group = InstanceGroup("m_0", "KIND_CPU", 1, passive=passive)
+    loaded = load_instance(spec(TENSORS + WARMUP, group=group))
+    assert loaded.statistics.snapshot(0).execution_count == (0 if passive else 1)
+
+
+def test_a_host_policy_that_the_system_refuses_fails_the_load():
+    with pytest.raises(InternalError, match="Unable to set NUMA thread affinity"):
+        load_instance(spec(host_policy={"cpu-cores": "65000-65001"}))
+
+
+def test_an_unknown_backend_is_refused():
+    config = parse_pbtxt(f'name: "m" backend: "nonsense" {TENSORS}', "m/config.pbtxt")
+    unknown = InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m")
+    with pytest.raises(InvalidArgumentError, match="unable to find backend library"):
+        load_instance(unknown)
+
+
+@pytest.mark.parametrize(
+    ("fields", "visible"),
+    [
+        ({"num_gpus": 0.5}, ""),
+        ({"resources": {"gpu_3": 0.5}}, "3"),
+    ],
+    ids=["reserved by Ray", "pinned"],
+)
+def test_a_gpu_instance_sees_its_own_gpu(fields, visible):
+    load_instance(spec(kind="GPU", device_id=3, **fields))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible

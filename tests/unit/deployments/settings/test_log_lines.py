@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Claims about log lines."""
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.settings import log_lines
+from deployments.settings.log_lines import set_up_logging
+from deployments.settings.server_settings import LogSettings
+
+NAMES = ("asyncio", "backends", "cluster", "deployments", "manta")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    before = [(logging.getLogger(name).level, logging.getLogger(name).propagate) for name in NAMES]
+    yield
+    for handler in log_lines._installed:
+        handler.close()
+        for name in NAMES:
+            logging.getLogger(name).removeHandler(handler)
+    log_lines._installed.clear()
+    for name, (level, propagate) in zip(NAMES, before, strict=True):
+        logging.getLogger(name).setLevel(level)
+        logging.getLogger(name).propagate = propagate
+
+
+def lines(settings: LogSettings, path: Path) -> list[str]:
+    set_up_logging(settings)
+    logger = logging.getLogger("deployments.test")
+    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        logger.log(level, "a %s\nb", "word")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_default_line_has_severity_time_process_place_and_escaped_text(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    line = lines(LogSettings(file=str(path)), path)[0]
+    assert re.fullmatch(
+        r'I\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ test_log_lines\.py:\d+\] "a word\\nb"', line
+    )
+
+
+def test_iso_line_begins_with_the_date(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    line = lines(LogSettings(file=str(path), format="ISO8601"), path)[-1]
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ E \d+ test_log_lines\.py:\d+\] ", line)
+
+
+@pytest.mark.parametrize(
+    ("settings", "letters"),
+    [
+        ({}, "IWE"),
+        ({"info": False}, "WE"),
+        ({"warning": False}, "IE"),
+        ({"error": False, "info": False}, "W"),
+        ({"verbose_level": 1}, "IIWE"),
+    ],
+)
+def test_each_severity_is_switched_by_itself(
+    settings: dict[str, int], letters: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    got = lines(LogSettings(file=str(path), **settings), path)  # type: ignore[arg-type]
+    assert "".join(line[0] for line in got) == letters
+
+
+def test_a_later_call_replaces_an_earlier_one(tmp_path: Path) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    lines(LogSettings(file=str(first)), first)
+    assert len(lines(LogSettings(file=str(second)), second)) == 3
+    assert len(first.read_text().splitlines()) == 3
+
+
+def test_traceback_follows_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    set_up_logging(LogSettings(file=str(path)))
+    try:
+        int("boom")
+    except ValueError:
+        logging.getLogger("deployments.test").exception("it failed")
+    first, *rest = path.read_text().splitlines()
+    assert first.endswith('] "it failed"')
+    assert rest[-1].startswith("ValueError: ")

@@ -21,8 +21,8 @@ import msgspec
 import ray
 import setproctitle
 
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
-from deployments.contracts.sinks import ControllerLink
 from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.kserve.service import INFERENCE_PATHS, make_grpc_service
 from deployments.grpc.rpc.compression import ResponseCompression

@@ -37,7 +37,7 @@ from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
 from cluster.placement.nodes import read_cluster
-from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
 
@@ -166,20 +166,18 @@ class ModelController:
         return self._state.secret
 
     async def routing_table(
-        self, known_version: int, timeout_s: float, router_id: str = "", report: bytes = b""
-    ) -> RoutingTable | None:
-        """Return the table once it is newer than ``known_version``; None after ``timeout_s``.
-
-        Args:
-            known_version: The table the router has.
-            timeout_s: How long to wait.
-            router_id: Who asks.
-            report: What it has counted itself; see `deployments.routing.reports`.
-        """
+        self,
+        known_version: int,
+        timeout_s: float,
+        router_id: str = "",
+        reported: int = 0,
+        report: bytes = b"",
+    ) -> PollAnswer:
+        """Answer a router's poll of the routing table; see `RoutingPublisher.poll`."""
         if router_id and router_id not in self._state.saved.router_ids:
             self._state.saved.router_ids = [*self._publisher.router_ids, router_id]
             self._spawn(self._state.save())
-        return await self._publisher.wait_newer(known_version, timeout_s, router_id, report)
+        return await self._publisher.poll(known_version, timeout_s, router_id, reported, report)
 
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""

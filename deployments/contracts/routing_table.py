@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The routing table: what the controller tells routers about models and their instances.
 
-Pure data. A table is immutable and versioned; a router swaps the whole of it. Routers go on with
-their last table when the controller is gone.
+Pure data. A table is immutable and versioned. It travels by difference: a router names the version
+it has and gets what has changed since, a `TableChanges`. Routers go on with their last table when
+the controller is gone.
 """
 
 import hashlib
@@ -61,7 +62,7 @@ class ModelVersion:
         digest: Of the files, config and options it was loaded with; changes with every reload that
             replaced the instances.
         leaving: Instances that finish their last requests; what they count still counts.
-        past: By node: encoded counters of instances that have left, the rest of them staying.
+        past: By node: encoded counters of instances that have left while others still serve.
     """
 
     version: int
@@ -102,6 +103,21 @@ class RoutingTable:
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
 
+    def after(self, changes: "TableChanges") -> "RoutingTable":
+        """Return the table with changes made; models that have not changed are the same objects."""
+        kept = (
+            {}
+            if changes.is_whole
+            else {name: model for name, model in self.models.items() if name not in changes.removed}
+        )
+        return RoutingTable(
+            changes.version,
+            {**kept, **changes.models},
+            changes.initialised,
+            changes.exiting,
+            self.settings if changes.settings is None else changes.settings,
+        )
+
     def past(self, name: str, version: int) -> dict[str, bytes]:
         """Return, by node, what instances that have left a version had counted, encoded."""
         model = self.models.get(name)
@@ -132,6 +148,42 @@ class RoutingTable:
         digest.update(repr((name, entry.version, entry.digest)).encode())
         for step in entry.config.ensemble_steps if entry.config else ():
             self._identify(digest, step.model_name, step.model_version)
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """What a router has to change in its table.
+
+    Attributes:
+        version: The table's version afterwards.
+        is_whole: Whether ``models`` are all there are, whatever the router has.
+        models: By name: models that are new or have changed.
+        removed: Names of models that are gone.
+        initialised: As in the table.
+        exiting: As in the table.
+        settings: The settings; None when they have not changed.
+    """
+
+    version: int
+    is_whole: bool
+    models: dict[str, Model]
+    removed: frozenset[str]
+    initialised: bool
+    exiting: bool
+    settings: ServerSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class PollAnswer:
+    """What the controller answers a router that polls.
+
+    Attributes:
+        changes: What has changed since the version the router has; None when nothing has.
+        report_number: The router's next poll carries a report when this has grown, and the number.
+    """
+
+    changes: TableChanges | None
+    report_number: int
 
 
 def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonError:

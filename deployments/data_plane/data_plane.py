@@ -21,8 +21,9 @@ from backends.api.errors import InvalidArgumentError, TritonError, UnavailableEr
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
+from deployments.contracts.control import ClusterControl, RepositoryControl
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion
-from deployments.contracts.sinks import ClusterControl, Inflight, RepositoryControl, ResponseSink
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.metrics import counters as model_statistics
 from deployments.metrics.distributions import bounds_ms

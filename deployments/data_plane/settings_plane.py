@@ -15,7 +15,7 @@ from backends.api.errors import (
     TritonError,
     UnsupportedError,
 )
-from deployments.contracts.sinks import SettingsControl
+from deployments.contracts.control import SettingsControl
 from deployments.settings.server_settings import (
     LogChange,
     LogSettings,

@@ -32,8 +32,8 @@ import setproctitle
 from backends.api.backend import ModelInstance
 from backends.api.errors import InternalError, TritonError, UnsupportedError
 from backends.api.model_config import ModelConfig
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.contracts.sinks import ControllerLink
 from deployments.instance.executor import Executor
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance

@@ -26,8 +26,9 @@ from backends.api.errors import (
 )
 from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
-from deployments.contracts.sinks import ControllerLink, Inflight, ResponseSink
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.reports import make_report

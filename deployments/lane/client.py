@@ -18,7 +18,7 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.contracts.sinks import ResponseSink, TracedSink
+from deployments.contracts.sinks import ResponseSink
 from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import (
     CALL,
@@ -50,6 +50,7 @@ from deployments.lane.messages import (
 )
 from deployments.slabs.extents import attach
 from deployments.slabs.pool import SlabPool, SlabUnavailableError
+from deployments.tracing.record import TracedSink
 
 logger = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Link, LinkSet, Pool, drop
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.sequence_routes import SequenceRoutes
-from deployments.routing.served_model import ServedModel
+from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.slabs.pool import SlabPool
 
 logger = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class Router:
             return served
         ensemble = None
         if config.has_ensemble_scheduling:
-            ensemble = Ensemble(self, config, str(entry.version))
+            ensemble = Ensemble(self._find_step, config, str(entry.version))
         served = ServedModel(name, entry, config, pool, ensemble)
         if self._cache is not None and config.response_cache:
             served.cache = CachedModel(self._cache, time.monotonic_ns)
@@ -220,6 +220,9 @@ class Router:
         if self._opens_on_demand:
             self._links.open_all(found.pool)
         return found
+
+    def _find_step(self, name: str, version: int) -> ServedStep:
+        return ServedStep(self.find(name, version), self.submit)
 
     def is_only_own(self, model: ServedModel) -> bool:
         """Whether this process is a model's only instance, so that nobody can be called."""

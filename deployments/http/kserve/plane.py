@@ -5,7 +5,8 @@
 from typing import Any, Protocol
 
 from backends.api.request import InferenceRequest
-from deployments.contracts.sinks import Inflight, RepositoryControl, ResponseSink
+from deployments.contracts.control import RepositoryControl
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.tracing.tracer import Tracer
 

@@ -11,7 +11,7 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.ensembles.ensemble import Ensemble
 from deployments.metrics.counters import Snapshot
 from deployments.response_cache.cached_model import CachedModel
-from deployments.routing.links import Pool
+from deployments.routing.pool import LinkPool
 from deployments.routing.request_check import RequestChecker
 
 
@@ -47,7 +47,7 @@ class ServedModel:
         name: str,
         entry: ModelVersion,
         config: ModelConfig,
-        pool: Pool,
+        pool: LinkPool,
         ensemble: Ensemble | None = None,
     ) -> None:
         self.name = name

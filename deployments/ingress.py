@@ -8,7 +8,6 @@ ports.
 """
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
@@ -35,6 +34,7 @@ from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
+from deployments.routing.table_watch import TableWatch
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -150,8 +150,8 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
-        self._watch = asyncio.get_running_loop().create_task(
-            controller.watch_routing_table(self._update, lambda: make_report(self._router))
+        self._watch = TableWatch(
+            "ingress", controller, self._update, lambda: make_report(self._router)
         )
         await self._listen()
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -211,9 +211,9 @@ class Ingress:
         self._servers.append(server)
 
     async def check_health(self) -> None:
-        """Fail when the routing table is no longer watched; Serve then replaces the replica."""
-        if self._watch.done() and not self._draining:
-            raise RuntimeError("the ingress no longer follows the routing table")
+        """Fail when the routing table is not followed; Serve then replaces the replica."""
+        if not self._draining:
+            self._watch.check()
 
     async def drain(self) -> None:
         """Answer what was accepted, then close everything."""
@@ -230,9 +230,7 @@ class Ingress:
         self._plane.exiting = True
         for server in self._servers:
             server.close()
-        self._watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._watch
+        await self._watch.close()
         await self._router.close()
         await self._tracer.close()
 

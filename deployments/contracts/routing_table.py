@@ -118,11 +118,34 @@ class RoutingTable:
             self.settings if changes.settings is None else changes.settings,
         )
 
+    def changed_since(self, other: "RoutingTable") -> frozenset[str]:
+        """Return the names of models that another table does not have, or has otherwise."""
+        before, now = other.models, self.models
+        return frozenset(
+            name
+            for name in before.keys() | now.keys()
+            # After a change by difference, what has not changed is the same object.
+            if now.get(name) is not before.get(name) and now.get(name) != before.get(name)
+        )
+
     def past(self, name: str, version: int) -> dict[str, bytes]:
         """Return, by node, what instances that have left a version had counted, encoded."""
         model = self.models.get(name)
         entries = model.versions if model else ()
         return next((entry.past for entry in entries if entry.version == version), {})
+
+    def ready(self, name: str, version: int = -1) -> ModelVersion | None:
+        """Return a ready version, or None.
+
+        Args:
+            name: Model name.
+            version: Version number; negative for the newest ready one.
+        """
+        model = self.models.get(name)
+        for entry in reversed(model.versions if model else ()):
+            if entry.state is ModelReadyState.READY and (version < 0 or version == entry.version):
+                return entry
+        return None
 
     def identity(self, name: str, version: int = -1) -> bytes:
         """Return what stands for a version as it is loaded now, its ensemble's models included.
@@ -136,15 +159,9 @@ class RoutingTable:
         return digest.digest()
 
     def _identify(self, digest: "hashlib.blake2b", name: str, version: int) -> None:
-        model = self.models.get(name)
-        ready = [
-            entry
-            for entry in (model.versions if model else ())
-            if entry.state is ModelReadyState.READY and version in {entry.version, -1}
-        ]
-        if not ready:
+        entry = self.ready(name, version)
+        if entry is None:
             return
-        entry = ready[-1]
         digest.update(repr((name, entry.version, entry.digest)).encode())
         for step in entry.config.ensemble_steps if entry.config else ():
             self._identify(digest, step.model_name, step.model_version)

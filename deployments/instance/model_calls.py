@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of a model to other models: a router inside the instance's process.
 
-It starts with the model's first call, follows the same table as the ingresses' and opens lanes only
-to the models that are called. Models call from any thread; the router lives on the actor's event
-loop, which a model cannot block.
+It starts with the model's first call, follows the same table as the ingresses do and opens lanes
+only to the models that are called. Models call from any thread; the router lives on the actor's
+event loop, which a model cannot block.
 
 An instance never calls itself: it could only wait for its own end.
 """
@@ -27,13 +27,13 @@ from backends.api.errors import (
 from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.contracts.control import ControllerLink
-from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
+from deployments.routing.table_watch import TableWatch
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.call import Recorder
 
@@ -80,7 +80,7 @@ class RouterCaller:
         self._starting = threading.Lock()
         self._router: Router | None = None
         self._controller: ControllerLink | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._watch: TableWatch | None = None
 
     def run_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take the event loop of the process, which runs on another thread than models do."""
@@ -127,12 +127,19 @@ class RouterCaller:
         self._started()
         self._run(self._link().unload(name, unload_dependents=unload_dependents))
 
+    def check_health(self) -> None:
+        """Check that the routing table is followed, if a call of the model ever needed it.
+
+        Raises:
+            InternalError: It is not, so that calls go where models were and are no more.
+        """
+        if self._watch is not None:
+            self._watch.check()
+
     async def close(self) -> None:
         """Stop following the table and close all lanes; calls on them fail."""
         if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
+            await self._watch.close()
         if self._router is not None:
             await self._router.close()
 
@@ -153,20 +160,15 @@ class RouterCaller:
             opens_on_demand=True,
             own_incarnation=self._incarnation,
         )
-        has_table = asyncio.Event()
-
-        def update(table: RoutingTable) -> None:
-            router.update(table)
-            has_table.set()
-
-        watch = asyncio.get_running_loop().create_task(
-            self._link().watch_routing_table(update, lambda: make_report(router))
+        watch = TableWatch(
+            "calls of the model", self._link(), router.update, lambda: make_report(router)
         )
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
-                await has_table.wait()
+                await watch.wait_first()
         except TimeoutError:
-            watch.cancel()
+            await watch.close()
+            await router.close()
             raise UnavailableError(
                 f"the model controller has not answered within {_START_TIMEOUT_S:.0f} s"
             ) from None

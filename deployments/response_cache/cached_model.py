@@ -98,6 +98,7 @@ class _CachedRequest:
             try:
                 self._inner = self._forward(self._request, self)
             except TritonError as error:
+                self._is_over = True
                 self._sink.fail(error)
             return
         self._is_over = True

@@ -229,11 +229,21 @@ class Router:
         self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
     ) -> list[bytes]:
         """Call a control method on instances; those that do not answer in time are left out."""
-        calls = [
-            link.lane.call(method, payload, timeout_s) for link in links if link.lane is not None
-        ]
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        return [answer for answer in answers if isinstance(answer, bytes)]
+        answers = await self.ask_instances(links, method, timeout_s, payload)
+        return [answer for answer in answers if answer is not None]
+
+    async def ask_instances(
+        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
+    ) -> list[bytes | None]:
+        """Call a control method on instances, all at once.
+
+        Returns:
+            For each link the answer; None for an instance that does not answer in time.
+        """
+        answers = await asyncio.gather(
+            *(_asked(link, method, payload, timeout_s) for link in links), return_exceptions=True
+        )
+        return [answer if isinstance(answer, bytes) else None for answer in answers]
 
     def greet(self, method: str, payload: bytes) -> None:
         """Call a control method on every instance, also on those that come later."""
@@ -251,6 +261,11 @@ class Router:
         """Return the links to the instances of one version, those that leave it included."""
         pool = self._pools.get((name, version))
         return [] if pool is None else [*pool.links, *pool.leaving]
+
+    def waiting_count(self, name: str, version: int) -> int:
+        """Return how many requests of one version wait here for a lane."""
+        pool = self._pools.get((name, version))
+        return 0 if pool is None else len(pool.waiting)
 
     async def close(self) -> None:
         """Close all lanes; what is on them or waits for one fails."""
@@ -307,6 +322,10 @@ class Router:
             self.resend(routed)
         else:
             routed.sink.fail(no_instance(routed.request.model_name))
+
+
+async def _asked(link: Link, method: str, payload: bytes, timeout_s: float) -> bytes | None:
+    return None if link.lane is None else await link.lane.call(method, payload, timeout_s)
 
 
 def _local_lane(pool: LinkPool) -> LaneClient | None:

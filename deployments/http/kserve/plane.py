@@ -70,5 +70,8 @@ class Plane(Protocol):
     async def metrics_text(self) -> bytes:
         """Return the metrics page."""
 
+    async def recent_metrics_text(self) -> bytes:
+        """Return the metrics page as it was at most a second ago."""
+
     def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Run a request."""

@@ -131,6 +131,21 @@ def run_suite(
             yield from run_process(suite, (case,), [], source, server)
 
 
+def run_all(suites: list[Suite], only: list[str], source: Path) -> Iterator[tuple[Suite, Outcome]]:
+    """Run suites; those with the same models and flags share a server."""
+    for (models, flags), group in groupby(suites, key=lambda suite: (suite.models, suite.flags)):
+        sharing = list(group)
+        try:
+            with serving(models, flags) as server:
+                for suite in sharing:
+                    for outcome in run_suite(suite, only, source, server):
+                        yield suite, outcome
+        except AssertionError as error:
+            reason = (str(error).strip().splitlines() or [""])[-1]
+            for suite in sharing:
+                yield suite, Outcome("…", 0.0, f"server ended at start: {reason}")
+
+
 def main() -> int:
     """Run the suites and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -139,25 +154,23 @@ def main() -> int:
     if not os.environ.get(SOURCE_VARIABLE):
         parser.error(f"set {SOURCE_VARIABLE} to a checkout of triton-inference-server/server")
     source = Path(os.environ[SOURCE_VARIABLE]).resolve()
-    count = failures = 0
     titles = [name for name in names if any(name in suite.title for suite in SUITES)]
     only = [name for name in names if name not in titles]
-    not_run = dict(NOT_RUN)
     chosen = [each for each in SUITES if not titles or any(name in each.title for name in titles)]
-    for suite in [each for each in chosen if each.package]:
-        if importlib.util.find_spec(suite.package) is None:
-            chosen.remove(suite)
-            not_run[suite.title] = f"{suite.package} is not installed"
-    for (models, flags), suites in groupby(chosen, key=lambda suite: (suite.models, suite.flags)):
-        with serving(models, flags) as server:
-            for suite in suites:
-                for outcome in run_suite(suite, only, source, server):
-                    count += 1
-                    failures += bool(outcome.wrong)
-                    verdict = "FAIL" if outcome.wrong else "pass"
-                    line = f"{verdict} {outcome.elapsed_s:6.1f} s  {suite.title}: {outcome.case}"
-                    print(line, outcome.wrong[:300], flush=True)
-    for title, reason in not_run.items():
+    lacking = {
+        each.title: f"{each.package} is not installed"
+        for each in chosen
+        if each.package and importlib.util.find_spec(each.package) is None
+    }
+    count = failures = 0
+    runnable = [each for each in chosen if each.title not in lacking]
+    for suite, outcome in run_all(runnable, only, source):
+        count += 1
+        failures += bool(outcome.wrong)
+        verdict = "FAIL" if outcome.wrong else "pass"
+        line = f"{verdict} {outcome.elapsed_s:6.1f} s  {suite.title}: {outcome.case}"
+        print(line, outcome.wrong[:300], flush=True)
+    for title, reason in (NOT_RUN | lacking).items():
         print(f"not run        {title}  {reason}")
     print(f"{count - failures} of {count} cases passed")
     return 1 if failures else 0

@@ -30,8 +30,9 @@ from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.instances.live import find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
-from cluster.models.contracts import LifecycleSettings, Override, read_override
+from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.override import Override, read_override
 from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions

@@ -22,7 +22,7 @@ from ray.experimental.internal_kv import (
     _internal_kv_put,
 )
 
-from cluster.models.contracts import Override
+from cluster.models.override import Override
 from cluster.models.states import ModelRecord
 from deployments.settings.server_settings import ServerSettings
 

@@ -15,7 +15,7 @@ from backends.api.errors import TritonError
 from cluster.controller.repository_source import RepositorySource
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
-from cluster.models.contracts import Pool
+from cluster.models.contracts import VersionPool
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.versions import MakePool
 from cluster.placement.planner import replan_pool
@@ -83,7 +83,7 @@ def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> in
 
 
 def _adopting(members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> MakePool:
-    def make(on_change: Callable[[], None]) -> Pool:
+    def make(on_change: Callable[[], None]) -> VersionPool:
         pool = InstancePool(on_change)
         pool.adopt(members, missing)
         return pool

@@ -17,7 +17,8 @@ from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.registry import backend_name
 from cluster.controller.durable_state import DurableState
-from cluster.models.contracts import Candidate, Override, choose_override
+from cluster.models.contracts import Candidate
+from cluster.models.override import Override, choose_override
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources

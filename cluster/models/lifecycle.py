@@ -31,15 +31,9 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from cluster.models.contracts import (
-    NO_OVERRIDE,
-    Candidate,
-    LifecycleSettings,
-    ModelSource,
-    Override,
-    Pool,
-)
+from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import composing_versions, dependents_of, find_cycle, ready_config
+from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.states import (
     UNLOADED_REASON,
@@ -90,7 +84,7 @@ class ModelLifecycle:
     def __init__(
         self,
         source: ModelSource,
-        make_pool: Callable[[Callable[[], None]], Pool],
+        make_pool: Callable[[Callable[[], None]], VersionPool],
         on_change: Callable[[], None],
         settings: LifecycleSettings,
     ) -> None:
@@ -257,7 +251,7 @@ class ModelLifecycle:
         version: int,
         digest: str,
         config: ModelConfig,
-        make: Callable[[Callable[[], None]], Pool],
+        make: Callable[[Callable[[], None]], VersionPool],
     ) -> None:
         """Put a version in service that an earlier controller loaded.
 

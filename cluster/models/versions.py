@@ -19,7 +19,7 @@ from typing import Any
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import change_requires_reload, with_groups_of
-from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, Pool
+from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.records import Records
 from cluster.models.states import (
     UNLOADED_REASON,
@@ -68,7 +68,7 @@ class ModelVersions:
         self._settings = settings
         self._spawn = spawn
         self._on_blocked = on_blocked
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, VersionPool] = {}
         self._digests: dict[int, str] = {}
         self._candidate: Candidate | None = None
         self._composing: Mapping[str, ModelConfig] = {}
@@ -123,7 +123,7 @@ class ModelVersions:
 
     def adopt(self, version: int, digest: str, config: ModelConfig, make: "MakePool") -> None:
         """Put a version in service that an earlier controller loaded; see `ModelLifecycle`."""
-        pool: Pool = make(lambda: self._pool_changed(version, pool))
+        pool: VersionPool = make(lambda: self._pool_changed(version, pool))
         self._pools[version] = pool
         self._digests[version] = digest
         self._adopted.add(version)
@@ -200,7 +200,7 @@ class ModelVersions:
         return loaded
 
     async def _load_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
-        def on_change(pool: Pool) -> None:
+        def on_change(pool: VersionPool) -> None:
             self._pool_changed(version, pool)
 
         return await self._loader.load(candidate, version, on_change, self._on_blocked)
@@ -229,7 +229,7 @@ class ModelVersions:
     def _take_over(self, candidate: Candidate, loaded: Mapping[int, Loaded]) -> None:
         """Put what was prepared in service, then let go of what it replaces."""
         record = self._records.of(self._name)
-        replaced: list[Pool] = []
+        replaced: list[VersionPool] = []
         before_candidate, self._candidate = self._candidate, candidate
         self.failed = None
         for version, new in loaded.items():
@@ -254,13 +254,13 @@ class ModelVersions:
         self._records.put(record)
         self._spawn(self._let_go(replaced, before_candidate))
 
-    async def _let_go(self, pools: Iterable[Pool], candidate: Candidate | None) -> None:
+    async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""
         await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
         if candidate is not None:
             await self._source.release(candidate)
 
-    def _pool_changed(self, version: int, pool: Pool) -> None:
+    def _pool_changed(self, version: int, pool: VersionPool) -> None:
         """Carry over to the record what a pool says of its instances."""
         record = self._records.of(self._name).versions[version]
         if self._pools.get(version) is pool:
@@ -269,10 +269,10 @@ class ModelVersions:
             self._records.put_version(self._name, record.because(pool.reason))
 
 
-MakePool = Callable[[Callable[[], None]], Pool]
+MakePool = Callable[[Callable[[], None]], VersionPool]
 
 
-def _of_pool(record: VersionRecord, pool: Pool) -> VersionRecord:
+def _of_pool(record: VersionRecord, pool: VersionPool) -> VersionRecord:
     """Return the record with what a pool says of its instances."""
     if record.is_ready and not pool.is_live:
         record = record.after(LifecycleEvent.INSTANCES_LOST)

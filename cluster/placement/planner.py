@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
-from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, Demand, read_demand
+from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, RayDemand, read_demand
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
 from deployments.rate_limiter.arbiter import Demand as ResourceDemand
@@ -192,7 +192,7 @@ def _resource_demand(slot: _Slot) -> ResourceDemand | None:
 
 def _default_demand(
     slot: _Slot, request: PoolRequest, cluster: ClusterResources, sharing: int
-) -> Demand:
+) -> RayDemand:
     """Prefer what is most exact: a MIG profile, else the pinned GPU, else any GPU.
 
     Where nodes label their GPUs with a resource of their own (``gpu_0``, ``gpu_1``), the pinned
@@ -200,14 +200,14 @@ def _default_demand(
     """
     resources = {profile: 1.0 for profile in slot.group.profile if cluster.offers(profile)}
     if slot.kind != "GPU":
-        return Demand(num_cpus=request.cpus_per_instance, resources=resources)
+        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
     fraction = request.gpus_per_instance or int(10_000 / sharing) / 10_000
     pinned = GPU_INDEX_RESOURCE.format(index=slot.device_id)
     if resources:
-        return Demand(num_cpus=request.cpus_per_instance, resources=resources)
+        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
     if cluster.offers(pinned):
-        return Demand(num_cpus=request.cpus_per_instance, resources={pinned: fraction})
-    return Demand(num_cpus=request.cpus_per_instance, num_gpus=fraction)
+        return RayDemand(num_cpus=request.cpus_per_instance, resources={pinned: fraction})
+    return RayDemand(num_cpus=request.cpus_per_instance, num_gpus=fraction)
 
 
 def replan_pool(
@@ -239,9 +239,9 @@ def replan_pool(
     return plan_pool(config, request, cluster)
 
 
-def demand_of(spec: InstanceSpec) -> Demand:
+def demand_of(spec: InstanceSpec) -> RayDemand:
     """Return what the spec's actor reserves."""
-    return Demand(spec.num_cpus, spec.num_gpus, spec.resources)
+    return RayDemand(spec.num_cpus, spec.num_gpus, spec.resources)
 
 
 @dataclass(frozen=True, slots=True)

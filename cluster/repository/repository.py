@@ -27,7 +27,7 @@ from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, from_json, parse_pbtxt
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
 from cluster.repository.filesystem import (
-    Entry,
+    DirectoryEntry,
     FileSystem,
     LocalFileSystem,
     open_filesystem,
@@ -246,7 +246,7 @@ class ModelRepository:
             ) from None
 
     def _complete(
-        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[Entry]
+        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[DirectoryEntry]
     ) -> ModelConfig:
         if not config.name:
             config = edit(config, lambda message: setattr(message, "name", name))
@@ -317,7 +317,7 @@ def read_labels(
     return labels
 
 
-def _first_version(place: _Place, entries: Sequence[Entry]) -> dict[str, bool] | None:
+def _first_version(place: _Place, entries: Sequence[DirectoryEntry]) -> dict[str, bool] | None:
     """List the lexicographically first version directory, else the first directory of all."""
     directories = [entry.name for entry in entries if entry.is_directory]
     numeric = [name for name in directories if name.isascii() and name.isdigit()]
@@ -328,16 +328,16 @@ def _first_version(place: _Place, entries: Sequence[Entry]) -> dict[str, bool] |
 
 
 def _file_digests(
-    place: _Place, entries: Sequence[Entry], config_entry: str, versions: Sequence[int]
+    place: _Place, entries: Sequence[DirectoryEntry], config_entry: str, versions: Sequence[int]
 ) -> dict[int, str]:
     """Digest each version's directory together with what all versions share."""
 
-    def digest_of(entry: Entry) -> str:
+    def digest_of(entry: DirectoryEntry) -> str:
         if entry.is_directory:
             return tree_digest(place.filesystem, f"{place.path}/{entry.name}")
         return entry.stamp
 
-    def is_shared(entry: Entry) -> bool:
+    def is_shared(entry: DirectoryEntry) -> bool:
         return entry.name not in {config_entry, "__pycache__"} and not entry.name.isdigit()
 
     # The path is part of it: a directory made for a load never equals the repository's.

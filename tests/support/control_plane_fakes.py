@@ -17,8 +17,9 @@ from backends.api.errors import (
     TritonError,
 )
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
-from cluster.models.contracts import Candidate, LifecycleSettings, Override, choose_override
+from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
 from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool

@@ -13,7 +13,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from cluster.models.contracts import Override
+from cluster.models.override import Override
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.model_config import InstanceGroup, ModelConfig, RateLimiterResource
-from cluster.placement.demand import ClusterResources, Demand, NodeResources
+from cluster.placement.demand import ClusterResources, NodeResources, RayDemand
 from cluster.placement.planner import (
     ActorName,
     PoolRequest,
@@ -42,7 +42,7 @@ def test_each_instance_of_a_group_becomes_a_named_spec() -> None:
     assert [spec.name for spec in specs] == ["m/1#0@3", "m/1#1@3"]
     assert [spec.instance_name for spec in specs] == ["m_0_0", "m_0_1"]
     assert {spec.kind for spec in specs} == {"CPU"}
-    assert [demand_of(spec) for spec in specs] == [Demand(0.01, 0, {})] * 2
+    assert [demand_of(spec) for spec in specs] == [RayDemand(0.01, 0, {})] * 2
 
 
 def test_cores_are_shared_among_the_instances_of_a_pool() -> None:

@@ -333,7 +333,7 @@ class ModelController:
                 _log.error("failed to poll the model repositories: %s", error.message)
                 continue
             wanted = set(names) - set(duplicates)
-            await self._lifecycle.load_all(sorted(wanted), retry_failed=False)
+            await self._lifecycle.load_all(sorted(wanted), is_poll=True)
             gone = [n for n, r in self._lifecycle.records.items() if n not in wanted and r.versions]
             await asyncio.gather(*map(self._lifecycle.unload, gone))
 

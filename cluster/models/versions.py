@@ -43,7 +43,7 @@ class ModelVersions:
         source: Frees what candidates were read to.
         loader: Loads versions.
         settings: Limits.
-        spawn: Runs in the background what nobody waits for.
+        spawn: Runs in the background, under a name, what nobody waits for.
         on_blocked: Called when a load waits for room.
 
     Attributes:
@@ -57,7 +57,7 @@ class ModelVersions:
         source: ModelSource,
         loader: VersionLoader,
         settings: LifecycleSettings,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        spawn: Callable[[str, Coroutine[Any, Any, None]], object],
         on_blocked: Callable[[], None],
     ) -> None:
         self.failed: Candidate | None = None
@@ -114,7 +114,7 @@ class ModelVersions:
         self._composing = composing
         stale = tuple(v for v in self._pools if v not in candidate.digests)
         if stale:
-            self._spawn(self.retire(stale))
+            self._spawn(f"unload of old versions of '{name}'", self.retire(stale))
         return bool(new or stale)
 
     def owns(self, candidate: Candidate) -> bool:
@@ -131,7 +131,7 @@ class ModelVersions:
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
-        self._spawn(pool.let_go(self._settings.drain_s))
+        self._spawn(f"drain of '{self._name}'", pool.let_go(self._settings.drain_s))
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -219,7 +219,8 @@ class ModelVersions:
         for version, outcome in loaded.items():
             is_regrouped = self._pools.get(version) is outcome.pool
             pool = outcome.pool
-            self._spawn(pool.unstage() if is_regrouped else pool.close(self._settings.drain_s))
+            undo = pool.unstage() if is_regrouped else pool.close(self._settings.drain_s)
+            self._spawn(f"undoing the load of '{self._name}'", undo)
         for version in new:
             if self._records.of(self._name).versions[version].state is ModelReadyState.LOADING:
                 error = errors.get(version)
@@ -240,7 +241,7 @@ class ModelVersions:
             at = record.versions[version]
             if before is new.pool:
                 new.pool.commit(new.leaving)
-                self._spawn(new.pool.let_go(self._settings.drain_s))
+                self._spawn(f"drain of '{self._name}'", new.pool.let_go(self._settings.drain_s))
                 at = replace(at, config=new.config)
                 record = record.with_version(_of_pool(at, new.pool))
                 continue
@@ -252,7 +253,7 @@ class ModelVersions:
             at = at.serving(new.config, new.pool.load_duration_ns, digest)
             record = record.with_version(_of_pool(at, new.pool))
         self._records.put(record)
-        self._spawn(self._let_go(replaced, before_candidate))
+        self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
     async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""

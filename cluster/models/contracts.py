@@ -139,8 +139,12 @@ class ModelSource(Protocol):
             TritonError: They do not fit.
         """
 
-    def next_generation(self) -> int:
-        """Return a number no load has had."""
+    async def next_generation(self) -> int:
+        """Return a number no load has had, in this controller or an earlier one.
+
+        Raises:
+            TritonError: None can be had now.
+        """
 
     async def plan(
         self,

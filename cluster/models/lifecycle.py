@@ -71,13 +71,6 @@ class _Model:
     work: asyncio.Task[None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadRequest:
-    override: Override
-    is_explicit: bool
-    is_poll: bool
-
-
 class ModelLifecycle:
     """All models of the server.
 
@@ -105,8 +98,6 @@ class ModelLifecycle:
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._composing: dict[str, frozenset[str]] = {}
-
-    # Operations
 
     async def load_all(
         self,
@@ -163,10 +154,9 @@ class ModelLifecycle:
                 return
             await _cancelled(model.work)
             model.blocked.clear()
-            request = _LoadRequest(override, is_explicit, is_poll)
             # Not supervised: `load` hands its error on, and `_load` has logged it.
-            work = self._followed(asyncio.create_task(self._load(name, model, request)))
-            model.work = work
+            load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
+            work = model.work = self._followed(asyncio.create_task(load))
             blocked = asyncio.create_task(model.blocked.wait())
             try:
                 await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
@@ -210,6 +200,14 @@ class ModelLifecycle:
                 if record and not record.is_explicit and not dependents_of(part, self._composing):
                     gone |= await self.unload(part, unload_dependents=True)
         return gone
+
+    async def unload_all(self, names: Iterable[str]) -> None:
+        """Unload models in parallel; one that fails is logged and keeps no other from going."""
+        wanted = tuple(names)
+        ends = await asyncio.gather(*map(self.unload, wanted), return_exceptions=True)
+        for name, end in zip(wanted, ends, strict=True):
+            if isinstance(end, Exception):
+                _log.error("failed to unload '%s'", name, exc_info=end)
 
     async def _withdraw(self, name: str) -> frozenset[str]:
         """End what serves of a model, after the ensembles made of it; returns all their names."""
@@ -279,14 +277,14 @@ class ModelLifecycle:
         """Note versions an earlier controller had unloaded, for the index."""
         self._records.restore_unloaded(name, versions)
 
-    # Loading
-
-    async def _load(self, name: str, model: _Model, request: _LoadRequest) -> None:
+    async def _load(
+        self, name: str, model: _Model, override: Override, *, is_explicit: bool, is_poll: bool
+    ) -> None:
         try:
             model.has_changed = False
-            candidate = await self._source.read(name, request.override, model.kept_override)
+            candidate = await self._source.read(name, override, model.kept_override)
             failed = model.versions.failed
-            if request.is_poll and failed is not None and failed.is_same(candidate):
+            if is_poll and failed is not None and failed.is_same(candidate):
                 return
             model.loading = candidate
             try:
@@ -306,8 +304,9 @@ class ModelLifecycle:
             raise
         model.kept_override = model.override
         record = self.records[name]
-        is_explicit = request.is_explicit or record.is_explicit
-        self._records.put(replace(record, failure="", is_explicit=is_explicit))
+        self._records.put(
+            replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
+        )
 
     async def _is_loading(self, name: str, model: _Model) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""

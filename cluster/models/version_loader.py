@@ -96,9 +96,9 @@ class VersionLoader:
 
         def begin() -> _Attempt:
             pool: VersionPool = self._make_pool(lambda: on_change(pool))
-            generation = self._source.next_generation()
 
             async def work(on_blocked: Callable[[], None]) -> Loaded:
+                generation = await self._source.next_generation()
                 config = await self._start(candidate, version, generation, pool, on_blocked)
                 return Loaded(pool, config)
 

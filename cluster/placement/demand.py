@@ -3,8 +3,9 @@
 """What one instance asks of a node, and whether any node can give it. Pure.
 
 A CPU instance reserves a small fraction of a CPU, because a reservation bounds how many models a
-box may hold, not how fast they run: fifty models on two cores is what Triton holds. A GPU instance
-reserves a fraction of a GPU. ``parameters`` of config.pbtxt override both.
+box may hold, not how fast they run: fifty models on two cores is what Triton holds. For the same
+reason a GPU instance reserves a small fraction of a GPU. ``parameters`` of config.pbtxt override
+both.
 """
 
 import json

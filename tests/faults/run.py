@@ -19,6 +19,8 @@ from tests.support.server import RunningServer
 
 _WARM_ANSWERS: Final = 20
 _WARM_TIMEOUT_S: Final = 60.0
+# How much longer than its rule allows a server is watched.
+_WATCHED_TIMES: Final = 2
 # The load goes on for so long once the server is whole again.
 _TAIL_S: Final = 2.0
 _EXIT_TIMEOUT_S: Final = 60.0
@@ -64,7 +66,8 @@ def _under_load(
         concurrency=options.concurrency,
         patience_s=fault.patience_s,
     )
-    scene = Scene(server, clients, repository, options, fault.instances, fault.rule.heal_s)
+    watch_s = fault.rule.heal_s * _WATCHED_TIMES
+    scene = Scene(server, clients, repository, options, fault.instances, watch_s)
     try:
         clients.wait_warm(_WARM_ANSWERS, _WARM_TIMEOUT_S)
         fault.inject(scene)

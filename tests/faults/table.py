@@ -200,7 +200,7 @@ FAULTS: Final[dict[str, Fault]] = {
         _sigstop_ingress,
         Rule(heal_s=_REPLICA_LIMIT_S),
         flags=_TWO_REPLICAS,
-        patience_s=_REPLICA_LIMIT_S + _SLACK_S,
+        patience_s=2 * _REPLICA_LIMIT_S + _SLACK_S,
     ),
     "sigkill-controller": Fault(_sigkill(CONTROLLER), _GOES_ON),
     "sigstop-controller": Fault(_sigstop_for_a_while(CONTROLLER), _GOES_ON),

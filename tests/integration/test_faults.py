@@ -11,7 +11,7 @@ from tests.faults.table import HEARTBEAT_TIMEOUT_S
 
 _FEW_CLIENTS = Options(concurrency=8)
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def _run(name: str) -> Report:

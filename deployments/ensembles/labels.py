@@ -8,7 +8,8 @@ from deployments.contracts.routing_table import ModelVersion, RoutingTable
 def labels_of(table: RoutingTable, entry: ModelVersion) -> dict[str, tuple[str, ...]]:
     """Return an ensemble's class labels by output name.
 
-    An output without a label file of its own has the labels of the step's output that feeds it.
+    An output without a label file of its own has the labels of the output that feeds it: of the
+    first step that writes to it, whether that has labels or not.
 
     Args:
         table: Where the models of the steps are looked up.
@@ -24,10 +25,7 @@ def labels_of(table: RoutingTable, entry: ModelVersion) -> dict[str, tuple[str, 
     for step in config.ensemble_steps:
         fed = {tensor: name for name, tensor in step.output_map.items() if tensor in missing}
         model = table.ready(step.model_name, step.model_version) if fed else None
-        if model is None:
-            continue
-        of_step = labels_of(table, model)
-        found = {tensor: of_step[name] for tensor, name in fed.items() if name in of_step}
-        labels |= found
-        missing -= found.keys()
+        of_step = {} if model is None else labels_of(table, model)
+        labels |= {tensor: of_step[name] for tensor, name in fed.items() if name in of_step}
+        missing -= fed.keys()
     return labels

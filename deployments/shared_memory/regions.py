@@ -38,17 +38,16 @@ def locate(region: Region, extent: Extent) -> Extent:
     Raises:
         InvalidArgumentError: They are not within the region.
     """
-    last = max(region.size_bytes - 1, 0)
-    offset, size = extent.offset, extent.size_bytes
-    if not 0 <= offset <= last:
+    # What gRPC carries as signed is unsigned in Triton.
+    offset, size = extent.offset & _SIZE_MAX, extent.size_bytes & _SIZE_MAX
+    if offset >= region.size_bytes:
         raise InvalidArgumentError(f"Invalid offset for shared memory region: '{region.name}'")
     if offset + size > _SIZE_MAX:
         raise InvalidArgumentError(
             f"Integer overflow detected: byte_size ({size}) + offset ({offset}) exceeds maximum "
             f"value ({_SIZE_MAX}) for region '{region.name}'"
         )
-    # A size of zero at the start wraps around in Triton and is refused; elsewhere it is not.
-    if size < 0 or offset + size - 1 > last or (size == 0 and offset == 0):
+    if offset + size > region.size_bytes:
         raise InvalidArgumentError(
             f"Invalid offset + byte size for shared memory region: '{region.name}'"
         )

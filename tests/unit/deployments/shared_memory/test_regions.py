@@ -140,7 +140,7 @@ REGION = Region("r", "/key", 4096, 100, source="the source")
     [
         (100, 1, "Invalid offset for"),
         (-4, 8, "Invalid offset for"),
-        (0, 0, "Invalid offset + byte size for"),
+        (100, 0, "Invalid offset for"),
         (50, 51, "Invalid offset + byte size for"),
         (0, -1, "Invalid offset + byte size for"),
         (32, 2**64 - 33, "Invalid offset + byte size for"),
@@ -159,6 +159,10 @@ def test_a_size_that_overflows_with_the_offset_is_refused_with_tritons_text() ->
         "Integer overflow detected: byte_size (18446744073709551584) + offset (32) exceeds maximum "
         "value (18446744073709551615) for region 'r'"
     )
+
+
+def test_a_part_without_bytes_may_begin_anywhere_in_a_region() -> None:
+    assert locate(REGION, Extent("r", 0, 0)) == Extent("the source", 4096, 0)
 
 
 @pytest.mark.parametrize("slashes", ["", "/", "///"])

@@ -100,6 +100,7 @@ class LaneClient(LaneConnection):
 
     Attributes:
         endpoint: The instance.
+        is_local: Whether it is on this node.
         outstanding: Requests without a terminal outcome.
         queue_depth: Unanswered requests of the whole instance, as of its last answer.
         draining: Whether the instance has asked for no more requests.
@@ -122,6 +123,7 @@ class LaneClient(LaneConnection):
         super().__init__(loop, handshake, slabs, limits, offers_slabs=same_node)
         self._asyncio = loop
         self.endpoint = endpoint
+        self.is_local = same_node
         self.outstanding = 0
         self.queue_depth = 0
         self.draining = False

@@ -5,16 +5,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from backends.api.errors import TritonError
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
-
-if TYPE_CHECKING:
-    from deployments.routing.ordered_sink import Order
-    from deployments.routing.sequence_routes import SequenceRoutes
+from deployments.routing.pool import Link, LinkPool
 
 logger = logging.getLogger(__name__)
 
@@ -22,62 +18,6 @@ logger = logging.getLogger(__name__)
 # keeps failing belongs to a process that is dying, which the next table will say.
 _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
-
-
-class Link:
-    """The way to one incarnation of one instance."""
-
-    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
-
-    def __init__(self, endpoint: InstanceEndpoint, pool: "Pool", *, is_local: bool) -> None:
-        self.endpoint = endpoint
-        self.pool = pool
-        self.is_local = is_local
-        self.lane: LaneClient | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.closed = False
-
-
-@dataclass(slots=True)
-class Pool:
-    """The instances of one model version, and the requests that wait for a first lane.
-
-    Attributes:
-        sequences: Where its sequences run; None when the model has none.
-        order: The order of its responses; None when any will do.
-        leaving: Ways to instances that finish their last requests, open for what they count.
-    """
-
-    links: list[Link] = field(default_factory=list)
-    lanes: list[LaneClient] = field(default_factory=list)
-    waiting: list[LaneInflight] = field(default_factory=list)
-    sequences: "SequenceRoutes | None" = None
-    order: "Order | None" = None
-    next_index: int = 0
-    # Of a router that opens lanes on demand: instances without a lane, until the first request.
-    unopened: list[InstanceEndpoint] = field(default_factory=list)
-    is_used: bool = False
-    leaving: list[Link] = field(default_factory=list)
-    # Whether this process is among the instances.
-    has_own: bool = False
-
-    def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
-        """Return the open lane with the fewest requests outstanding, or None."""
-        lanes = self.lanes
-        if len(lanes) == 1:
-            only = lanes[0]
-            return None if only is avoid or only.draining else only
-        best: LaneClient | None = None
-        count = len(lanes)
-        # Starting one further each time spreads equal instances evenly.
-        self.next_index = start = (self.next_index + 1) % count if count else 0
-        for offset in range(count):
-            lane = lanes[(start + offset) % count]
-            if lane is avoid or lane.draining:
-                continue
-            if best is None or lane.outstanding < best.outstanding:
-                best = lane
-        return best
 
 
 # What a lane calls when it ends: itself, and the requests that have no terminal outcome.
@@ -123,7 +63,7 @@ class LinkSet:
         self,
         wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
         leaving: Collection[tuple[str, str]],
-        pools: dict[tuple[str, int], Pool],
+        pools: dict[tuple[str, int], LinkPool],
     ) -> None:
         """Close the links to instances that are gone and open those to new ones.
 
@@ -146,7 +86,7 @@ class LinkSet:
         for key, (endpoint, model_key) in wanted.items():
             if key in self._links:
                 continue
-            pool = pools.setdefault(model_key, Pool())
+            pool = pools.setdefault(model_key, LinkPool())
             if endpoint.incarnation == self._own_incarnation:
                 pool.has_own = True
             elif self._opens_on_demand and not pool.is_used:
@@ -154,7 +94,7 @@ class LinkSet:
             else:
                 self._open(pool, endpoint)
 
-    def open_all(self, pool: Pool) -> None:
+    def open_all(self, pool: LinkPool) -> None:
         """Open the links that wait for the first request."""
         pool.is_used = True
         while pool.unopened:
@@ -166,7 +106,7 @@ class LinkSet:
             for key in list(links):
                 drop(links.pop(key))
 
-    def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
+    def _open(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
         link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
         self._links[endpoint.name, endpoint.incarnation] = link
         pool.links.append(link)

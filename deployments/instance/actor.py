@@ -248,6 +248,7 @@ class ModelInstanceActor:
             slabs=self._slabs,
             limits=self._limits,
             cache=self._spec.cache,
+            heartbeat_timeout_s=self._spec.heartbeat_timeout_s,
         )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:

@@ -36,7 +36,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.cached_model import CachedModel
 from deployments.response_cache.store import CacheStore
-from deployments.routing.links import LinkSet, drop
+from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.sequence_routes import SequenceRoutes
@@ -93,6 +93,7 @@ class Router:
         opens_on_demand: Whether lanes to a model's instances open with its first request.
         own_incarnation: Instance in this process, which gets no requests from here.
         cache: Where answers of models with a response cache are kept; None when there is none.
+        heartbeat: What to do about silent instances; None to leave them alone.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Router:
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
@@ -124,6 +126,7 @@ class Router:
             self._lost,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
+            heartbeat=heartbeat,
         )
         self._pools: dict[tuple[str, int], LinkPool] = {}
         self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
@@ -313,7 +316,7 @@ class Router:
             if pool.sequences is not None:
                 for link in list(pool.sequences.retired):
                     drop(link)
-        self._links.close()
+        await self._links.close()
 
     def _connected(self, link: Link) -> None:
         self._greet([link])

@@ -16,6 +16,7 @@ import logging
 import time
 import warnings
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 import ray
@@ -30,6 +31,8 @@ from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.instances.live import find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
+from cluster.instances.prober import Prober
+from cluster.instances.ray_host import RayHost
 from cluster.models.contracts import LifecycleSettings, Override, read_override
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.states import index_rows
@@ -70,9 +73,12 @@ class ModelController:
         is_restart = _was_restarted()
         self._state = await (DurableState.restore() if is_restart else DurableState.create())
         self._source = RepositorySource(options, self._state, read_cluster)
+        self._host = RayHost()
+        self._prober = Prober(options.instance_heartbeat_timeout_secs)
+        self._make_pool = partial(InstancePool, host=self._host, prober=self._prober)
         self._lifecycle = ModelLifecycle(
             self._source,
-            InstancePool,
+            self._make_pool,
             self._changed,
             LifecycleSettings(
                 thread_count=options.model_load_thread_count,
@@ -153,7 +159,7 @@ class ModelController:
                 await self._lifecycle.close(timeout_s)
         except TimeoutError:
             _log.error("Exit timeout expired. Exiting immediately.")
-        await kill_instances(await find_live_instances())
+        await kill_instances(self._host, await find_live_instances(self._host))
         await asyncio.to_thread(end_arbiters)
         await self._state.clear()
         handle = ray.get_runtime_context().current_actor
@@ -184,6 +190,17 @@ class ModelController:
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""
         return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
+
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Ask an instance at once that a router got no answer from, and replace it if need be.
+
+        Args:
+            name: Its name.
+            incarnation: Its process; one that is not in service any more is nobody's concern.
+            reason: What the router saw.
+        """
+        _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
+        self._prober.suspect(incarnation)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.
@@ -260,7 +277,11 @@ class ModelController:
     async def _boot(self) -> None:
         try:
             adopted = await adopt_live_instances(
-                self._source, self._lifecycle, self._state.has_files_of
+                self._source,
+                self._lifecycle,
+                self._state.has_files_of,
+                self._host,
+                self._make_pool,
             )
             _log.info("%d live instances adopted", adopted)
             if self._state.saved.is_initialised:

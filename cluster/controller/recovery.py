@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from backends.api.errors import TritonError
 from cluster.controller.repository_source import RepositorySource
+from cluster.instances.host import InstanceHost
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
 from cluster.models.contracts import Pool
@@ -25,7 +26,11 @@ _log = logging.getLogger(__name__)
 
 
 async def adopt_live_instances(
-    source: RepositorySource, lifecycle: ModelLifecycle, is_as_given: Callable[[str], bool]
+    source: RepositorySource,
+    lifecycle: ModelLifecycle,
+    is_as_given: Callable[[str], bool],
+    host: InstanceHost,
+    make_pool: Callable[[Callable[[], None]], InstancePool],
 ) -> int:
     """Adopt what is alive and fits the options; returns how many instances there were.
 
@@ -33,8 +38,10 @@ async def adopt_live_instances(
         source: Knows the options.
         lifecycle: Gets what is adopted.
         is_as_given: Tells of a model whether its files came with its load.
+        host: Where the actors live.
+        make_pool: Makes an empty pool that calls its argument after each change.
     """
-    live = await find_live_instances()
+    live = await find_live_instances(host)
     pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
     for found in live:
         generations = pools[found.name.model_name, found.name.version]
@@ -65,8 +72,8 @@ async def adopt_live_instances(
                 orphans += members
             else:
                 digest = newest.spec.options_digest
-                lifecycle.adopt(version, digest, config, _adopting(members, missing))
-        await kill_instances(orphans)
+                lifecycle.adopt(version, digest, config, _adopting(make_pool, members, missing))
+        await kill_instances(host, orphans)
     return len(live)
 
 
@@ -82,9 +89,13 @@ def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> in
     return max(serving, key=lambda g: (serving[g], g)) if any(serving.values()) else -1
 
 
-def _adopting(members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> MakePool:
+def _adopting(
+    make_pool: Callable[[Callable[[], None]], InstancePool],
+    members: Iterable[LiveInstance],
+    missing: Iterable[InstanceSpec],
+) -> MakePool:
     def make(on_change: Callable[[], None]) -> Pool:
-        pool = InstancePool(on_change)
+        pool = make_pool(on_change)
         pool.adopt(members, missing)
         return pool
 

@@ -43,6 +43,7 @@ class PoolRequest:
         digest: Digest of files and options; goes into every spec.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
@@ -59,6 +60,7 @@ class PoolRequest:
     digest: str = ""
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    heartbeat_timeout_s: float = 0.0
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
@@ -166,6 +168,7 @@ def _spec(
         options_digest=request.digest,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
+        heartbeat_timeout_s=request.heartbeat_timeout_s,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
         cache=request.cache,
@@ -223,6 +226,7 @@ def replan_pool(
         digest=like.options_digest,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
+        heartbeat_timeout_s=like.heartbeat_timeout_s,
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,

@@ -38,6 +38,7 @@ from deployments.instance.executor import Executor
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.model_calls import RouterCaller
+from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.messages import LaneLimits
 from deployments.lane.server import LaneServer, ServerRequest
@@ -159,6 +160,7 @@ class ModelInstanceActor:
         self._limits = LaneLimits(threshold_bytes=spec.slab_threshold_bytes)
         self._reactor = Reactor()
         self._lanes: LaneServer | None = None
+        self._progress: ProgressWatch | None = None
         self._description: InstanceDescription | None = None
         self._describing = asyncio.Lock()
         self._closed = asyncio.Event()
@@ -192,6 +194,12 @@ class ModelInstanceActor:
         if not self._serving.done():
             return statistics.merge(())
         return self._serving.result().statistics()
+
+    async def progress(self) -> Progress:
+        """Return whether the lanes are served and executions get on; within a second or so."""
+        if self._progress is None:
+            return NOT_SERVING
+        return await self._progress.ask()
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuse new requests and wait for those in flight.
@@ -240,6 +248,7 @@ class ModelInstanceActor:
             slabs=self._slabs,
             limits=self._limits,
             cache=self._spec.cache,
+            heartbeat_timeout_s=self._spec.heartbeat_timeout_s,
         )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
@@ -268,6 +277,7 @@ class ModelInstanceActor:
             maps=maps,
         )
         _, tcp = self._lanes.start(uds, host)
+        self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(
             name=f"{spec.model_name}/{spec.version}#{spec.index}",

@@ -19,6 +19,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import (
@@ -63,6 +64,22 @@ _NS_PER_MS = 1_000_000
 _SEQUENCES_ENDED_POLL_S = 0.02
 
 
+class Activity(NamedTuple):
+    """What an execution thread does at an instant.
+
+    Attributes:
+        pending_count: Requests that wait.
+        executing_for_ns: How long the present execution has lasted; 0 while there is none.
+        decision_count: How often the thread has asked the scheduler.
+        execution_count: Executions that have begun.
+    """
+
+    pending_count: int
+    executing_for_ns: int
+    decision_count: int
+    execution_count: int
+
+
 class Executor:
     """One instance's queue and execution.
 
@@ -103,6 +120,7 @@ class Executor:
         self._outbox: list[tuple[AnyWork, Outcome, bool]] = []
         self._is_flush_due = False
         self._is_closing = False
+        self._decision_count = 0
         self._thread = ExecutionThread(lead, self._mutex, clock_ns)
         self._ended = threading.Event()
         # Owned by the thread that turns the reactor.
@@ -183,6 +201,20 @@ class Executor:
         """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
         with self._mutex:
             self._thread.wake()
+
+    def activity(self) -> Activity:
+        """Return what the execution thread does now and have it look at its queue; any thread."""
+        with self._mutex:
+            since_ns = self._lead.executing_since_ns
+            activity = Activity(
+                self._scheduler.pending_count,
+                self._clock_ns() - since_ns if since_ns else 0,
+                self._decision_count,
+                self._lead.execution_count,
+            )
+            self._thread.wake()
+        self._reactor.interrupt()
+        return activity
 
     def observe(self, distributions: Distributions | None) -> None:
         """Note single latencies from now on, or no longer."""
@@ -364,6 +396,7 @@ class Executor:
     def _decide(self) -> Decision[AnyWork]:
         is_due = False
         with self._mutex:
+            self._decision_count += 1
             decision = self._scheduler.next_batch(self._clock_ns())
             if decision.dropped:
                 for work, error in decision.dropped:

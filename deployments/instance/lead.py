@@ -46,6 +46,8 @@ class Lead:
     Attributes:
         reactor: The reactor.
         is_held: Whether the execution thread leads.
+        executing_since_ns: When the present execution began; 0 while there is none.
+        execution_count: Executions that have begun.
     """
 
     def __init__(self, reactor: Reactor, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -54,9 +56,8 @@ class Lead:
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._slowness = 0
-        # When the present execution began; 0 while there is none.
-        self._since_ns = 0
-        self._execution_count = 0
+        self.executing_since_ns = 0
+        self.execution_count = 0
         # The follower's alarm: held while it sleeps, released to wake it.
         self._alarm = threading.Lock()
         self._alarm.acquire()
@@ -75,8 +76,8 @@ class Lead:
 
     def execution_begins(self, now_ns: int) -> None:
         """Let go of the lead for the time of an execution."""
-        self._since_ns = now_ns
-        self._execution_count += 1
+        self.executing_since_ns = now_ns
+        self.execution_count += 1
         if self.is_held:
             self.is_held = False
             self._lock.release()
@@ -88,11 +89,11 @@ class Lead:
     def execution_ended(self, now_ns: int) -> None:
         """Take the lead again, unless the follower has it and the model is slow."""
         slowness = self._slowness
-        if now_ns - self._since_ns > _TAKE_OVER_NS:
+        if now_ns - self.executing_since_ns > _TAKE_OVER_NS:
             self._slowness = min(slowness + 1, _MOST_SLOW)
         elif slowness:
             self._slowness = slowness - 1
-        self._since_ns = 0
+        self.executing_since_ns = 0
         if self._lock.acquire(blocking=False):
             self.is_held = True
         elif self._slowness <= _FAST_UP_TO:
@@ -100,7 +101,7 @@ class Lead:
 
     def leave(self) -> None:
         """Leave the lead to the follower for good."""
-        self._since_ns = 0
+        self.executing_since_ns = 0
         if self.is_held:
             self.is_held = False
             self._lock.release()
@@ -147,19 +148,19 @@ class Lead:
     def _watch(self) -> None:
         """Return when the follower should lead."""
         quiet_looks = 0
-        seen_count = self._execution_count
+        seen_count = self.execution_count
         while not self._is_stopped:
             if self._is_called:
                 self._is_called = False
                 return
-            since_ns = self._since_ns
+            since_ns = self.executing_since_ns
             if since_ns and self._clock_ns() - since_ns > _TAKE_OVER_NS:
                 return
-            if not since_ns and self._execution_count == seen_count:
+            if not since_ns and self.execution_count == seen_count:
                 quiet_looks += 1
             else:
                 quiet_looks = 0
-                seen_count = self._execution_count
+                seen_count = self.execution_count
             if quiet_looks < _QUIET_LOOKS:
                 self._alarm.acquire(timeout=_WATCH_S)
             else:
@@ -169,6 +170,6 @@ class Lead:
     def _sleep(self) -> None:
         self._is_asleep = True
         # An execution that began before it was said has woken nobody.
-        if not (self._since_ns or self._is_called or self._is_stopped):
+        if not (self.executing_since_ns or self._is_called or self._is_stopped):
             self._alarm.acquire()
         self._is_asleep = False

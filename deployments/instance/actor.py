@@ -34,12 +34,14 @@ from backends.api.errors import InternalError, TritonError, UnsupportedError
 from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.contracts.sinks import ControllerLink
+from deployments.instance.ending import Ending
 from deployments.instance.executor import Executor
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.model_calls import RouterCaller
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
+from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from deployments.lane.messages import LaneLimits
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.metrics import counters as statistics
@@ -163,7 +165,7 @@ class ModelInstanceActor:
         self._progress: ProgressWatch | None = None
         self._description: InstanceDescription | None = None
         self._describing = asyncio.Lock()
-        self._closed = asyncio.Event()
+        self._ending = Ending(spec.name, self._close_lanes)
         self._caller = None if connect is None else self._make_caller(connect)
         self._start_arbiter = start_arbiter
         self._claim: ResourceClaim | None = None
@@ -173,11 +175,12 @@ class ModelInstanceActor:
         """Wait for the load and return what the instance is and where its lanes end.
 
         Raises:
-            TritonError: The load failed.
+            TritonError: The load failed, or a fault is ending the process.
         """
         if self._caller is not None:
             self._caller.run_on(asyncio.get_running_loop())
         loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
+        self._ending.check()
         async with self._describing:
             if self._description is None:
                 self._description = await self._serve(loaded)
@@ -219,18 +222,21 @@ class ModelInstanceActor:
         return await self._serving.result().drain(timeout_s - grace_s)
 
     async def wait_closed(self) -> None:
-        """Return when `shutdown` was called; a crash fails the call. The controller's watch."""
-        await self._closed.wait()
+        """Return when `shutdown` was called; a crash fails the call. The controller's watch.
+
+        Raises:
+            InternalError: A fault is about to end the process; the message is the reason.
+        """
+        await self._ending.wait()
 
     async def shutdown(self) -> None:
         """Close the model and end the process; its caller sees the actor's death."""
-        self._closed.set()
+        self._ending.finish()
         if self._serving.done():
             await self._serving.result().close(_CLOSE_TIMEOUT_S)
         if self._claim is not None:
             await asyncio.wrap_future(self._reactor.submit(self._claim.close))
-        if self._lanes is not None:
-            await asyncio.wrap_future(self._reactor.submit(self._lanes.close))
+        await asyncio.wrap_future(self._close_lanes())
         if self._caller is not None:
             await self._caller.close()
         self._slabs.close()
@@ -238,6 +244,13 @@ class ModelInstanceActor:
         # that this end is meant, and the process may go.
         signal.alarm(_RAY_EXIT_TIMEOUT_S)
         ray.actor.exit_actor()
+
+    def _close_lanes(self) -> "Future[None]":
+        if self._lanes is None:
+            closed: Future[None] = Future()
+            closed.set_result(None)
+            return closed
+        return self._reactor.submit(self._lanes.close)
 
     def _make_caller(self, connect: Callable[[], ControllerLink]) -> RouterCaller:
         return RouterCaller(
@@ -256,11 +269,14 @@ class ModelInstanceActor:
             loaded.config,
             spec.version,
             loaded.instance,
-            Lead(self._reactor),
+            Lead(self._reactor, on_fault=self._ending.die),
             loaded.statistics,
             loaded.state_files,
             self._claim,
         )
+        timeout_us = execution_timeout_us(loaded.config)
+        if timeout_us:
+            Watchdog(spec.model_name, timeout_us, executor.activity, self._ending.die).start()
         if self._claim is not None:
             self._claim.serve(executor.look_again)
         maps = RegionMaps()

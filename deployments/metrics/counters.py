@@ -30,6 +30,14 @@ class FailureReason(StrEnum):
     OTHER = "OTHER"
 
 
+class ResponseOutcome(StrEnum):
+    """What a response of a decoupled model is."""
+
+    SUCCESS = "success"
+    FAIL = "fail"
+    EMPTY = "empty"
+
+
 class BatchStatistics(msgspec.Struct, array_like=True):
     """Executions of one batch size, and what they took."""
 
@@ -263,7 +271,7 @@ class InstanceStatistics:
         totals.cache_miss_ns += duration_ns
         totals.success_ns += duration_ns
 
-    def record_response(self, position: int, outcome: str, duration_ns: int) -> None:
+    def record_response(self, position: int, outcome: ResponseOutcome, duration_ns: int) -> None:
         """Count one response of a decoupled model.
 
         Args:

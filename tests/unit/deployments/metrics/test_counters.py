@@ -11,6 +11,7 @@ from deployments.metrics.counters import (
     ExecutionTimes,
     FailureReason,
     InstanceStatistics,
+    ResponseOutcome,
     Snapshot,
     decode,
     encode,
@@ -29,8 +30,8 @@ def recorded(decoupled: bool = False) -> Snapshot:
     statistics.record_success(2, 3, 400 + 600, TIMES)
     statistics.record_failure(FailureReason.BACKEND, 50)
     if decoupled:
-        statistics.record_response(0, "success", 30)
-        statistics.record_response(1, "empty", 40)
+        statistics.record_response(0, ResponseOutcome.SUCCESS, 30)
+        statistics.record_response(1, ResponseOutcome.EMPTY, 40)
     return statistics.snapshot(pending_count=4)
 
 
@@ -123,7 +124,7 @@ def test_merging_instances_equals_counting_in_one(parts):
                 statistics.record_start()
                 statistics.record_execution(size, TIMES, wall_ms)
                 statistics.record_success(1, size, 500, TIMES)
-                statistics.record_response(size, "fail", 5)
+                statistics.record_response(size, ResponseOutcome.FAIL, 5)
             for reason in failures:
                 statistics.record_failure(reason, 9)
         snapshots.append(alone.snapshot(0))

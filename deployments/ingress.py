@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
@@ -178,7 +178,7 @@ class Ingress:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
         self._tracer.apply(table.settings, self._replica)
-        told = table.settings.for_instances()
+        told = replace(table.settings.for_instances(), version=table.version)
         if told != self._told:
             known = self._settings.log if self._told is None else self._told.log
             if told.log != known:

@@ -14,8 +14,7 @@ from typing import Any
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, RayDemand, read_demand
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 DEFAULT_CPUS_PER_INSTANCE = 0.01
 # Hundreds of instances on a GPU; Ray counts in ten-thousandths.

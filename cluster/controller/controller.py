@@ -55,14 +55,15 @@ class ModelController:
     Args:
         options: The server's options.
         owner: Whom the server belongs to.
-        make_host: Connects the actor to its cluster.
+        make_host: Connects the actor to its cluster; takes for how many seconds an instance may
+            get nowhere before it is replaced.
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
-        self, options: ServerOptions, owner: Owner, make_host: Callable[[], Host] = RayHost
+        self, options: ServerOptions, owner: Owner, make_host: Callable[[float], Host] = RayHost
     ) -> None:
         set_up_logging(log_settings(options))
-        self._host = host = make_host()
+        self._host = host = make_host(options.instance_heartbeat_timeout_secs)
         self._options = options
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False
@@ -200,6 +201,17 @@ class ModelController:
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""
         return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
+
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Ask an instance at once that a router got no answer from, and replace it if need be.
+
+        Args:
+            name: Its name.
+            incarnation: Its process; one that is not in service any more is nobody's concern.
+            reason: What the router saw.
+        """
+        _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
+        self._host.suspect(incarnation)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.

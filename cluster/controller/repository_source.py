@@ -200,6 +200,7 @@ class RepositorySource:
             digest=candidate.digests[version],
             log_level="INFO" if self._options.log_info else "WARNING",
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
+            heartbeat_timeout_s=self._options.instance_heartbeat_timeout_secs,
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,

@@ -14,8 +14,7 @@ from typing import Any
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, RayDemand, read_demand
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 DEFAULT_CPUS_PER_INSTANCE = 0.01
 # Hundreds of instances on a GPU; Ray counts in ten-thousandths.
@@ -43,6 +42,7 @@ class PoolRequest:
         digest: Digest of files and options; goes into every spec.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
@@ -59,6 +59,7 @@ class PoolRequest:
     digest: str = ""
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    heartbeat_timeout_s: float = 0.0
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
@@ -166,6 +167,7 @@ def _spec(
         options_digest=request.digest,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
+        heartbeat_timeout_s=request.heartbeat_timeout_s,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
         cache=request.cache,
@@ -223,6 +225,7 @@ def replan_pool(
         digest=like.options_digest,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
+        heartbeat_timeout_s=like.heartbeat_timeout_s,
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,

@@ -26,10 +26,10 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
-from deployments.metrics.counters import to_json as statistics_json
 from deployments.metrics.distributions import bounds_ms
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.page import ModelMetrics, render
+from deployments.metrics.statistics_json import to_json as statistics_json
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
 from deployments.settings.metrics_settings import MetricsSettings

@@ -25,19 +25,14 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.store import CacheStore
-from deployments.routing.links import LinkSet, drop
+from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest, is_stateful
 from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.routing.served_models import ServedModels
-from deployments.routing.waiting_requests import (
-    DEFAULT_WAITING,
-    WaitingLimits,
-    WaitingRequests,
-    no_instance,
-)
+from deployments.routing.waiting_requests import WaitingRequests, no_instance
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.supervisor import Supervisor
 
@@ -55,7 +50,7 @@ class Router:
         opens_on_demand: Whether lanes to a model's instances open with its first request.
         own_incarnation: Instance in this process, which gets no requests from here.
         cache: Where answers of models with a response cache are kept; None when there is none.
-        waiting: Bounds of the requests that wait for a lane.
+        heartbeat: What to do about silent instances; None to leave them alone.
 
     Attributes:
         table: The table as it is known here.
@@ -74,7 +69,7 @@ class Router:
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
-        waiting: WaitingLimits = DEFAULT_WAITING,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
@@ -94,11 +89,12 @@ class Router:
             self._lost,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
+            heartbeat=heartbeat,
         )
         self._pools: dict[tuple[str, int], LinkPool] = {}
         # Bound once: each request has it.
         self._resend = self.resend
-        self._waiting = WaitingRequests(self._resend, waiting)
+        self._waiting = WaitingRequests(self._resend)
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
         self.greeting: tuple[str, bytes] | None = None
@@ -275,7 +271,7 @@ class Router:
             if pool.sequences is not None:
                 for link in list(pool.sequences.retired):
                     drop(link)
-        self._links.close()
+        await self._links.close()
         if self._cache is not None:
             await self._cache.close()
 

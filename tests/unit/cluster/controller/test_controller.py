@@ -35,7 +35,7 @@ async def controller_of(
         **options,
     }
     actor = ModelController.__new__(ModelController)
-    await actor.__init__(from_mapping(given), owner, lambda: host)  # type: ignore[misc]
+    await actor.__init__(from_mapping(given), owner, lambda _: host)  # type: ignore[misc]
     return actor
 
 
@@ -294,3 +294,12 @@ async def test_a_pending_load_is_remembered_although_it_is_answered_with_an_erro
     with pytest.raises(TritonError, match="pending"):
         await controller.load("a", {})
     assert controller._state.saved.wanted == ["a"]
+
+
+@in_virtual_time_with_folder
+async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> None:
+    host = FakeHost()
+    controller = await controller_of(tmp_path, host)
+    await controller.start()
+    await controller.report_wedged("manta/m/1/0/0", "abc", "showed no progress for 10 s")
+    assert host.suspects == ["abc"]

@@ -22,8 +22,7 @@ from cluster.placement.planner import (
     replan_pool,
 )
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
 LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import gc
-import ssl
 import threading
 
 import pytest
@@ -20,7 +19,6 @@ from deployments.lane.client import LaneClient
 from deployments.lane.messages import LaneLimits
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.record import TraceReport
-from tests.support.certificates import make_certificates
 from tests.support.lane_rig import Handler, Rig, Sink, echo, request_of, response_of, until
 
 LARGE = 300_000
@@ -104,7 +102,7 @@ def test_large_tensors_arrive_and_leave_nothing_behind(run, same_node, sizes):
     async def main():
         async with Rig(Handler(echo), same_node=same_node) as rig:
             lane = await rig.connect()
-            assert lane._extents.uses_slabs is same_node
+            assert lane._connection.slabs.sender.uses_slabs is same_node
             request = request_of(*sizes)
             for _ in range(3):
                 sink = Sink()
@@ -173,7 +171,7 @@ def test_a_full_pool_falls_back_to_tails(run):
     async def main():
         async with Rig(Handler(echo), pool_bytes=65536) as rig:
             lane = await rig.connect()
-            assert lane._extents.uses_slabs
+            assert lane._connection.slabs.sender.uses_slabs
             sink = Sink()
             lane.submit(request_of(LARGE, LARGE), sink)
             await sink.ended
@@ -189,7 +187,7 @@ def test_a_peer_unmaps_the_slabs_that_are_retired(run):
         ) as rig:
             lane = await rig.connect()
             (server_lane,) = rig.lanes
-            mappings = server_lane._slab_reader._mappings
+            mappings = server_lane.connection.slabs.reader._mappings
             for size, slab_id in ((100_000, 1), (500_000, 2), (100_000, 3)):
                 sink = Sink()
                 lane.submit(request_of(size), sink)
@@ -207,7 +205,7 @@ def test_slabs_that_cannot_be_mapped_any_more_cost_one_request_and_then_tails(ru
             lane = await rig.connect()
             (server_lane,) = rig.lanes
             # The server's view of the client's process: as if /proc were gone.
-            server_lane._peer_pid = 2**30
+            server_lane.connection.slabs.peer_pid = 2**30
             first, second = Sink(), Sink()
             lane.submit(request_of(LARGE), first)
             await first.ended
@@ -224,7 +222,7 @@ def test_answers_in_slabs_that_cannot_be_mapped_fail_their_request(run):
     async def main():
         async with Rig(Handler(lambda r: r.respond(response_of(LARGE), final=True))) as rig:
             lane = await rig.connect()
-            lane._peer_pid = 2**30
+            lane._connection.slabs.peer_pid = 2**30
             first, second = Sink(), Sink()
             lane.submit(request_of(4), first)
             await first.ended
@@ -586,7 +584,7 @@ def test_a_lost_lane_fails_its_calls(run):
             lane = await rig.connect()
             rig.turning.is_paused = True
             waiting = asyncio.ensure_future(lane.call("echo", b"", 20))
-            await until(lambda: lane._calls)
+            await until(lambda: lane._calls.answers)
             lane.close()
             with pytest.raises(UnavailableError, match="broke"):
                 await waiting
@@ -681,7 +679,7 @@ def test_a_slow_reader_makes_the_client_unwritable_and_then_loses_the_lane(run):
                 sinks.append(Sink())
                 lane.submit(request_of(60_000), sinks[-1])
                 await asyncio.sleep(0)
-            assert not lane.is_writable
+            assert not lane._connection.is_writable
             ((_, orphans),) = rig.losses
             assert [orphan.sink for orphan in orphans] == sinks
             rig.turning.is_paused = False
@@ -700,13 +698,13 @@ def test_a_router_that_does_not_read_loses_its_lane(run, caplog):
             lane.submit(request_of(4), sink)
             await until(lambda: rig.handler.requests)
             (request,) = rig.handler.requests
-            lane._transport.pause_reading()
+            lane._connection.transport.pause_reading()
             while not request.is_finished:
                 request.respond(response_of(60_000), final=False)
                 await asyncio.sleep(0)
             assert request.is_cancelled
             request.respond(response_of(), final=True)
-            lane._transport.resume_reading()
+            lane._connection.transport.resume_reading()
             await until(lambda: rig.losses)
             assert [orphan.sink for orphan in rig.losses[0][1]] == [sink]
 
@@ -773,25 +771,5 @@ def test_received_views_outlive_the_lane(run):
             lane.close()
             await until(lambda: not rig.lanes)
             assert bytes(kept) == b"xxxxx"
-
-    run(main)
-
-
-def test_lanes_between_nodes_can_be_encrypted(run, tmp_path):
-    certificates = make_certificates(tmp_path)
-    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    theirs.load_cert_chain(*certificates.server)
-    ours = ssl.create_default_context(cafile=certificates.root)
-
-    async def main():
-        async with Rig(Handler(echo), same_node=False, tls=theirs) as rig:
-            lane = await rig.connect(tls=ours)
-            for size in (64, LARGE, 3 << 20):
-                sink = Sink()
-                lane.submit(request_of(size), sink)
-                await sink.ended
-                assert bytes(sink.responses[0].outputs[0].data) == b"x" * size
-            lane.close()
-            await rig.all_gone()
 
     run(main)

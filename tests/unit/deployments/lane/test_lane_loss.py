@@ -445,9 +445,9 @@ def test_a_lost_router_gives_back_the_slabs_it_held(run):
                 lane.submit(request_of(LARGE), sink)
             await asyncio.gather(*(sink.ended for sink in sinks))
             (server_lane,) = rig.lanes
-            assert server_lane._extents.held_count == 3
+            assert server_lane.connection.slabs.sender.held_count == 3
             assert rig.server_slabs.used_blocks == 3
-            lane._transport.abort()
+            lane._connection.transport.abort()
             await until(lambda: not rig.server_slabs.used_blocks)
             assert bytes(sinks[0].responses[0].outputs[0].data) == b"x" * LARGE
 
@@ -464,7 +464,7 @@ def test_a_lost_instance_gives_back_the_slabs_it_held(run):
             await until(lambda: len(rig.handler.requests) == 3)
             assert rig.client_slabs.used_blocks == 3
             (server_lane,) = rig.lanes
-            server_lane._transport.abort()
+            server_lane.connection.transport.abort()
             await until(lambda: rig.losses)
             assert [orphan.sink for orphan in rig.losses[0][1]] == sinks
             assert rig.client_slabs.used_blocks == 0
@@ -495,7 +495,7 @@ def test_slabs_cross_processes_and_survive_a_killed_instance(run):
             slabs=slabs,
             on_lost=lambda lane, orphans: lost.set_result(orphans),
         )
-        assert lane._extents.uses_slabs
+        assert lane._connection.slabs.sender.uses_slabs
         answered, waiting = Sink(), Sink()
         lane.submit(request_of(LARGE, fill=b"q"), answered)
         await answered.ended

@@ -42,6 +42,7 @@ from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.messages import LaneLimits
 from deployments.lane.server import LaneServer, ServerRequest
+from deployments.lane.tls import server_tls
 from deployments.metrics import counters as statistics
 from deployments.metrics.distributions import Distributions, bounds_ms
 from deployments.rate_limiter.arbiter import Limit
@@ -276,7 +277,7 @@ class ModelInstanceActor:
             limits=self._limits,
             maps=maps,
         )
-        _, tcp = self._lanes.start(uds, host)
+        _, tcp = self._lanes.start(uds, host, tls=server_tls())
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(

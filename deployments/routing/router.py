@@ -34,6 +34,7 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.ensembles.ensemble import Ensemble
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.lane.tls import client_tls
 from deployments.response_cache.cached_model import CachedModel
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop
@@ -121,6 +122,7 @@ class Router:
                 slabs=slabs,
                 limits=limits,
                 on_lost=on_lost,
+                tls=None if link.is_local else client_tls(),
             ),
             self._connected,
             self._lost,

@@ -17,7 +17,7 @@ class EnvironmentFailedError(ActorLostError):
 
 
 class InstanceHost(Protocol):
-    """Where instance actors live; `cluster.instances.ray_host.RayHost` is one.
+    """Where instance actors live; `cluster.instances.actor_host.ActorHost` is one.
 
     Handles are opaque to whoever asks. All methods raise what they say and, where the host itself
     is at fault, anything else.

@@ -11,8 +11,22 @@ responses go on while the model computes. The execution thread remembers how lon
 For a slow model the follower leads from the start and keeps the lead between executions, and the
 execution thread gets its requests through its alarm and hands outcomes over by posting them.
 
-The lead is a lock. The follower's watch costs nothing while nothing is executed: after a while
-without an execution it sleeps until the next one begins.
+Where the two threads may be; each column is a state of the pair, an arrow what moves it::
+
+                 fast model                    long execution                 slow model
+  execution    +-> turns reactor --begins--> executes ------ends----------> sleeps on its alarm
+  thread       |      ^    |                    |                              ^        |
+               |   ends within 1 ms          lasts 1 ms                       ends    woken
+               |      |    v                    v                              |        v
+  follower     |   watches (asleep while     takes the lead,                turns the reactor
+               |   nothing is executed)      turns reactor                  all the time
+               +---------------- execution thread takes the lead back <--- fast executions again
+
+Exactly one thread holds the lead (a lock) while it turns the reactor; nobody does while a short
+execution runs. The scheduler, the outbox and the counters belong to the executor's mutex, never to
+the lead. A thread holds the mutex without waiting for anything, so it may be taken with the lead
+held, and the lead is never taken with the mutex held. Other threads only post callbacks.
+Should either thread die, the process ends (`deployments.instance.ending`).
 """
 
 import threading
@@ -20,6 +34,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from deployments.instance.ending import OnFault, log_fault
 from deployments.reactor.reactor import Reactor
 
 # An execution that lasts longer than this does so under the follower's lead.
@@ -42,16 +57,25 @@ class Lead:
     Args:
         reactor: The reactor.
         clock_ns: Monotonic clock.
+        on_fault: Called on the thread where it happened when one of the two can no longer do what
+            it is there for.
 
     Attributes:
         reactor: The reactor.
+        on_fault: The same as the argument.
         is_held: Whether the execution thread leads.
         executing_since_ns: When the present execution began; 0 while there is none.
         execution_count: Executions that have begun.
     """
 
-    def __init__(self, reactor: Reactor, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        on_fault: OnFault = log_fault,
+    ) -> None:
         self.reactor = reactor
+        self.on_fault = on_fault
         self.is_held = False
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
@@ -136,6 +160,12 @@ class Lead:
     # The follower's side.
 
     def _follow(self) -> None:
+        try:
+            self._take_turns()
+        except BaseException as error:
+            self.on_fault("follower thread died", error)
+
+    def _take_turns(self) -> None:
         while not self._is_stopped:
             self._watch()
             if self._lock.acquire(blocking=False):

@@ -63,6 +63,7 @@ class ProgressWatch:
         """Look at both threads, for `TURN_TIMEOUT_S` at most; on any event loop."""
         turn = self._reactor.submit(_do_nothing)
         activity = self._executor.activity()
+        self._executor.poke()
         now: _Standstill | None = None
         if activity.pending_count and not activity.executing_for_ns:
             now = _Standstill(activity.decision_count, activity.execution_count)

@@ -8,7 +8,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.rate_limiter.arbiter import Demand, Limit
+from deployments.rate_limiter.arbiter import Limit, ResourceDemand
 
 # Of all named actors, in Ray.
 NAMESPACE = "manta"
@@ -76,7 +76,7 @@ class InstanceSpec:
     host_policy: Mapping[str, str] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
-    demand: Demand | None = None
+    demand: ResourceDemand | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,13 @@ def watch_of(running: RunningExecutor) -> ProgressWatch:
     return ProgressWatch(running.executor, running.reactor)
 
 
+async def decided(executor: RunningExecutor) -> None:
+    """Wait until the execution thread has looked at its queue once more."""
+    seen = executor.executor.activity().decision_count
+    executor.executor.poke()
+    await until(lambda: executor.executor.activity().decision_count > seen)
+
+
 async def test_an_idle_instance_turns_and_is_not_stuck():
     async with running(PLAIN, ScriptedModel()) as executor:
         watch = watch_of(executor)
@@ -70,9 +77,7 @@ async def test_a_batch_that_waits_to_grow_is_not_stuck():
         executor.received([lane_request()])
         for _ in range(3):
             assert await watch.ask() == IDLE
-            seen = executor.executor.activity().decision_count
-            # The execution thread answers the question in its own time.
-            await until(lambda: executor.executor.activity().decision_count > seen)  # noqa: B023
+            await decided(executor)
 
 
 class Unattended(contextlib.AbstractContextManager["Unattended"]):

@@ -18,7 +18,7 @@ from deployments.instance.actor import create_instance_actor
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 
 
-class RayHost:
+class ActorHost:
     """Implements `cluster.instances.host.InstanceHost`."""
 
     async def create(self, spec: InstanceSpec) -> Any:

@@ -45,6 +45,7 @@ from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSp
 from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from deployments.lane.messages import LaneLimits
 from deployments.lane.server import LaneServer
+from deployments.lane.tls import server_tls
 from deployments.metrics import counters as statistics
 from deployments.rate_limiter.arbiter import Limit
 from deployments.rate_limiter.claim import ResourceClaim
@@ -221,7 +222,7 @@ class ModelInstanceActor:
             limits=self._limits,
             maps=maps,
         )
-        _, tcp = self._lanes.start(uds, host)
+        _, tcp = self._lanes.start(uds, host, tls=server_tls())
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(

@@ -198,6 +198,7 @@ class RepositorySource:
             ),
             secret=self._state.secret,
             digest=candidate.digests[version],
+            load_timeout_s=self._options.model_load_timeout_secs,
             log_level="INFO" if self._options.log_info else "WARNING",
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
             heartbeat_timeout_s=self._options.instance_heartbeat_timeout_secs,

@@ -361,6 +361,12 @@ class ServerOptions:
     cpus_per_instance: float = _flag(
         0.01, _MANTA, "CPUs that an instance on CPUs reserves in Ray.", values.fraction
     )
+    model_load_timeout_secs: float = _flag(
+        0.0,
+        _MANTA,
+        "Seconds that an instance may take to load and warm up its model; 0: no limit.",
+        values.fraction,
+    )
     lane_slab_threshold_bytes: int = _flag(
         65536,
         _MANTA,

@@ -40,6 +40,7 @@ class PoolRequest:
         runtime_env: Environment of the instances' processes, in Ray's terms.
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
+        load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
@@ -57,6 +58,7 @@ class PoolRequest:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
+    load_timeout_s: float = 0.0
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
     heartbeat_timeout_s: float = 0.0
@@ -165,6 +167,7 @@ def _spec(
         runtime_env=request.runtime_env,
         secret=request.secret,
         options_digest=request.digest,
+        load_timeout_s=request.load_timeout_s,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
         heartbeat_timeout_s=request.heartbeat_timeout_s,
@@ -223,6 +226,7 @@ def replan_pool(
         runtime_env=like.runtime_env,
         secret=like.secret,
         digest=like.options_digest,
+        load_timeout_s=like.load_timeout_s,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
         heartbeat_timeout_s=like.heartbeat_timeout_s,

@@ -22,6 +22,7 @@ import os
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -30,7 +31,7 @@ from typing import Any
 import ray
 import setproctitle
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.ending import Ending
@@ -83,6 +84,7 @@ class ModelInstanceActor:
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
         self._spec = spec
+        self._started_s = time.monotonic()
         self._incarnation = secrets.token_hex(8)
         self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
         self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
@@ -104,11 +106,11 @@ class ModelInstanceActor:
         """Wait for the load and return what the instance is and where its lanes end.
 
         Raises:
-            TritonError: The load failed, or a fault is ending the process.
+            TritonError: The load failed or takes too long, or a fault is ending the process.
         """
         if self._caller is not None:
             self._caller.run_on(asyncio.get_running_loop())
-        loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
+        loaded = await self._wait_loaded()
         self._ending.check()
         async with self._describing:
             if self._description is None:
@@ -173,6 +175,21 @@ class ModelInstanceActor:
         # that this end is meant, and the process may go.
         signal.alarm(_RAY_EXIT_TIMEOUT_S)
         ray.actor.exit_actor()
+
+    async def _wait_loaded(self) -> LoadedInstance:
+        timeout_s = self._spec.load_timeout_s
+        loading = asyncio.shield(asyncio.wrap_future(self._loaded))
+        if not timeout_s or self._loaded.done():
+            return await loading
+        try:
+            async with asyncio.timeout(self._started_s + timeout_s - time.monotonic()):
+                return await loading
+        except TimeoutError:
+            # Who asked ends this process; nothing else stops a thread that loads.
+            raise UnavailableError(
+                f"instance {self._spec.name} has not loaded model '{self._spec.model_name}' within "
+                f"{timeout_s:g} s; load it faster or raise --model-load-timeout-secs"
+            ) from None
 
     def _close_lanes(self) -> "Future[None]":
         if self._lanes is None:

@@ -39,6 +39,7 @@ class InstanceSpec:
         runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
         secret: Key of the lanes' handshake. Never logged.
         options_digest: Digest of everything above that, when it changes, asks for a reload.
+        load_timeout_s: How long the load may take, warmup included; 0.0 for ever.
         log_level: Level of the process's log.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         heartbeat_timeout_s: How long instances that it calls may be silent; 0.0 for ever.
@@ -69,6 +70,7 @@ class InstanceSpec:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     options_digest: str = ""
+    load_timeout_s: float = 0.0
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
     heartbeat_timeout_s: float = 0.0

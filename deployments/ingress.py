@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
@@ -38,6 +38,7 @@ from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
+from deployments.routing.links import Heartbeat
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.security.tls import TlsFiles
@@ -83,6 +84,7 @@ class IngressSettings:
             `deployments.grpc.server.grpcio_server.OPTIONS`, milliseconds.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
+        heartbeat_timeout_s: ``--instance-heartbeat-timeout-secs``; 0.0 is off.
         log: What is logged until the controller says otherwise.
         http_restrictions: ``--http-restricted-api``.
         grpc_restrictions: ``--grpc-restricted-protocol``.
@@ -104,6 +106,7 @@ class IngressSettings:
     http_max_input_bytes: int = 1 << 26
     slab_threshold_bytes: int = 1 << 16
     exit_timeout_s: float = 30.0
+    heartbeat_timeout_s: float = 10.0
     grpc_options: dict[str, int] = field(default_factory=dict)
     log: LogSettings = LogSettings()
     http_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
@@ -144,7 +147,15 @@ class Ingress:
         self._tracer = Tracer(uses.report, make_trace_writer)
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
-        self._router = Router(node_id, await controller.lane_secret(), slabs, limits, cache)
+        timeout_s = settings.heartbeat_timeout_s
+        self._router = Router(
+            node_id,
+            await controller.lane_secret(),
+            slabs,
+            limits,
+            cache,
+            heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
+        )
         self._plane = DataPlane(
             settings.server_id,
             self._router,
@@ -167,7 +178,7 @@ class Ingress:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
         self._tracer.apply(table.settings, self._replica)
-        told = table.settings.for_instances()
+        told = replace(table.settings.for_instances(), version=table.version)
         if told != self._told:
             known = self._settings.log if self._told is None else self._told.log
             if told.log != known:

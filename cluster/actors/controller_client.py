@@ -93,6 +93,14 @@ class ControllerClient:
         reports: list[bytes] = await self._call("router_reports", self._router_id)
         return reports
 
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        await self._call("report_wedged", name, incarnation, reason)
+
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes] = bytes
     ) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import change_requires_reload, with_groups_of
-from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, Pool
+from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.records import Records
 from cluster.models.states import (
     UNLOADED_REASON,
@@ -43,7 +43,7 @@ class ModelVersions:
         source: Frees what candidates were read to.
         loader: Loads versions.
         settings: Limits.
-        spawn: Runs in the background what nobody waits for.
+        spawn: Runs in the background, under a name, what nobody waits for.
         on_blocked: Called when a load waits for room.
 
     Attributes:
@@ -57,7 +57,7 @@ class ModelVersions:
         source: ModelSource,
         loader: VersionLoader,
         settings: LifecycleSettings,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        spawn: Callable[[str, Coroutine[Any, Any, None]], object],
         on_blocked: Callable[[], None],
     ) -> None:
         self.failed: Candidate | None = None
@@ -68,7 +68,7 @@ class ModelVersions:
         self._settings = settings
         self._spawn = spawn
         self._on_blocked = on_blocked
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, VersionPool] = {}
         self._digests: dict[int, str] = {}
         self._candidate: Candidate | None = None
         self._composing: Mapping[str, ModelConfig] = {}
@@ -114,7 +114,7 @@ class ModelVersions:
         self._composing = composing
         stale = tuple(v for v in self._pools if v not in candidate.digests)
         if stale:
-            self._spawn(self.retire(stale))
+            self._spawn(f"unload of old versions of '{name}'", self.retire(stale))
         return bool(new or stale)
 
     def owns(self, candidate: Candidate) -> bool:
@@ -123,7 +123,7 @@ class ModelVersions:
 
     def adopt(self, version: int, digest: str, config: ModelConfig, make: "MakePool") -> None:
         """Put a version in service that an earlier controller loaded; see `ModelLifecycle`."""
-        pool: Pool = make(lambda: self._pool_changed(version, pool))
+        pool: VersionPool = make(lambda: self._pool_changed(version, pool))
         self._pools[version] = pool
         self._digests[version] = digest
         self._adopted.add(version)
@@ -131,7 +131,7 @@ class ModelVersions:
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
-        self._spawn(pool.let_go(self._settings.drain_s))
+        self._spawn(f"drain of '{self._name}'", pool.let_go(self._settings.drain_s))
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -200,7 +200,7 @@ class ModelVersions:
         return loaded
 
     async def _load_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
-        def on_change(pool: Pool) -> None:
+        def on_change(pool: VersionPool) -> None:
             self._pool_changed(version, pool)
 
         return await self._loader.load(candidate, version, on_change, self._on_blocked)
@@ -219,7 +219,8 @@ class ModelVersions:
         for version, outcome in loaded.items():
             is_regrouped = self._pools.get(version) is outcome.pool
             pool = outcome.pool
-            self._spawn(pool.unstage() if is_regrouped else pool.close(self._settings.drain_s))
+            undo = pool.unstage() if is_regrouped else pool.close(self._settings.drain_s)
+            self._spawn(f"undoing the load of '{self._name}'", undo)
         for version in new:
             if self._records.of(self._name).versions[version].state is ModelReadyState.LOADING:
                 error = errors.get(version)
@@ -229,7 +230,7 @@ class ModelVersions:
     def _take_over(self, candidate: Candidate, loaded: Mapping[int, Loaded]) -> None:
         """Put what was prepared in service, then let go of what it replaces."""
         record = self._records.of(self._name)
-        replaced: list[Pool] = []
+        replaced: list[VersionPool] = []
         before_candidate, self._candidate = self._candidate, candidate
         self.failed = None
         for version, new in loaded.items():
@@ -240,7 +241,7 @@ class ModelVersions:
             at = record.versions[version]
             if before is new.pool:
                 new.pool.commit(new.leaving)
-                self._spawn(new.pool.let_go(self._settings.drain_s))
+                self._spawn(f"drain of '{self._name}'", new.pool.let_go(self._settings.drain_s))
                 at = replace(at, config=new.config)
                 record = record.with_version(_of_pool(at, new.pool))
                 continue
@@ -252,15 +253,15 @@ class ModelVersions:
             at = at.serving(new.config, new.pool.load_duration_ns, digest)
             record = record.with_version(_of_pool(at, new.pool))
         self._records.put(record)
-        self._spawn(self._let_go(replaced, before_candidate))
+        self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
-    async def _let_go(self, pools: Iterable[Pool], candidate: Candidate | None) -> None:
+    async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""
         await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
         if candidate is not None:
             await self._source.release(candidate)
 
-    def _pool_changed(self, version: int, pool: Pool) -> None:
+    def _pool_changed(self, version: int, pool: VersionPool) -> None:
         """Carry over to the record what a pool says of its instances."""
         record = self._records.of(self._name).versions[version]
         if self._pools.get(version) is pool:
@@ -269,10 +270,10 @@ class ModelVersions:
             self._records.put_version(self._name, record.because(pool.reason))
 
 
-MakePool = Callable[[Callable[[], None]], Pool]
+MakePool = Callable[[Callable[[], None]], VersionPool]
 
 
-def _of_pool(record: VersionRecord, pool: Pool) -> VersionRecord:
+def _of_pool(record: VersionRecord, pool: VersionPool) -> VersionRecord:
     """Return the record with what a pool says of its instances."""
     if record.is_ready and not pool.is_live:
         record = record.after(LifecycleEvent.INSTANCES_LOST)

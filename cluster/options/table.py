@@ -367,6 +367,12 @@ class ServerOptions:
         "Tensors from this size on travel through shared memory within a node.",
         values.at_least(1, "Error: --lane-slab-threshold-bytes must be greater than 0."),
     )
+    instance_heartbeat_timeout_secs: float = _flag(
+        10.0,
+        _MANTA,
+        "Seconds without progress until an instance is replaced; 0: off.",
+        values.fraction,
+    )
     print_options: bool = _flag(
         False, _MANTA, "Print all options with their sources and exit.", takes_value=False
     )

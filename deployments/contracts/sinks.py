@@ -100,6 +100,18 @@ class ControllerLink(ClusterControl, Protocol):
     async def lane_secret(self) -> bytes:
         """Return the key of the lanes' handshake."""
 
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
+
+        Args:
+            name: The instance's name, as its endpoint has it.
+            incarnation: The process that does not answer.
+            reason: What was seen.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
     ) -> None:

@@ -25,6 +25,7 @@ from deployments.contracts.routing_table import ModelReadyState, ModelVersion
 from deployments.contracts.sinks import ClusterControl, Inflight, RepositoryControl, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.metrics import counters as model_statistics
+from deployments.metrics import statistics_json
 from deployments.metrics.distributions import bounds_ms
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.page import ModelMetrics, render
@@ -238,7 +239,7 @@ class DataPlane:
         reports = await self._router_reports() if is_counted_in_routers else []
         for model_name, entry in entries:
             rows.append(
-                model_statistics.to_json(
+                statistics_json.to_json(
                     model_name,
                     str(entry.version),
                     await self._instance_statistics(model_name, entry.version, reports),

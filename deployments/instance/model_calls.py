@@ -30,6 +30,7 @@ from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.sinks import ControllerLink, Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.factory import make_store
+from deployments.routing.links import Heartbeat
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
@@ -55,6 +56,7 @@ class RouterCaller:
         slabs: This process's shared slabs.
         limits: Bounds of each lane.
         cache: Name and settings of the response cache of called models; None without one.
+        heartbeat_timeout_s: How long called instances may be silent; 0.0 for ever.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class RouterCaller:
         slabs: SlabPool,
         limits: LaneLimits = DEFAULT_LIMITS,
         cache: tuple[str, Mapping[str, str]] | None = None,
+        heartbeat_timeout_s: float = 0.0,
     ) -> None:
         self._connect = connect
         self._running: Future[asyncio.AbstractEventLoop] = Future()
@@ -76,6 +79,7 @@ class RouterCaller:
         self._slabs = slabs
         self._limits = limits
         self._cache = cache
+        self._heartbeat_timeout_s = heartbeat_timeout_s
         self._starting = threading.Lock()
         self._router: Router | None = None
         self._controller: ControllerLink | None = None
@@ -143,6 +147,7 @@ class RouterCaller:
         return self._router
 
     async def _start(self) -> Router:
+        timeout_s = self._heartbeat_timeout_s
         router = Router(
             self._node_id,
             self._secret,
@@ -151,6 +156,7 @@ class RouterCaller:
             None if self._cache is None else make_store(*self._cache, os.environ),
             opens_on_demand=True,
             own_incarnation=self._incarnation,
+            heartbeat=Heartbeat(timeout_s, self._link().report_wedged) if timeout_s else None,
         )
         has_table = asyncio.Event()
 

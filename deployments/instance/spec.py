@@ -8,7 +8,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.rate_limiter.arbiter import Demand, Limit
+from deployments.rate_limiter.arbiter import Limit, ResourceDemand
 
 # Of all named actors, in Ray.
 NAMESPACE = "manta"
@@ -41,6 +41,7 @@ class InstanceSpec:
         options_digest: Digest of everything above that, when it changes, asks for a reload.
         log_level: Level of the process's log.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        heartbeat_timeout_s: How long instances that it calls may be silent; 0.0 for ever.
         group: The instance group it belongs to.
         host_policy: Settings of the host policy that holds for it, by name.
         cache: Name and settings of the response cache, for calls to other models; None without
@@ -70,11 +71,12 @@ class InstanceSpec:
     options_digest: str = ""
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    heartbeat_timeout_s: float = 0.0
     group: InstanceGroup = InstanceGroup()
     host_policy: Mapping[str, str] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
-    demand: Demand | None = None
+    demand: ResourceDemand | None = None
 
 
 @dataclass(frozen=True, slots=True)

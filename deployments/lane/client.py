@@ -4,7 +4,7 @@
 
 import asyncio
 import logging
-import secrets as random
+import secrets
 import socket
 import ssl
 from collections.abc import Callable
@@ -30,6 +30,8 @@ from deployments.lane.frames import (
     FLAG_EXTENTS,
     FLAG_FINAL,
     INFER,
+    PING,
+    PONG,
     RESPONSE,
     SETUP,
     TRACE,
@@ -54,6 +56,9 @@ from deployments.slabs.pool import SlabPool, SlabUnavailableError
 logger = logging.getLogger(__name__)
 
 _MAX_ID: Final = 0xFFFFFFFF
+
+# How many periods without a byte an instance that owes an answer is given.
+SILENT_PERIODS: Final = 4
 
 
 class LaneInflight:
@@ -100,8 +105,8 @@ class LaneClient(LaneConnection):
 
     Attributes:
         endpoint: The instance.
+        is_local: Whether it is on this node.
         outstanding: Requests without a terminal outcome.
-        queue_depth: Unanswered requests of the whole instance, as of its last answer.
         draining: Whether the instance has asked for no more requests.
         is_writable: False while more bytes wait to be sent than is sensible.
     """
@@ -114,19 +119,17 @@ class LaneClient(LaneConnection):
         secret: bytes,
         slabs: SlabPool,
         on_lost: Callable[["LaneClient", list[LaneInflight]], None],
-        on_draining: Callable[["LaneClient"], None] | None = None,
         limits: LaneLimits = DEFAULT_LIMITS,
     ) -> None:
-        handshake = ClientHandshake(secret, random.token_bytes(NONCE_BYTES))
+        handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES))
         loop = asyncio.get_running_loop()
         super().__init__(loop, handshake, slabs, limits, offers_slabs=same_node)
         self._asyncio = loop
         self.endpoint = endpoint
+        self.is_local = same_node
         self.outstanding = 0
-        self.queue_depth = 0
         self.draining = False
         self._report_lost = on_lost
-        self._report_draining = on_draining
         self._last_id = 0
         self._pending: dict[int, LaneInflight] = {}
         self._calls: dict[int, asyncio.Future[bytes]] = {}
@@ -135,7 +138,9 @@ class LaneClient(LaneConnection):
         self._is_handed_out = False
         self._lost_reason = ""
         self._closes_when_idle = False
+        self._unsent_bytes = 0
         self._control[TRACE] = self._on_trace
+        self._control[PONG] = self._on_pong
 
     @classmethod
     async def connect(
@@ -146,7 +151,6 @@ class LaneClient(LaneConnection):
         secret: bytes,
         slabs: SlabPool,
         on_lost: Callable[["LaneClient", list[LaneInflight]], None],
-        on_draining: Callable[["LaneClient"], None] | None = None,
         limits: LaneLimits = DEFAULT_LIMITS,
         tls: ssl.SSLContext | None = None,
     ) -> "LaneClient":
@@ -159,7 +163,6 @@ class LaneClient(LaneConnection):
             slabs: The slabs of this process.
             on_lost: Called exactly once when the connected lane ends, for whatever reason, with
                 the requests that have no terminal outcome; the lane has forgotten their sinks.
-            on_draining: Called when `draining` becomes True.
             limits: Bounds of the lane.
             tls: Context for lanes to other nodes; None leaves them in clear text.
 
@@ -172,7 +175,6 @@ class LaneClient(LaneConnection):
             secret=secret,
             slabs=slabs,
             on_lost=on_lost,
-            on_draining=on_draining,
             limits=limits,
         )
         try:
@@ -289,6 +291,35 @@ class LaneClient(LaneConnection):
             ) from None
         finally:
             self._calls.pop(call_id, None)
+            if self._closes_when_idle:
+                self._close_if_idle()
+
+    def is_unresponsive(self) -> bool:
+        """Note that a period of the router's check has passed; a silent instance gets a PING.
+
+        Periods are counted rather than timed: of a process that was stopped itself only one passes.
+
+        Returns:
+            Whether the instance owes an answer and has given no sign of life for
+            `SILENT_PERIODS` whole periods.
+        """
+        if self._is_lost or not (self._pending or self._calls):
+            self._silent_periods = 0
+            return False
+        before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
+        if self._unsent_bytes < before:
+            # It reads, perhaps gigabytes: what it says next may wait for their end.
+            self._silent_periods = 0
+        # The period in which something came last is not a silent one.
+        silent_periods = self._silent_periods
+        self._silent_periods += 1
+        if silent_periods:
+            self._send(PING, 0)
+        return silent_periods >= SILENT_PERIODS
+
+    def break_off(self, reason: str) -> None:
+        """Close the lane to an instance that does not answer, without waiting for it."""
+        self._break(reason)
 
     def close(self) -> None:
         """Close the lane; requests without an outcome go to ``on_lost`` before this returns."""
@@ -348,8 +379,6 @@ class LaneClient(LaneConnection):
 
     def _on_goaway(self, _: Frame) -> None:
         self.draining = True
-        if self._report_draining is not None:
-            self._report_draining(self)
 
     def _on_lost(self, reason: str) -> None:
         for answer in self._calls.values():
@@ -403,7 +432,6 @@ class LaneClient(LaneConnection):
                 raise FrameError("a tail that no extent speaks of")
         elif not final:
             raise FrameError("an empty response that is not final")
-        self.queue_depth = frame.hint
         inflight = self._pending.get(frame.request_id)
         if inflight is None:
             return
@@ -432,7 +460,6 @@ class LaneClient(LaneConnection):
 
     def _on_error(self, frame: Frame) -> None:
         described = decode_error(frame.message)
-        self.queue_depth = frame.hint
         inflight = self._pending.get(frame.request_id)
         if inflight is None:
             return
@@ -446,6 +473,9 @@ class LaneClient(LaneConnection):
         inflight = self._pending.get(frame.request_id)
         if inflight is not None and isinstance(inflight.sink, TracedSink):
             inflight.sink.traced(decode_report(frame.message))
+
+    def _on_pong(self, _: Frame) -> None:
+        """Do nothing: any byte shows that the instance turns."""
 
     def _on_call_answer(self, frame: Frame) -> None:
         answer = self._calls.get(frame.request_id)

@@ -94,9 +94,9 @@ class LaneConnection(asyncio.Protocol):
         self._is_overrun = False
         # Whether the last write was of one request: then nothing is likely to join the next.
         self._was_single = False
-        self._hint = 0
         self.is_writable = True
-        # reading
+        # reading; how many periods of `LaneClient.is_unresponsive` have passed since the last bytes
+        self._silent_periods = 0
         self._reader = FrameReader(limits.max_message_bytes, limits.max_tail_bytes)
         # slabs
         self._slabs = slabs
@@ -154,6 +154,7 @@ class LaneConnection(asyncio.Protocol):
         """Take what was read: all its frames at once."""
         if self._is_lost:
             return
+        self._silent_periods = 0
         self._is_flush_due = True
         try:
             if self._handshake is not None:
@@ -267,10 +268,9 @@ class LaneConnection(asyncio.Protocol):
         frame_id: int,
         message: bytes = b"",
         flags: int = 0,
-        hint: int = 0,
         tail_bytes: int = 0,
     ) -> None:
-        self._out.append(_pack(kind, flags, hint, frame_id, len(message), tail_bytes))
+        self._out.append(_pack(kind, flags, frame_id, len(message), tail_bytes))
         self._out.append(message)
         if not self._is_flush_due:
             self._is_flush_due = True
@@ -315,12 +315,12 @@ class LaneConnection(asyncio.Protocol):
     ) -> None:
         message, detached = prepared
         if detached is None:
-            self._send(kind, frame_id, message, flags, self._hint)
+            self._send(kind, frame_id, message, flags)
             return
         for slab in detached.new_slabs:
             self._send(SLAB, slab.id, _SLAB_FIELDS.pack(slab.fd, slab.size_bytes))
         flags |= FLAG_EXTENTS
-        self._send(kind, frame_id, message, flags, self._hint, detached.tail_bytes)
+        self._send(kind, frame_id, message, flags, detached.tail_bytes)
         if detached.tail and self._flush():
             for part in detached.tail:
                 self._transport.write(part)

@@ -59,7 +59,7 @@ class LaneServer:
 
     @property
     def inflight_count(self) -> int:
-        """Unanswered requests on all lanes; the depth that responses report."""
+        """Unanswered requests on all lanes."""
         return self._state.inflight_count
 
     def start(

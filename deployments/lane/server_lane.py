@@ -5,7 +5,7 @@
 import asyncio
 import contextlib
 import logging
-import secrets as random
+import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Protocol
@@ -24,7 +24,8 @@ from deployments.lane.frames import (
     FLAG_FINAL,
     GOAWAY,
     INFER,
-    MAX_HINT,
+    PING,
+    PONG,
     RESPONSE,
     SETUP,
     TRACE,
@@ -79,7 +80,7 @@ class ServerState:
     Attributes:
         reactor: What carries them.
         handler: Where requests go.
-        inflight_count: Unanswered requests on all lanes; the depth that responses report.
+        inflight_count: Unanswered requests on all lanes.
         is_draining: Whether routers shall send no more requests.
         maps: Clients' shared memory.
         lanes: The connections, also those that have proved nothing yet.
@@ -124,7 +125,7 @@ class ServerLane(LaneConnection):
     """A router's connection."""
 
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
-        handshake = ServerHandshake(secret, random.token_bytes(NONCE_BYTES))
+        handshake = ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES))
         super().__init__(
             server.reactor,
             handshake,
@@ -137,6 +138,7 @@ class ServerLane(LaneConnection):
         self._unanswered: dict[int, ServerRequest] = {}
         self._has_setup = False
         self._is_proved = False
+        self._control[PING] = self._on_ping
 
     # Phases
 
@@ -216,6 +218,9 @@ class ServerLane(LaneConnection):
                 self._on_call(frame)
             else:
                 self._on_cancel(frame.request_id)
+
+    def _on_ping(self, frame: Frame) -> None:
+        self._send(PONG, frame.request_id)
 
     def _on_cancel(self, request_id: int) -> None:
         request = self._unanswered.get(request_id)
@@ -309,7 +314,6 @@ class ServerLane(LaneConnection):
             raise ValueError("a response of None must be final")
         if final:
             self._finish(request, request_id)
-        self._hint = min(self._server.inflight_count, MAX_HINT)
         self._send_prepared(RESPONSE, request_id, prepared, FLAG_FINAL if final else 0)
 
     def fail(
@@ -318,9 +322,8 @@ class ServerLane(LaneConnection):
         """Send an error of an unfinished request."""
         if final:
             self._finish(request, request_id)
-        hint = min(self._server.inflight_count, MAX_HINT)
         message = encode(ErrorMessage(error.code, error.message))
-        self._send(ERROR, request_id, message, FLAG_FINAL if final else 0, hint)
+        self._send(ERROR, request_id, message, FLAG_FINAL if final else 0)
 
     def send_report(self, request_id: int, report: TraceReport) -> None:
         """Send what a trace is to know of a request that is about to end."""

@@ -36,8 +36,9 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.cached_model import CachedModel
 from deployments.response_cache.store import CacheStore
-from deployments.routing.links import Link, LinkSet, Pool, drop
+from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.ordered_sink import OrderedSink, order_of
+from deployments.routing.pool import Link, LinkPool
 from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel
 from deployments.slabs.pool import SlabPool
@@ -53,7 +54,7 @@ class RoutedRequest(LaneInflight):
     __slots__ = ("local_only", "pool", "retried", "router")
 
     def __init__(
-        self, router: "Router", pool: Pool, request: InferenceRequest, sink: ResponseSink
+        self, router: "Router", pool: LinkPool, request: InferenceRequest, sink: ResponseSink
     ) -> None:
         super().__init__(request, sink)
         self.local_only = False
@@ -74,10 +75,8 @@ class RoutedRequest(LaneInflight):
 
     def cancel(self) -> None:
         """Cancel on the lane, or at once while no lane has the request."""
-        waiting = self.pool.waiting
-        if waiting and self in waiting and not self.cancelled:
+        if self.pool.waiting.pop(self, None) is not None:
             self.cancelled = True
-            waiting.remove(self)
             self.sink.fail(RequestCancelledError(""))
         else:
             super().cancel()
@@ -94,6 +93,7 @@ class Router:
         opens_on_demand: Whether lanes to a model's instances open with its first request.
         own_incarnation: Instance in this process, which gets no requests from here.
         cache: Where answers of models with a response cache are kept; None when there is none.
+        heartbeat: What to do about silent instances; None to leave them alone.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Router:
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
@@ -125,8 +126,9 @@ class Router:
             self._lost,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
+            heartbeat=heartbeat,
         )
-        self._pools: dict[tuple[str, int], Pool] = {}
+        self._pools: dict[tuple[str, int], LinkPool] = {}
         self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
         self.ready_by_name: dict[str, ServedModel] = {}
         # Told to each instance when a lane to it opens: method and payload of a control call.
@@ -168,7 +170,7 @@ class Router:
     def _serve(
         self, name: str, entry: ModelVersion, config: ModelConfig, before: ServedModel | None
     ) -> ServedModel:
-        pool = self._pools.setdefault((name, entry.version), Pool())
+        pool = self._pools.setdefault((name, entry.version), LinkPool())
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._wait_for_lane)
@@ -314,14 +316,14 @@ class Router:
             if pool.sequences is not None:
                 for link in list(pool.sequences.retired):
                     drop(link)
-        self._links.close()
+        await self._links.close()
 
     def _connected(self, link: Link) -> None:
         self._greet([link])
         self._send_waiting(link.pool)
 
-    def _send_waiting(self, pool: Pool) -> None:
-        waiting, pool.waiting = pool.waiting, []
+    def _send_waiting(self, pool: LinkPool) -> None:
+        waiting, pool.waiting = pool.waiting, {}
         for routed in waiting:
             if isinstance(routed, RoutedRequest):
                 self.resend(routed)
@@ -338,10 +340,10 @@ class Router:
             return
         lane.start(routed)
 
-    def _wait_for_lane(self, pool: Pool, routed: LaneInflight) -> None:
+    def _wait_for_lane(self, pool: LinkPool, routed: LaneInflight) -> None:
         # A connection attempt is under way: its end decides. Otherwise nobody will ever come.
         if any(link.lane is None and not link.closed for link in pool.links):
-            pool.waiting.append(routed)
+            pool.waiting[routed] = asyncio.get_running_loop().time()
         else:
             routed.sink.fail(_no_instance(routed.request.model_name))
 
@@ -376,8 +378,8 @@ class Router:
     def _is_linked(self, key: tuple[str, int]) -> bool:
         return bool(self._pools[key].links)
 
-    def _fail_waiting(self, pool: Pool, key: tuple[str, int]) -> None:
-        waiting, pool.waiting = pool.waiting, []
+    def _fail_waiting(self, pool: LinkPool, key: tuple[str, int]) -> None:
+        waiting, pool.waiting = pool.waiting, {}
         for routed in waiting:
             routed.sink.fail(_no_instance(key[0]))
         if pool.sequences is not None:

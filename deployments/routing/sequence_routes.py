@@ -24,7 +24,7 @@ from backends.api.errors import RequestCancelledError, TritonError, UnavailableE
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.client import LaneInflight
-from deployments.routing.links import Link, Pool
+from deployments.routing.pool import Link, LinkPool
 
 _CorrelationId = int | str
 
@@ -67,9 +67,9 @@ class SequenceRoutes:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: LinkPool,
         batching: SequenceBatching,
-        wait_for_lane: Callable[[Pool, LaneInflight], None],
+        wait_for_lane: Callable[[LinkPool, LaneInflight], None],
     ) -> None:
         self.retired: list[Link] = []
         self._pool = pool

@@ -7,7 +7,7 @@ from deployments.contracts.routing_table import ModelVersion
 from deployments.ensembles.ensemble import Ensemble
 from deployments.metrics.counters import Snapshot
 from deployments.response_cache.cached_model import CachedModel
-from deployments.routing.links import Pool
+from deployments.routing.pool import LinkPool
 from deployments.routing.request_check import RequestChecker
 
 
@@ -43,7 +43,7 @@ class ServedModel:
         name: str,
         entry: ModelVersion,
         config: ModelConfig,
-        pool: Pool,
+        pool: LinkPool,
         ensemble: Ensemble | None = None,
     ) -> None:
         self.name = name

@@ -165,7 +165,6 @@ class Rig:
             incarnation=incarnation,
         )
         self.losses: list[tuple[LaneClient, list[LaneInflight]]] = []
-        self.drained: list[LaneClient] = []
 
     async def __aenter__(self) -> "Rig":
         uds, tcp = self.server.start(self.uds, "127.0.0.1", tls=self.tls)
@@ -185,7 +184,6 @@ class Rig:
             "secret": SECRET,
             "slabs": self.client_slabs,
             "on_lost": lambda lane, orphans: self.losses.append((lane, orphans)),
-            "on_draining": self.drained.append,
             "limits": self.client_limits,
         } | changes
         return await LaneClient.connect(arguments.pop("endpoint", self.endpoint), **arguments)
@@ -204,7 +202,7 @@ class Rig:
 
 
 def frame(kind: int, frame_id: int = 0, message: bytes = b"", tail: bytes = b"", flags: int = 0):
-    return PREFIX.pack(kind, flags, 0, frame_id, len(message), len(tail)) + message + tail
+    return PREFIX.pack(kind, flags, frame_id, len(message), len(tail)) + message + tail
 
 
 class RawPeer:

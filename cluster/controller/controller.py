@@ -13,6 +13,7 @@ A detached actor outlives the process that made it. It therefore watches its own
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -117,6 +118,10 @@ class ModelController:
     async def owner(self) -> tuple[Owner, float]:
         """Return the owner and for how many seconds nothing was heard of it."""
         return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
+
+    async def niceness(self) -> int:
+        """Return the niceness at which Ray has started this process."""
+        return os.nice(0)
 
     async def heartbeat(self) -> None:
         """Note that the owner is there."""

@@ -25,7 +25,7 @@ from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
-from cluster.repository.repository import ModelRepository, RepositoryModel
+from cluster.repository.repository import ModelRepository, RepositoryModel, require_listed
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import Limit
 
@@ -84,8 +84,7 @@ class RepositorySource:
         scan = await asyncio.to_thread(self._repository.scan)
         for path, error in scan.errors.items():
             _log.error("failed to list model repository '%s': %s", path, error)
-        if scan.errors and not scan.directories:
-            raise InternalError("; ".join(scan.errors.values()))
+        require_listed(scan)
         return scan.directories.keys(), scan.duplicates
 
     async def look_at_cluster(self) -> ClusterResources:

@@ -7,7 +7,6 @@ Reading a repository blocks, so it happens on threads.
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.registry import backend_name
 from cluster.controller.durable_state import DurableState
+from cluster.controller.shared_files import SharedFiles
 from cluster.models.contracts import Candidate
 from cluster.models.override import Override, choose_override
 from cluster.options.parsing import ServerOptions
@@ -41,6 +41,10 @@ class RepositorySource:
         options: The server's options.
         state: Gives generation numbers and the lanes' key.
         read_cluster: Tells what nodes there are.
+        files: Has files that came with a load reach the instances.
+
+    Attributes:
+        files: The same.
     """
 
     def __init__(
@@ -48,10 +52,12 @@ class RepositorySource:
         options: ServerOptions,
         state: DurableState,
         read_cluster: Callable[[], Awaitable[ClusterResources]],
+        files: SharedFiles,
     ) -> None:
         self._options = options
         self._state = state
         self._read_cluster = read_cluster
+        self.files = files
         self._look: asyncio.Task[ClusterResources] | None = None
         self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
@@ -185,6 +191,8 @@ class RepositorySource:
         """Plan one generation of a version; see `cluster.models.contracts.ModelSource.plan`."""
         if auto_complete:
             validate_before_auto_complete(config)
+        cluster = await self.look_at_cluster()
+        files_key, node = await self.files.share(candidate, cluster)
         request = PoolRequest(
             generation=generation,
             version=version,
@@ -202,13 +210,14 @@ class RepositorySource:
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,
+            files_key=files_key,
+            node=node,
         )
-        return plan_pool(config, request, await self.look_at_cluster())
+        return plan_pool(config, request, cluster)
 
     async def release(self, candidate: Candidate) -> None:
-        """Remove the directory made for a load; nothing when it is the repository's own."""
-        if candidate.is_temporary:
-            await asyncio.to_thread(shutil.rmtree, candidate.model_dir, ignore_errors=True)
+        """Remove the files made for a load; nothing when they are the repository's own."""
+        await self.files.remove(candidate)
 
     def _backend_config(self, config: ModelConfig) -> dict[str, str]:
         backend = backend_name(config.backend, config.platform)

@@ -24,6 +24,7 @@ from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from cluster.actors.arbiter import start_arbiter
 from cluster.actors.calls import call, cause_of, kill_actor
 from cluster.actors.controller_client import connect_controller
+from cluster.actors.model_files import fetch_model_files
 from cluster.instances.restarts import Restarts
 from cluster.placement.demand import blocked_reason
 from cluster.placement.nodes import read_cluster
@@ -146,7 +147,11 @@ class InstancePlace:
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
                 self._creation = asyncio.ensure_future(
                     asyncio.to_thread(
-                        create_instance_actor, self.spec, connect_controller, start_arbiter
+                        create_instance_actor,
+                        self.spec,
+                        connect_controller,
+                        start_arbiter,
+                        fetch_model_files,
                     )
                 )
                 self._handle = await asyncio.shield(self._creation)

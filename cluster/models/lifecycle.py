@@ -27,8 +27,7 @@ The way of a load, and who answers for what on it:
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
-Who may know what: this module knows neither Ray nor the file system; pools and the repository are
-passed in.
+This module knows neither Ray nor the file system: pools and the repository are passed in.
 
 Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
 """
@@ -47,7 +46,7 @@ from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.states import load_failed
 from cluster.models.version_loader import VersionLoader
-from cluster.models.versions import ModelVersions
+from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -261,7 +260,8 @@ class ModelLifecycle:
         version: int,
         digest: str,
         config: ModelConfig,
-        make: Callable[[Callable[[], None]], VersionPool],
+        make: MakePool,
+        files_dir: str = "",
     ) -> None:
         """Put a version in service that an earlier controller loaded.
 
@@ -270,8 +270,9 @@ class ModelLifecycle:
             digest: Digest its instances carry.
             config: Their complete config.
             make: Makes the pool of live instances, given the callback for its changes.
+            files_dir: Directory made for the load, if the files came with it.
         """
-        self._model(config.name).versions.adopt(version, digest, config, make)
+        self._model(config.name).versions.adopt(version, digest, config, make, files_dir)
 
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""

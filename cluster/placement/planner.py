@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
-from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, RayDemand, read_demand
+from cluster.placement.demand import (
+    GPU_INDEX_RESOURCE,
+    NODE_PREFIX,
+    ClusterResources,
+    RayDemand,
+    read_demand,
+)
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
@@ -47,6 +53,8 @@ class PoolRequest:
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
+        files_key: Where the cluster keeps files that came with the load; empty when it does not.
+        node: Resource of the one node the instances have to be on, and how much; mostly empty.
     """
 
     generation: int
@@ -65,6 +73,8 @@ class PoolRequest:
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
+    files_key: str = ""
+    node: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,7 @@ def _spec(
         thread_count=threads,
         num_cpus=demand.num_cpus,
         num_gpus=demand.num_gpus,
-        resources=dict(demand.resources),
+        resources={**demand.resources, **request.node},
         backend_config=dict(request.backend_config),
         runtime_env=request.runtime_env,
         secret=request.secret,
@@ -176,6 +186,7 @@ def _spec(
         cache=request.cache,
         resource_limits=request.resource_limits,
         demand=None if request.resource_limits is None else _resource_demand(slot),
+        files_key=request.files_key,
     )
 
 
@@ -233,6 +244,8 @@ def replan_pool(
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,
+        files_key=like.files_key,
+        node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
     )
     return plan_pool(config, request, cluster)
 

@@ -40,6 +40,7 @@ from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.model_calls import RouterCaller
+from deployments.instance.model_files import FetchFiles, with_local_files
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.readiness import Readiness
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
@@ -73,6 +74,7 @@ class ModelInstanceActor:
         connect: Makes the link to the controller, for models that call models; importable here.
         start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
             name of its socket; importable here.
+        fetch_files: Gets files that came with a load from the cluster's store; importable here.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class ModelInstanceActor:
         spec: InstanceSpec,
         connect: Callable[[], ControllerLink] | None = None,
         start_arbiter: ArbiterStarter | None = None,
+        fetch_files: FetchFiles | None = None,
     ) -> None:
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
@@ -99,6 +102,7 @@ class ModelInstanceActor:
         self._ending = Ending(spec.name, self._close_lanes)
         self._caller = None if connect is None else self._make_caller(connect)
         self._start_arbiter = start_arbiter
+        self._fetch_files = fetch_files
         self._claim: ResourceClaim | None = None
         threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
 
@@ -266,7 +270,8 @@ class ModelInstanceActor:
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused
-            loaded = load_instance(self._spec, self._caller, pause)
+            spec = with_local_files(self._spec, self._fetch_files)
+            loaded = load_instance(spec, self._caller, pause)
         except TritonError as error:
             self._loaded.set_exception(error)
             return
@@ -287,6 +292,7 @@ def create_instance_actor(
     spec: InstanceSpec,
     connect: Callable[[], ControllerLink] | None = None,
     start_arbiter: ArbiterStarter | None = None,
+    fetch_files: FetchFiles | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
@@ -294,6 +300,7 @@ def create_instance_actor(
         spec: The recipe.
         connect: See `ModelInstanceActor`.
         start_arbiter: See `ModelInstanceActor`.
+        fetch_files: See `ModelInstanceActor`.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -315,4 +322,4 @@ def create_instance_actor(
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
     )
-    return remote.remote(spec, connect, start_arbiter)
+    return remote.remote(spec, connect, start_arbiter, fetch_files)

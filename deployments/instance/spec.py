@@ -49,6 +49,8 @@ class InstanceSpec:
             one. Never logged.
         resource_limits: The rate limiter's resources; None while it is off.
         demand: What the instance needs of them to execute; None when nothing.
+        files_key: Where the cluster keeps the files of ``model_dir``, for nodes on which it is not;
+            empty when it is the repository's.
     """
 
     name: str
@@ -79,6 +81,7 @@ class InstanceSpec:
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
     demand: ResourceDemand | None = None
+    files_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

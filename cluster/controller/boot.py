@@ -9,7 +9,7 @@ from typing import Final
 
 from backends.api.errors import TritonError
 from cluster.controller.durable_state import DurableState
-from cluster.controller.host import Host
+from cluster.controller.host import ControllerHost
 from cluster.controller.recovery import adopt_live_instances
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
@@ -32,7 +32,7 @@ class Boot:
     """
 
     options: ServerOptions
-    host: Host
+    host: ControllerHost
     state: DurableState
     source: RepositorySource
     lifecycle: ModelLifecycle

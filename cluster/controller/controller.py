@@ -13,6 +13,7 @@ A detached actor outlives the process that made it. It therefore watches its own
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -22,11 +23,12 @@ from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
-from cluster.controller.host import Host, RayHost
+from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import poll_once
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
+from cluster.controller.shared_files import SharedFiles
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import NO_OVERRIDE, read_override
@@ -34,6 +36,7 @@ from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
+from cluster.repository.repository import check_model_name
 from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
@@ -60,7 +63,10 @@ class ModelController:
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
-        self, options: ServerOptions, owner: Owner, make_host: Callable[[float], Host] = RayHost
+        self,
+        options: ServerOptions,
+        owner: Owner,
+        make_host: Callable[[float], ControllerHost] = RayControllerHost,
     ) -> None:
         set_up_logging(log_settings(options))
         self._host = host = make_host(options.instance_heartbeat_timeout_secs)
@@ -70,7 +76,9 @@ class ModelController:
         self._lifeline = Lifeline(owner, time.monotonic())
         make_state = DurableState.restore if host.was_restarted else DurableState.create
         self._state = await make_state(host.store)
-        self._source = RepositorySource(options, self._state, host.read_cluster)
+        self._source = RepositorySource(
+            options, self._state, host.read_cluster, SharedFiles(host.store, host.own_node)
+        )
         self._lifecycle = ModelLifecycle(
             self._source,
             host.make_pool,
@@ -118,6 +126,10 @@ class ModelController:
     async def owner(self) -> tuple[Owner, float]:
         """Return the owner and for how many seconds nothing was heard of it."""
         return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
+
+    async def niceness(self) -> int:
+        """Return the niceness at which Ray has started this process."""
+        return os.nice(0)
 
     async def heartbeat(self) -> None:
         """Note that the owner is there."""
@@ -244,6 +256,7 @@ class ModelController:
             TritonError: As Triton's repository API would.
         """
         self._require_explicit()
+        check_model_name(name)
         override = read_override(name, parameters)
         await self._boot.recovered.wait()
         try:

@@ -17,6 +17,7 @@ from functools import partial
 import msgspec
 
 from backends.api.errors import UnavailableError
+from cluster.actors.model_files import FILES_PREFIX
 from cluster.controller.store import Store, StoreWriter
 from cluster.models.override import Override
 from cluster.models.states import ModelRecord
@@ -181,7 +182,11 @@ class DurableState:
     async def clear(self) -> None:
         """Stop writing and remove everything from the store."""
         await self._writer.close()
-        for key in (*await self._store.keys(_OVERRIDE_PREFIX), _STATE_KEY, _SECRET_KEY):
+        prefixed = [
+            *await self._store.keys(_OVERRIDE_PREFIX),
+            *await self._store.keys(FILES_PREFIX),
+        ]
+        for key in (*prefixed, _STATE_KEY, _SECRET_KEY):
             await self._store.delete(key)
 
     def _encoded(self) -> bytes:

@@ -18,7 +18,7 @@ from cluster.instances.live import LiveInstance, find_live_instances, kill_insta
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
-from cluster.placement.demand import ClusterResources
+from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.nodes import read_cluster
 from deployments.instance.spec import InstanceSpec
 
@@ -32,7 +32,7 @@ class AdoptingPool(VersionPool, Protocol):
         """Take over live instances, and start those that the pool lacks."""
 
 
-class Host(Protocol):
+class ControllerHost(Protocol):
     """The cluster, as the controller sees it."""
 
     @property
@@ -42,6 +42,10 @@ class Host(Protocol):
     @property
     def was_restarted(self) -> bool:
         """Whether this process replaces one that died."""
+
+    @property
+    def own_node(self) -> str:
+        """Resource that the controller's node alone has."""
 
     async def read_cluster(self) -> ClusterResources:
         """Return the nodes there are and what is free on each."""
@@ -65,8 +69,8 @@ class Host(Protocol):
         """End the controller's process for good."""
 
 
-class RayHost:
-    """Implements `Host` inside the controller's actor.
+class RayControllerHost:
+    """Implements `ControllerHost` inside the controller's actor.
 
     Args:
         heartbeat_timeout_s: For how long an instance may get nowhere; 0.0 for any time.
@@ -74,44 +78,45 @@ class RayHost:
 
     def __init__(self, heartbeat_timeout_s: float) -> None:
         self.store: Store = GcsStore()
+        self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
         self._instances = ActorHost()
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
     @property
     def was_restarted(self) -> bool:
-        """See `Host`."""
+        """See `ControllerHost`."""
         with warnings.catch_warnings():
             # Ray's own property still uses a call Ray has deprecated.
             warnings.simplefilter("ignore", DeprecationWarning)
             return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
     async def read_cluster(self) -> ClusterResources:
-        """See `Host`."""
+        """See `ControllerHost`."""
         return await read_cluster()
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
-        """See `Host`."""
+        """See `ControllerHost`."""
         return InstancePool(on_change, self._instances, self._prober)
 
     async def find_live_instances(self) -> list[LiveInstance]:
-        """See `Host`."""
+        """See `ControllerHost`."""
         return await find_live_instances(self._instances)
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
-        """See `Host`."""
+        """See `ControllerHost`."""
         await kill_instances(self._instances, instances)
 
     def suspect(self, incarnation: str) -> None:
-        """See `Host`."""
+        """See `ControllerHost`."""
         self._prober.suspect(incarnation)
 
     async def end_arbiters(self) -> None:
-        """See `Host`."""
+        """See `ControllerHost`."""
         await asyncio.to_thread(end_arbiters)
 
     def end_process(self) -> None:
-        """See `Host`."""
+        """See `ControllerHost`."""
         try:
             ray.kill(self._actor, no_restart=True)
         except Exception:

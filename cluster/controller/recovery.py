@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from backends.api.errors import TritonError
-from cluster.controller.host import Host
+from cluster.controller.host import ControllerHost
 from cluster.controller.repository_source import RepositorySource
 from cluster.instances.live import LiveInstance
 from cluster.models.contracts import VersionPool
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 async def adopt_live_instances(
-    host: Host,
+    host: ControllerHost,
     source: RepositorySource,
     lifecycle: ModelLifecycle,
     is_as_given: Callable[[str], bool],
@@ -39,6 +39,7 @@ async def adopt_live_instances(
         is_as_given: Tells of a model whether its files came with its load.
     """
     live = await host.find_live_instances()
+    await source.files.remove_all_but({found.description.spec.files_key for found in live})
     pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
     for found in live:
         generations = pools[found.name.model_name, found.name.version]
@@ -69,7 +70,9 @@ async def adopt_live_instances(
                 orphans += members
             else:
                 digest = newest.spec.options_digest
-                lifecycle.adopt(version, digest, config, _adopting(host, members, missing))
+                files_dir = newest.spec.model_dir if is_as_given(name) else ""
+                make = _adopting(host, members, missing)
+                lifecycle.adopt(version, digest, config, make, files_dir)
         await host.kill_instances(orphans)
     return len(live)
 
@@ -87,7 +90,7 @@ def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> in
 
 
 def _adopting(
-    host: Host, members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]
+    host: ControllerHost, members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]
 ) -> MakePool:
     def make(on_change: Callable[[], None]) -> VersionPool:
         pool = host.make_pool(on_change)

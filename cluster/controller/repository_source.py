@@ -7,7 +7,6 @@ Reading a repository blocks, so it happens on threads.
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.registry import backend_name
 from cluster.controller.durable_state import DurableState
+from cluster.controller.shared_files import SharedFiles
 from cluster.models.contracts import Candidate
 from cluster.models.override import Override, choose_override
 from cluster.options.parsing import ServerOptions
@@ -25,7 +25,7 @@ from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
-from cluster.repository.repository import ModelRepository, RepositoryModel
+from cluster.repository.repository import ModelRepository, RepositoryModel, require_listed
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import Limit
 
@@ -41,6 +41,10 @@ class RepositorySource:
         options: The server's options.
         state: Gives generation numbers and the lanes' key.
         read_cluster: Tells what nodes there are.
+        files: Has files that came with a load reach the instances.
+
+    Attributes:
+        files: The same.
     """
 
     def __init__(
@@ -48,10 +52,12 @@ class RepositorySource:
         options: ServerOptions,
         state: DurableState,
         read_cluster: Callable[[], Awaitable[ClusterResources]],
+        files: SharedFiles,
     ) -> None:
         self._options = options
         self._state = state
         self._read_cluster = read_cluster
+        self.files = files
         self._look: asyncio.Task[ClusterResources] | None = None
         self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
@@ -84,8 +90,7 @@ class RepositorySource:
         scan = await asyncio.to_thread(self._repository.scan)
         for path, error in scan.errors.items():
             _log.error("failed to list model repository '%s': %s", path, error)
-        if scan.errors and not scan.directories:
-            raise InternalError("; ".join(scan.errors.values()))
+        require_listed(scan)
         return scan.directories.keys(), scan.duplicates
 
     async def look_at_cluster(self) -> ClusterResources:
@@ -186,6 +191,8 @@ class RepositorySource:
         """Plan one generation of a version; see `cluster.models.contracts.ModelSource.plan`."""
         if auto_complete:
             validate_before_auto_complete(config)
+        cluster = await self.look_at_cluster()
+        files_key, node = await self.files.share(candidate, cluster)
         request = PoolRequest(
             generation=generation,
             version=version,
@@ -198,19 +205,21 @@ class RepositorySource:
             ),
             secret=self._state.secret,
             digest=candidate.digests[version],
+            load_timeout_s=self._options.model_load_timeout_secs,
             log_level="INFO" if self._options.log_info else "WARNING",
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
             heartbeat_timeout_s=self._options.instance_heartbeat_timeout_secs,
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,
+            files_key=files_key,
+            node=node,
         )
-        return plan_pool(config, request, await self.look_at_cluster())
+        return plan_pool(config, request, cluster)
 
     async def release(self, candidate: Candidate) -> None:
-        """Remove the directory made for a load; nothing when it is the repository's own."""
-        if candidate.is_temporary:
-            await asyncio.to_thread(shutil.rmtree, candidate.model_dir, ignore_errors=True)
+        """Remove the files made for a load; nothing when they are the repository's own."""
+        await self.files.remove(candidate)
 
     def _backend_config(self, config: ModelConfig) -> dict[str, str]:
         backend = backend_name(config.backend, config.platform)

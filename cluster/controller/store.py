@@ -8,7 +8,7 @@ is one writer, and what waits is a dictionary by key. Nothing blocks the event l
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from ray.experimental.internal_kv import (
     _internal_kv_del,
@@ -17,9 +17,8 @@ from ray.experimental.internal_kv import (
     _internal_kv_put,
 )
 
+from cluster.actors.model_files import STORE_NAMESPACE
 from deployments.supervision.supervisor import Supervisor
-
-_NAMESPACE: Final = b"manta"
 
 # Makes the bytes to write when they are written; a deletion in its place is None.
 Content = Callable[[], bytes]
@@ -46,13 +45,13 @@ class GcsStore:
 
     async def get(self, key: bytes) -> bytes | None:
         """See `Store`."""
-        value: Any = await asyncio.to_thread(_internal_kv_get, key, namespace=_NAMESPACE)
+        value: Any = await asyncio.to_thread(_internal_kv_get, key, namespace=STORE_NAMESPACE)
         return None if value is None else bytes(value)
 
     async def keys(self, prefix: bytes) -> Sequence[bytes]:
         """See `Store`."""
         found: Sequence[bytes] = await asyncio.to_thread(
-            _internal_kv_list, prefix, namespace=_NAMESPACE
+            _internal_kv_list, prefix, namespace=STORE_NAMESPACE
         )
         return found
 
@@ -62,11 +61,11 @@ class GcsStore:
 
     async def delete(self, key: bytes) -> None:
         """See `Store`."""
-        await asyncio.to_thread(_internal_kv_del, key, namespace=_NAMESPACE)
+        await asyncio.to_thread(_internal_kv_del, key, namespace=STORE_NAMESPACE)
 
 
 def _put(key: bytes, content: Content) -> None:
-    _internal_kv_put(key, content(), overwrite=True, namespace=_NAMESPACE)
+    _internal_kv_put(key, content(), overwrite=True, namespace=STORE_NAMESPACE)
 
 
 class StoreWriter:

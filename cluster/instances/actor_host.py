@@ -11,6 +11,7 @@ from ray.exceptions import RayError, RuntimeEnvSetupError
 from cluster.actors.arbiter import start_arbiter
 from cluster.actors.calls import actor_names, call, cause_of, kill_actor
 from cluster.actors.controller_client import connect_controller
+from cluster.actors.model_files import fetch_model_files
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.placement.demand import ClusterResources
 from cluster.placement.nodes import read_cluster
@@ -25,7 +26,11 @@ class ActorHost:
         """Create a named, detached actor; see `InstanceHost.create`."""
         try:
             return await asyncio.to_thread(
-                create_instance_actor, spec, connect_controller, start_arbiter
+                create_instance_actor,
+                spec,
+                connect_controller,
+                start_arbiter,
+                fetch_model_files,
             )
         except RayError as error:
             raise _lost(error) from error

@@ -27,8 +27,7 @@ The way of a load, and who answers for what on it:
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
-Who may know what: this module knows neither Ray nor the file system; pools and the repository are
-passed in.
+This module knows neither Ray nor the file system: pools and the repository are passed in.
 
 Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
 """
@@ -37,17 +36,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
+from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import composing_versions, dependents_of, find_cycle, ready_config
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.states import load_failed
 from cluster.models.version_loader import VersionLoader
-from cluster.models.versions import ModelVersions
+from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -150,13 +150,12 @@ class ModelLifecycle:
         """
         model = self._model(name)
         async with model.lock:
-            if is_poll and _is_running(model.work) and await self._is_loading(name, model):
+            if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
                 return
-            await _cancelled(model.work)
+            await operation.cancel(model.work)
             model.blocked.clear()
-            # Not supervised: `load` hands its error on, and `_load` has logged it.
             load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
-            work = model.work = self._followed(asyncio.create_task(load))
+            work = model.work = self._followed(operation.begin(f"load of '{name}'", load))
             blocked = asyncio.create_task(model.blocked.wait())
             try:
                 await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
@@ -218,7 +217,7 @@ class ModelLifecycle:
         if model.work is not None:
             model.work.cancel()
         async with model.lock:
-            await _cancelled(model.work)
+            await operation.cancel(model.work)
             await model.versions.retire(model.versions.numbers)
         return gone
 
@@ -244,7 +243,7 @@ class ModelLifecycle:
     def is_pending(self, name: str) -> bool:
         """Whether a load of the model goes on in the background, for want of room."""
         model = self._models.get(name)
-        return model is not None and model.blocked.is_set() and _is_running(model.work)
+        return model is not None and model.blocked.is_set() and operation.is_running(model.work)
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance. Nothing may be loaded afterwards."""
@@ -261,7 +260,8 @@ class ModelLifecycle:
         version: int,
         digest: str,
         config: ModelConfig,
-        make: Callable[[Callable[[], None]], VersionPool],
+        make: MakePool,
+        files_dir: str = "",
     ) -> None:
         """Put a version in service that an earlier controller loaded.
 
@@ -270,8 +270,9 @@ class ModelLifecycle:
             digest: Digest its instances carry.
             config: Their complete config.
             make: Makes the pool of live instances, given the callback for its changes.
+            files_dir: Directory made for the load, if the files came with it.
         """
-        self._model(config.name).versions.adopt(version, digest, config, make)
+        self._model(config.name).versions.adopt(version, digest, config, make, files_dir)
 
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""
@@ -385,14 +386,3 @@ class ModelLifecycle:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
-
-
-def _is_running(work: asyncio.Task[None] | None) -> TypeGuard[asyncio.Task[None]]:
-    return work is not None and not work.done()
-
-
-async def _cancelled(work: asyncio.Task[None] | None) -> None:
-    """Cancel an operation that was left pending, and wait until it has cleaned up."""
-    if _is_running(work):
-        work.cancel()
-        await asyncio.wait({work})

@@ -127,8 +127,13 @@ class ModelVersions:
         """Whether instances run from what the candidate was read to."""
         return self._candidate is candidate
 
-    def adopt(self, version: int, digest: str, config: ModelConfig, make: "MakePool") -> None:
+    def adopt(
+        self, version: int, digest: str, config: ModelConfig, make: "MakePool", files_dir: str
+    ) -> None:
         """Put a version in service that an earlier controller loaded; see `ModelLifecycle`."""
+        if files_dir:
+            # To be released with the last version that serves from it.
+            self._candidate = Candidate(config, files_dir, {}, is_temporary=True)
         pool: VersionPool = make(lambda: self._pool_changed(version, pool))
         self._pools[version] = pool
         self._digests[version] = digest

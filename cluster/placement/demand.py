@@ -19,6 +19,8 @@ from backends.api.model_config import ModelConfig
 CPU_RESOURCE = "CPU"
 GPU_RESOURCE = "GPU"
 GPU_INDEX_RESOURCE = "gpu_{index}"
+# Ray gives each node one resource of its own: this and its address.
+NODE_PREFIX = "node:"
 # Ray counts in ten-thousandths; what is smaller rounds to nothing and would reserve nothing.
 SMALLEST_FRACTION = 0.0001
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
-from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, RayDemand, read_demand
+from cluster.placement.demand import (
+    GPU_INDEX_RESOURCE,
+    NODE_PREFIX,
+    ClusterResources,
+    RayDemand,
+    read_demand,
+)
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
@@ -40,12 +46,15 @@ class PoolRequest:
         runtime_env: Environment of the instances' processes, in Ray's terms.
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
+        load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
+        files_key: Where the cluster keeps files that came with the load; empty when it does not.
+        node: Resource of the one node the instances have to be on, and how much; mostly empty.
     """
 
     generation: int
@@ -57,12 +66,15 @@ class PoolRequest:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
+    load_timeout_s: float = 0.0
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
     heartbeat_timeout_s: float = 0.0
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
+    files_key: str = ""
+    node: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +172,12 @@ def _spec(
         thread_count=threads,
         num_cpus=demand.num_cpus,
         num_gpus=demand.num_gpus,
-        resources=dict(demand.resources),
+        resources={**demand.resources, **request.node},
         backend_config=dict(request.backend_config),
         runtime_env=request.runtime_env,
         secret=request.secret,
         options_digest=request.digest,
+        load_timeout_s=request.load_timeout_s,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
         heartbeat_timeout_s=request.heartbeat_timeout_s,
@@ -173,6 +186,7 @@ def _spec(
         cache=request.cache,
         resource_limits=request.resource_limits,
         demand=None if request.resource_limits is None else _resource_demand(slot),
+        files_key=request.files_key,
     )
 
 
@@ -223,12 +237,15 @@ def replan_pool(
         runtime_env=like.runtime_env,
         secret=like.secret,
         digest=like.options_digest,
+        load_timeout_s=like.load_timeout_s,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
         heartbeat_timeout_s=like.heartbeat_timeout_s,
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,
+        files_key=like.files_key,
+        node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
     )
     return plan_pool(config, request, cluster)
 

@@ -20,7 +20,6 @@ from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
     TritonError,
-    UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
@@ -34,13 +33,13 @@ from cluster.repository.filesystem import (
     reason_of,
     tree_digest,
 )
+from cluster.repository.labels import read_labels
 from cluster.repository.override_files import write_override
 from cluster.repository.version_policy import find_versions, select_versions
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
 DUPLICATE_REASON = "model appears in two or more repositories"
-MAX_LABELS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +305,16 @@ class ModelRepository:
         return config
 
 
+def require_listed(scan: RepositoryScan) -> None:
+    """Refuse a scan that found nothing because repositories cannot be listed.
+
+    Raises:
+        InternalError: The message says why of each.
+    """
+    if scan.errors and not scan.directories:
+        raise InternalError("; ".join(scan.errors.values()))
+
+
 @contextmanager
 def _polling(name: str) -> Iterator[None]:
     """Check a name, and tell errors as those of a poll."""
@@ -334,31 +343,6 @@ def check_model_name(name: str) -> None:
         raise InvalidArgumentError(
             f"invalid model name '{name}', model name must not contain path traversal characters"
         )
-
-
-def read_labels(
-    config: ModelConfig, filesystem: FileSystem, model_dir: str
-) -> dict[str, tuple[str, ...]]:
-    """Read the label file of each output that names one.
-
-    Raises:
-        UnsupportedError: A label file lies outside the model's directory.
-        InternalError: A label file cannot be read.
-
-    Triton: core/src/model.cc Model::Init @73aad7c
-    """
-    labels = {}
-    for output in config.output:
-        if output.label_filename:
-            path = f"{model_dir}/{output.label_filename}"
-            if filesystem.escapes(path, model_dir):
-                raise UnsupportedError(
-                    f"label file path '{path}' for output '{output.name}' in model "
-                    f"'{config.name}' is outside model directory"
-                )
-            text = filesystem.read_bytes(path, MAX_LABELS_BYTES).decode(errors="replace")
-            labels[output.name] = tuple(text.removesuffix("\n").split("\n")) if text else ()
-    return labels
 
 
 def _first_version(place: _Place, entries: Sequence[DirectoryEntry]) -> dict[str, bool] | None:

@@ -22,6 +22,7 @@ import os
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -30,7 +31,7 @@ from typing import Any
 import ray
 import setproctitle
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.ending import Ending
@@ -39,12 +40,14 @@ from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.model_calls import RouterCaller
+from deployments.instance.model_files import FetchFiles, with_local_files
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.readiness import Readiness
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from deployments.lane.messages import LaneLimits
 from deployments.lane.server import LaneServer
+from deployments.lane.tls import server_tls
 from deployments.metrics import counters as statistics
 from deployments.rate_limiter.arbiter import Limit
 from deployments.rate_limiter.claim import ResourceClaim
@@ -71,6 +74,7 @@ class ModelInstanceActor:
         connect: Makes the link to the controller, for models that call models; importable here.
         start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
             name of its socket; importable here.
+        fetch_files: Gets files that came with a load from the cluster's store; importable here.
     """
 
     def __init__(
@@ -78,10 +82,12 @@ class ModelInstanceActor:
         spec: InstanceSpec,
         connect: Callable[[], ControllerLink] | None = None,
         start_arbiter: ArbiterStarter | None = None,
+        fetch_files: FetchFiles | None = None,
     ) -> None:
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
         self._spec = spec
+        self._started_s = time.monotonic()
         self._incarnation = secrets.token_hex(8)
         self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
         self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
@@ -96,6 +102,7 @@ class ModelInstanceActor:
         self._ending = Ending(spec.name, self._close_lanes)
         self._caller = None if connect is None else self._make_caller(connect)
         self._start_arbiter = start_arbiter
+        self._fetch_files = fetch_files
         self._claim: ResourceClaim | None = None
         threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
 
@@ -103,11 +110,11 @@ class ModelInstanceActor:
         """Wait for the load and return what the instance is and where its lanes end.
 
         Raises:
-            TritonError: The load failed, or a fault is ending the process.
+            TritonError: The load failed or takes too long, or a fault is ending the process.
         """
         if self._caller is not None:
             self._caller.run_on(asyncio.get_running_loop())
-        loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
+        loaded = await self._wait_loaded()
         self._ending.check()
         async with self._describing:
             if self._description is None:
@@ -173,6 +180,21 @@ class ModelInstanceActor:
         signal.alarm(_RAY_EXIT_TIMEOUT_S)
         ray.actor.exit_actor()
 
+    async def _wait_loaded(self) -> LoadedInstance:
+        timeout_s = self._spec.load_timeout_s
+        loading = asyncio.shield(asyncio.wrap_future(self._loaded))
+        if not timeout_s or self._loaded.done():
+            return await loading
+        try:
+            async with asyncio.timeout(self._started_s + timeout_s - time.monotonic()):
+                return await loading
+        except TimeoutError:
+            # Who asked ends this process; nothing else stops a thread that loads.
+            raise UnavailableError(
+                f"instance {self._spec.name} has not loaded model '{self._spec.model_name}' within "
+                f"{timeout_s:g} s; load it faster or raise --model-load-timeout-secs"
+            ) from None
+
     def _close_lanes(self) -> "Future[None]":
         if self._lanes is None:
             closed: Future[None] = Future()
@@ -221,7 +243,7 @@ class ModelInstanceActor:
             limits=self._limits,
             maps=maps,
         )
-        _, tcp = self._lanes.start(uds, host)
+        _, tcp = self._lanes.start(uds, host, tls=server_tls())
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(
@@ -248,7 +270,8 @@ class ModelInstanceActor:
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused
-            loaded = load_instance(self._spec, self._caller, pause)
+            spec = with_local_files(self._spec, self._fetch_files)
+            loaded = load_instance(spec, self._caller, pause)
         except TritonError as error:
             self._loaded.set_exception(error)
             return
@@ -269,6 +292,7 @@ def create_instance_actor(
     spec: InstanceSpec,
     connect: Callable[[], ControllerLink] | None = None,
     start_arbiter: ArbiterStarter | None = None,
+    fetch_files: FetchFiles | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
@@ -276,6 +300,7 @@ def create_instance_actor(
         spec: The recipe.
         connect: See `ModelInstanceActor`.
         start_arbiter: See `ModelInstanceActor`.
+        fetch_files: See `ModelInstanceActor`.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -297,4 +322,4 @@ def create_instance_actor(
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
     )
-    return remote.remote(spec, connect, start_arbiter)
+    return remote.remote(spec, connect, start_arbiter, fetch_files)

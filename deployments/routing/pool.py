@@ -94,7 +94,7 @@ class LinkPool:
     leaving: list[Link] = field(default_factory=list)
     has_own: bool = False
 
-    def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
+    def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.
 
         Args:

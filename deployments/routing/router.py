@@ -24,6 +24,7 @@ from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, 
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.lane.tls import client_tls
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.ordered_sink import OrderedSink, order_of
@@ -84,6 +85,7 @@ class Router:
                 slabs=slabs,
                 limits=limits,
                 on_lost=on_lost,
+                tls=None if link.is_local else client_tls(),
             ),
             self._connected,
             self._lost,

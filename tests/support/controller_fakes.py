@@ -65,7 +65,7 @@ class FakeStore:
 
 
 class FakeHost:
-    """Implements `cluster.controller.host.Host`; outlives the controllers that run in it.
+    """Implements `cluster.controller.host.ControllerHost`; outlives the controllers that run in it.
 
     Attributes:
         store: The cluster's store.
@@ -80,6 +80,8 @@ class FakeHost:
     def __init__(self, store: FakeStore | None = None) -> None:
         self.store = store or FakeStore()
         self.world = World()
+        self.own_node = "node:h"
+        self.nodes = ("n",)
         self.was_restarted = False
         self.live: list[LiveInstance] = []
         self.killed: list[str] = []
@@ -90,7 +92,9 @@ class FakeHost:
 
     async def read_cluster(self) -> ClusterResources:
         self.looks += 1
-        return ClusterResources((NodeResources("n", {"CPU": 2}, {"CPU": 2}),))
+        return ClusterResources(
+            tuple(NodeResources(name, {"CPU": 2}, {"CPU": 2}) for name in self.nodes)
+        )
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)

@@ -69,7 +69,7 @@ def test_a_stopped_instance_that_owes_the_answer_of_a_call_is_unresponsive(run):
             lane = await rig.connect()
             rig.turning.is_paused = True
             call = asyncio.ensure_future(lane.call("echo", b"", 60))
-            await until(lambda: lane._calls)
+            await until(lambda: lane._calls.answers)
             assert await _periods_until_unresponsive(lane) == SILENT_PERIODS
             lane.close()
             await asyncio.wait({call})
@@ -93,7 +93,7 @@ def test_an_instance_that_reads_a_long_request_is_responsive(run):
                 for _ in range(5):
                     rig.turning.reactor.turn(0)
                     await asyncio.sleep(0)
-            assert lane._transport.get_write_buffer_size()
+            assert lane._connection.transport.get_write_buffer_size()
             lane.close()
             rig.turning.is_paused = False
 
@@ -122,7 +122,7 @@ def test_close_when_idle_after_the_last_call_closes_the_lane(run):
         async with Rig(Handler()) as rig:
             lane = await rig.connect()
             call = asyncio.ensure_future(lane.call("echo", b"answer", 20))
-            await until(lambda: lane._calls)
+            await until(lambda: lane._calls.answers)
             lane.close_when_idle()
             assert lane.is_open
             assert await call == b"answer"

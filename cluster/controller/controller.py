@@ -36,7 +36,7 @@ from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
-from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
 from deployments.supervision.supervisor import Supervisor
@@ -57,17 +57,18 @@ class ModelController:
     Args:
         options: The server's options.
         owner: Whom the server belongs to.
-        make_host: Connects the actor to its cluster.
+        make_host: Connects the actor to its cluster; takes for how many seconds an instance may
+            get nowhere before it is replaced.
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
         self,
         options: ServerOptions,
         owner: Owner,
-        make_host: Callable[[], ControllerHost] = RayControllerHost,
+        make_host: Callable[[float], ControllerHost] = RayControllerHost,
     ) -> None:
         set_up_logging(log_settings(options))
-        self._host = host = make_host()
+        self._host = host = make_host(options.instance_heartbeat_timeout_secs)
         self._options = options
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False
@@ -195,24 +196,33 @@ class ModelController:
         return self._state.secret
 
     async def routing_table(
-        self, known_version: int, timeout_s: float, router_id: str = "", report: bytes = b""
-    ) -> RoutingTable | None:
-        """Return the table once it is newer than ``known_version``; None after ``timeout_s``.
-
-        Args:
-            known_version: The table the router has.
-            timeout_s: How long to wait.
-            router_id: Who asks.
-            report: What it has counted itself; see `deployments.routing.reports`.
-        """
+        self,
+        known_version: int,
+        timeout_s: float,
+        router_id: str = "",
+        reported: int = 0,
+        report: bytes = b"",
+    ) -> PollAnswer:
+        """Answer a router's poll of the routing table; see `RoutingPublisher.poll`."""
         if router_id and router_id not in self._state.saved.router_ids:
             self._state.saved.router_ids = [*self._publisher.router_ids, router_id]
             self._state.schedule()
-        return await self._publisher.wait_newer(known_version, timeout_s, router_id, report)
+        return await self._publisher.poll(known_version, timeout_s, router_id, reported, report)
 
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""
         return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
+
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Ask an instance at once that a router got no answer from, and replace it if need be.
+
+        Args:
+            name: Its name.
+            incarnation: Its process; one that is not in service any more is nobody's concern.
+            reason: What the router saw.
+        """
+        _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
+        self._host.suspect(incarnation)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.

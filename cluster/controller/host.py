@@ -13,8 +13,10 @@ import ray
 
 from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
+from cluster.instances.actor_host import ActorHost
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
+from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.nodes import read_cluster
@@ -57,6 +59,9 @@ class ControllerHost(Protocol):
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         """Kill instances at once."""
 
+    def suspect(self, incarnation: str) -> None:
+        """Ask an instance at once whether it gets on, and have it replaced if it does not."""
+
     async def end_arbiters(self) -> None:
         """End the rate limiters of all nodes."""
 
@@ -65,11 +70,17 @@ class ControllerHost(Protocol):
 
 
 class RayControllerHost:
-    """Implements `ControllerHost` inside the controller's actor."""
+    """Implements `ControllerHost` inside the controller's actor.
 
-    def __init__(self) -> None:
+    Args:
+        heartbeat_timeout_s: For how long an instance may get nowhere; 0.0 for any time.
+    """
+
+    def __init__(self, heartbeat_timeout_s: float) -> None:
         self.store: Store = GcsStore()
         self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
+        self._instances = ActorHost()
+        self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
     @property
@@ -86,15 +97,19 @@ class RayControllerHost:
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
-        return InstancePool(on_change)
+        return InstancePool(on_change, self._instances, self._prober)
 
     async def find_live_instances(self) -> list[LiveInstance]:
         """See `ControllerHost`."""
-        return await find_live_instances()
+        return await find_live_instances(self._instances)
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         """See `ControllerHost`."""
-        await kill_instances(instances)
+        await kill_instances(self._instances, instances)
+
+    def suspect(self, incarnation: str) -> None:
+        """See `ControllerHost`."""
+        self._prober.suspect(incarnation)
 
     async def end_arbiters(self) -> None:
         """See `ControllerHost`."""

@@ -24,6 +24,7 @@ from cluster.models.records import Records
 from cluster.models.states import (
     UNLOADED_REASON,
     LifecycleEvent,
+    ModelRecord,
     VersionRecord,
     load_failed,
     versions_failed,
@@ -95,9 +96,7 @@ class ModelVersions:
         """
         name = self._name
         known = self._records.of(name)
-        self._records.note(
-            replace(known, is_known=True, labels=candidate.labels, composing=frozenset(composing))
-        )
+        self._records.note(replace(known, is_known=True))
         if not candidate.digests:
             raise load_failed(
                 name,
@@ -109,8 +108,15 @@ class ModelVersions:
         new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]
         regrouped = [v for v in wanted if v not in new and self._needs_regrouping(candidate, v)]
         if new or regrouped:
-            self._take_over(candidate, await self._prepare(candidate, new, regrouped))
+            loaded = await self._prepare(candidate, new, regrouped)
+            self._take_over(candidate, composing, loaded)
             _log.info("successfully loaded '%s'", name)
+        else:
+            # An adopted version came without what its instances do not know.
+            known = self._records.of(name)
+            described = _described(known, candidate, composing)
+            if described != known:
+                self._records.put(described)
         self._composing = composing
         stale = tuple(v for v in self._pools if v not in candidate.digests)
         if stale:
@@ -232,9 +238,14 @@ class ModelVersions:
                 reason = error.as_string() if error else UNLOADED_REASON
                 self._records.event(self._name, version, LifecycleEvent.LOAD_FAILED, reason)
 
-    def _take_over(self, candidate: Candidate, loaded: Mapping[int, Loaded]) -> None:
+    def _take_over(
+        self,
+        candidate: Candidate,
+        composing: Mapping[str, ModelConfig],
+        loaded: Mapping[int, Loaded],
+    ) -> None:
         """Put what was prepared in service, then let go of what it replaces."""
-        record = self._records.of(self._name)
+        record = _described(self._records.of(self._name), candidate, composing)
         replaced: list[VersionPool] = []
         before_candidate, self._candidate = self._candidate, candidate
         self.failed = None
@@ -273,6 +284,13 @@ class ModelVersions:
             self._records.put_version(self._name, _of_pool(record, pool))
         elif record.state is ModelReadyState.LOADING and record.reason != pool.reason:
             self._records.put_version(self._name, record.because(pool.reason))
+
+
+def _described(
+    record: ModelRecord, candidate: Candidate, composing: Mapping[str, ModelConfig]
+) -> ModelRecord:
+    """Return a model's record with what a candidate that serves says of all its versions."""
+    return replace(record, labels=candidate.labels, composing=frozenset(composing))
 
 
 MakePool = Callable[[Callable[[], None]], VersionPool]

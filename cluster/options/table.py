@@ -313,11 +313,23 @@ class ServerOptions:
     cpus_per_instance: float = _flag(
         0.01, _MANTA, "CPUs that an instance on CPUs reserves in Ray.", values.fraction
     )
+    model_load_timeout_secs: float = _flag(
+        0.0,
+        _MANTA,
+        "Seconds that an instance may take to load and warm up its model; 0: no limit.",
+        values.fraction,
+    )
     lane_slab_threshold_bytes: int = _flag(
         65536,
         _MANTA,
         "Tensors from this size on travel through shared memory within a node.",
         values.at_least(1, "Error: --lane-slab-threshold-bytes must be greater than 0."),
+    )
+    instance_heartbeat_timeout_secs: float = _flag(
+        10.0,
+        _MANTA,
+        "Seconds without progress until an instance is replaced; 0: off.",
+        values.fraction,
     )
     print_options: bool = _flag(
         False, _MANTA, "Print all options with their sources and exit.", takes_value=False

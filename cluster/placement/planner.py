@@ -20,8 +20,7 @@ from cluster.placement.demand import (
     read_demand,
 )
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 DEFAULT_CPUS_PER_INSTANCE = 0.01
 # Hundreds of instances on a GPU; Ray counts in ten-thousandths.
@@ -47,8 +46,10 @@ class PoolRequest:
         runtime_env: Environment of the instances' processes, in Ray's terms.
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
+        load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
@@ -65,8 +66,10 @@ class PoolRequest:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
+    load_timeout_s: float = 0.0
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    heartbeat_timeout_s: float = 0.0
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
@@ -174,8 +177,10 @@ def _spec(
         runtime_env=request.runtime_env,
         secret=request.secret,
         options_digest=request.digest,
+        load_timeout_s=request.load_timeout_s,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
+        heartbeat_timeout_s=request.heartbeat_timeout_s,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
         cache=request.cache,
@@ -232,8 +237,10 @@ def replan_pool(
         runtime_env=like.runtime_env,
         secret=like.secret,
         digest=like.options_digest,
+        load_timeout_s=like.load_timeout_s,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
+        heartbeat_timeout_s=like.heartbeat_timeout_s,
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,

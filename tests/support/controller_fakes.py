@@ -72,6 +72,7 @@ class FakeHost:
         world: Gives the pools, and is told what happens to them.
         live: Instances a controller finds alive.
         killed: Names of instances that were killed.
+        suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
         ended_s: When the process was ended.
     """
@@ -84,6 +85,7 @@ class FakeHost:
         self.was_restarted = False
         self.live: list[LiveInstance] = []
         self.killed: list[str] = []
+        self.suspects: list[str] = []
         self.fail: dict[str, Exception] = {}
         self.looks = 0
         self.ended_s: float | None = None
@@ -105,6 +107,9 @@ class FakeHost:
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         self._maybe_fail("kill_instances")
         self.killed += [str(each.name) for each in instances]
+
+    def suspect(self, incarnation: str) -> None:
+        self.suspects.append(incarnation)
 
     async def end_arbiters(self) -> None:
         self._maybe_fail("end_arbiters")

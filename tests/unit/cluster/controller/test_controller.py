@@ -35,7 +35,7 @@ async def controller_of(
         **options,
     }
     actor = ModelController.__new__(ModelController)
-    await actor.__init__(from_mapping(given), owner, lambda: host)  # type: ignore[misc]
+    await actor.__init__(from_mapping(given), owner, lambda _: host)  # type: ignore[misc]
     return actor
 
 
@@ -49,9 +49,9 @@ async def test_start_waits_for_the_models_of_the_repository(folder: Path) -> Non
     write_model(folder, "b")
     controller = await controller_of(folder, FakeHost())
     assert states(await controller.start()) == {"a": "READY", "b": "READY"}
-    table = await controller.routing_table(0, 1.0)
-    assert table is not None
-    assert table.initialised
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    assert changes.initialised
 
 
 @in_virtual_time_with_folder
@@ -208,15 +208,17 @@ async def test_a_loaded_model_is_loaded_again_by_the_next_controller(folder: Pat
     await controller.load("a", {})
     await controller.load("b", {})
     await controller.unload("b")
-    first = await controller.routing_table(0, 1.0)
+    first = (await controller.routing_table(0, 1.0)).changes
+    assert first is not None
     again = FakeHost(host.store)
     again.was_restarted = True
     successor = await controller_of(folder, again, model_control_mode="explicit")
     assert states(await successor.start()) == {"a": "READY", "b": "UNAVAILABLE"}
     # Numbers of generations go on.
     assert again.world.log[0] == "start a/1#0@1002"
-    table = await successor.routing_table(first.version, 1.0)
-    assert table is not None
+    changes = (await successor.routing_table(first.version, 1.0)).changes
+    assert changes is not None
+    assert changes.is_whole
 
 
 @in_virtual_time_with_folder
@@ -292,3 +294,12 @@ async def test_a_pending_load_is_remembered_although_it_is_answered_with_an_erro
     with pytest.raises(TritonError, match="pending"):
         await controller.load("a", {})
     assert controller._state.saved.wanted == ["a"]
+
+
+@in_virtual_time_with_folder
+async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> None:
+    host = FakeHost()
+    controller = await controller_of(tmp_path, host)
+    await controller.start()
+    await controller.report_wedged("manta/m/1/0/0", "abc", "showed no progress for 10 s")
+    assert host.suspects == ["abc"]

@@ -39,7 +39,7 @@ async def explicit(folder: Path, host: FakeHost) -> ModelController:
         "exit_timeout_secs": int(DRAIN_S),
     }
     actor = ModelController.__new__(ModelController)
-    await actor.__init__(from_mapping(given), Owner(), lambda: host)  # type: ignore[misc]
+    await actor.__init__(from_mapping(given), Owner(), lambda _: host)  # type: ignore[misc]
     await actor.start()
     return actor
 

@@ -22,8 +22,7 @@ from cluster.placement.planner import (
     replan_pool,
 )
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
 LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))
@@ -105,9 +104,12 @@ def test_a_config_without_groups_gets_one_instance() -> None:
 
 
 def test_a_plan_made_again_from_one_of_its_specs_is_the_same() -> None:
-    request = replace(REQUEST, log_level="WARNING", slab_threshold_bytes=1 << 20)
+    request = replace(
+        REQUEST, log_level="WARNING", slab_threshold_bytes=1 << 20, heartbeat_timeout_s=3.0
+    )
     planned = plan_pool(config(CPU_PAIR), request, LAPTOP)
     assert {spec.slab_threshold_bytes for spec in planned} == {1 << 20}
+    assert {spec.heartbeat_timeout_s for spec in planned} == {3.0}
     assert replan_pool(planned[1].config, planned[1], 0.01, {}, LAPTOP) == planned
 
 

@@ -148,6 +148,17 @@ async def test_exiting_server_is_neither_live_nor_healthy() -> None:
         assert (await client.call(request("GET", "/-/healthz"))).status == 503
 
 
+async def test_healthy_answer_holds_the_word_that_kuberay_looks_for() -> None:
+    async with running() as here:
+        client = await here.connect()
+        answer = await client.call(request("GET", "/-/healthz"))
+        assert (answer.status, answer.body) == (200, b"success")
+        here.plane.draining = True
+        answer = await client.call(request("GET", "/-/healthz"))
+        assert answer.status == 503
+        assert b"success" not in answer.body
+
+
 async def test_server_that_is_not_ready_says_400() -> None:
     async with running() as here:
         here.plane.is_ready = False

@@ -10,7 +10,7 @@ import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError, UnavailableError
 from backends.api.request import InferenceResponse, tensor_from_numpy
-from deployments.http.server.exchange import HttpLimits
+from deployments.http.server.host import HttpLimits
 from tests.support.http_plane import Client, Pending, Running, post, request, running
 
 GENERATE = "/v2/models/id_int64/generate"

@@ -52,8 +52,8 @@ from deployments.http.codec.infer_header import (
 from deployments.http.codec.infer_spec import (
     DecodedInfer,
     OutputsSpec,
+    RequestedModel,
     RequestedOutput,
-    ServedModel,
 )
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_parser import parse
@@ -115,7 +115,7 @@ class InferDecoder:
         self._templates: dict[tuple[str, int, bytes], _Template] = {}
 
     def decode(
-        self, body: memoryview, header_length: int | None, model: ServedModel
+        self, body: memoryview, header_length: int | None, model: RequestedModel
     ) -> DecodedInfer:
         """Decode a body.
 
@@ -161,7 +161,7 @@ class InferDecoder:
             del self._templates[next(iter(self._templates))]
         self._templates[key] = _Template(decoded)
 
-    def _decode(self, header: bytes, body: memoryview, model: ServedModel) -> DecodedInfer:
+    def _decode(self, header: bytes, body: memoryview, model: RequestedModel) -> DecodedInfer:
         if len(header) > self.max_input_bytes:
             raise InvalidArgumentError(json_too_large(len(header), self.max_input_bytes))
         assembly = _Assembly(model, body[len(header) :], self.max_input_bytes)
@@ -179,7 +179,7 @@ class InferDecoder:
             careful_outputs(document),
         )
 
-    def _decode_raw(self, body: memoryview, model: ServedModel) -> DecodedInfer:
+    def _decode_raw(self, body: memoryview, model: RequestedModel) -> DecodedInfer:
         size = body.nbytes
         if size > self.max_input_bytes:
             raise InvalidArgumentError(raw_too_large(size, self.max_input_bytes))
@@ -233,7 +233,7 @@ class _Assembly:
 
     __slots__ = ("_is_binary", "_max_input_bytes", "_model", "_offset", "_request", "_tail")
 
-    def __init__(self, model: ServedModel, tail: memoryview, max_input_bytes: int) -> None:
+    def __init__(self, model: RequestedModel, tail: memoryview, max_input_bytes: int) -> None:
         self._model = model
         self._tail = tail
         self._offset = 0

@@ -19,7 +19,7 @@ from deployments.http.codec.generate import (
     decode_generate,
     encode_generate,
 )
-from deployments.http.codec.infer_spec import ServedModel
+from deployments.http.codec.infer_spec import RequestedModel
 from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
 from deployments.http.kserve.infer import InferPlane, is_refusal, traced
@@ -52,7 +52,7 @@ class GenerateRoute:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
 
-    def start(self, exchange: HttpExchange, model: ServedModel, *, is_stream: bool) -> None:
+    def start(self, exchange: HttpExchange, model: RequestedModel, *, is_stream: bool) -> None:
         """Start a request; the exchange is answered as responses come.
 
         Raises:
@@ -74,7 +74,7 @@ class GenerateRoute:
         sink.started(inflight)
 
     async def start_reporting(
-        self, exchange: HttpExchange, model: ServedModel, *, is_stream: bool
+        self, exchange: HttpExchange, model: RequestedModel, *, is_stream: bool
     ) -> None:
         """Start a request whose answer shall tell this node's load.
 
@@ -99,7 +99,7 @@ class _Sink:
 
     content_type = JSON
 
-    def __init__(self, exchange: HttpExchange, model: ServedModel) -> None:
+    def __init__(self, exchange: HttpExchange, model: RequestedModel) -> None:
         self._exchange = exchange
         self._model = model
         self._inflight: Inflight | None = None
@@ -173,7 +173,7 @@ class SingleSink(_Sink):
 
     __slots__ = ("_body",)
 
-    def __init__(self, exchange: HttpExchange, model: ServedModel) -> None:
+    def __init__(self, exchange: HttpExchange, model: RequestedModel) -> None:
         super().__init__(exchange, model)
         self._body = b""
 

@@ -27,9 +27,10 @@ from backends.api.request import (
     Tensor,
     element_count,
 )
-from deployments.http.codec.infer_request import custom_parameter, json_too_large
+from deployments.http.codec.infer_request import custom_parameter
 from deployments.http.codec.infer_response import json_data
 from deployments.http.codec.infer_spec import RequestedModel
+from deployments.http.codec.input_limits import json_too_large
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_text import as_string, dump, find, labelled, read
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,7 +28,8 @@ from backends.api.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from deployments.http.codec.infer_request import (
+from deployments.data_plane.data_plane import DataPlane
+from deployments.http.codec.input_limits import (
     DEFAULT_MAX_INPUT_BYTES,
     json_too_large,
     raw_too_large,
@@ -39,7 +40,6 @@ from deployments.http.kserve.compression import Compression
 from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
 from deployments.http.kserve.metrics import make_metrics_server
-from deployments.http.kserve.plane import Plane
 from deployments.http.kserve.restricted import RestrictedApplication
 from deployments.http.kserve.settings import SettingsRoutes
 from deployments.http.openapi.document import make_document
@@ -53,9 +53,11 @@ from deployments.security.restrictions import Restrictions
 from deployments.security.tls import TlsFiles
 from deployments.supervision.memory_budget import MemoryBudget
 
-__all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
+__all__ = ["HttpIngress", "make_http_server", "make_metrics_server"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
 _PATH_LIMIT: Final = 4096
@@ -80,7 +82,7 @@ class HttpIngress:
 
     def __init__(
         self,
-        plane: Plane,
+        plane: DataPlane,
         max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
         header_forward_pattern: str = "",
         compression: Compression | None = None,
@@ -335,7 +337,7 @@ class HttpIngress:
         body = self._body(exchange)
         return read(body) if body else {}
 
-    def _resolved(self, look_up: Callable[[str, str], Any], match: Match) -> Any:
+    def _resolved(self, look_up: Callable[[str, str], T], match: Match) -> T:
         """Look a model up by the name in the path and, if need be, by the name it stands for."""
         try:
             return look_up(match.name, match.version)
@@ -363,7 +365,7 @@ def unquoted(name: str) -> str:
 
 
 def make_http_server(
-    plane: Plane,
+    plane: DataPlane,
     *,
     max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
     restrictions: Restrictions = (),

@@ -8,7 +8,7 @@ Triton: server/src/http_server.cc HTTPAPIServer::HandleInfer @e1db8a6
 import logging
 import re
 from collections.abc import Coroutine, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from backends.api.errors import (
     InternalError,
@@ -17,14 +17,16 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.contracts.sinks import ResponseSink
+from deployments.data_plane.data_plane import DataPlane
 from deployments.http.codec import content_coding
 from deployments.http.codec.infer_request import InferDecoder
 from deployments.http.codec.infer_response import InferEncoder
-from deployments.http.codec.infer_spec import OutputsSpec, RequestedModel
+from deployments.http.codec.infer_spec import OutputsSpec
 from deployments.http.kserve.compression import Compression
 from deployments.http.server.exchange import BINARY, JSON, TEXT, HttpExchange
 from deployments.protocol.forwarded_headers import forwarded_headers
+from deployments.routing.served_model import ServedModel
 from deployments.tracing.tracer import HTTP, Arrival, Tracer
 
 logger = logging.getLogger(__name__)
@@ -37,17 +39,6 @@ _INTEGER = re.compile(rb"\s*([+-]?[0-9]+)")
 _REFUSALS: Final = ("[request id: ", "inference request ", "string correlation ID ")
 # What Triton finds only when it batches.
 _LATE_REFUSAL: Final = "incomplete string data for inference input"
-
-
-class InferPlane(Protocol):
-    """What the route asks of the data plane."""
-
-    @property
-    def tracer(self) -> Tracer:
-        """Traces requests."""
-
-    def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
-        """Run a request."""
 
 
 class InferRoute:
@@ -63,7 +54,7 @@ class InferRoute:
 
     def __init__(
         self,
-        plane: InferPlane,
+        plane: DataPlane,
         max_input_bytes: int,
         forward: re.Pattern[bytes] | None,
         compression: Compression,
@@ -75,9 +66,7 @@ class InferRoute:
         self._encoder = InferEncoder()
         self._compression = compression
 
-    def start(
-        self, exchange: HttpExchange, model: RequestedModel
-    ) -> Coroutine[Any, Any, None] | None:
+    def start(self, exchange: HttpExchange, model: ServedModel) -> Coroutine[Any, Any, None] | None:
         """Start a request; the exchange is answered when the plane is done.
 
         Returns:
@@ -109,7 +98,7 @@ class InferRoute:
         return None
 
     def _run(
-        self, exchange: HttpExchange, model: RequestedModel, body: memoryview, received_ns: int
+        self, exchange: HttpExchange, model: ServedModel, body: memoryview, received_ns: int
     ) -> None:
         given = exchange.head.infer_header_length
         header_length = None if given is None else parse_header_length(given, body.nbytes)
@@ -151,7 +140,7 @@ class InferSink:
     def __init__(
         self,
         exchange: HttpExchange,
-        model: RequestedModel,
+        model: ServedModel,
         outputs: OutputsSpec,
         encoder: InferEncoder,
         compression: Compression,
@@ -216,7 +205,7 @@ class InferSink:
 def traced(
     tracer: Tracer,
     exchange: HttpExchange,
-    model: RequestedModel,
+    model: ServedModel,
     request: InferenceRequest,
     sink: ResponseSink,
     received_ns: int,

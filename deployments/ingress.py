@@ -8,23 +8,27 @@ ports.
 """
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
 import ray
 import setproctitle
 
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
-from deployments.contracts.sinks import ControllerLink
 from deployments.data_plane.data_plane import DataPlane
-from deployments.grpc.kserve.service import INFERENCE_PATHS, make_grpc_service
+from deployments.grpc.kserve.service import (
+    INFERENCE_PATHS,
+    PATHS,
+    STREAM_PATHS,
+    make_grpc_service,
+)
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
@@ -34,8 +38,10 @@ from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
+from deployments.routing.links import Heartbeat
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
+from deployments.routing.table_watch import TableWatch
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -79,6 +85,7 @@ class IngressSettings:
             `deployments.grpc.server.grpcio_server.OPTIONS`, milliseconds.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
+        heartbeat_timeout_s: ``--instance-heartbeat-timeout-secs``; 0.0 is off.
         log: What is logged until the controller says otherwise.
         http_restrictions: ``--http-restricted-api``.
         grpc_restrictions: ``--grpc-restricted-protocol``.
@@ -100,6 +107,7 @@ class IngressSettings:
     http_max_input_bytes: int = 1 << 26
     slab_threshold_bytes: int = 1 << 16
     exit_timeout_s: float = 30.0
+    heartbeat_timeout_s: float = 10.0
     grpc_options: dict[str, int] = field(default_factory=dict)
     log: LogSettings = LogSettings()
     http_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
@@ -140,7 +148,15 @@ class Ingress:
         self._tracer = Tracer(uses.report, make_trace_writer)
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
-        self._router = Router(node_id, await controller.lane_secret(), slabs, limits, cache)
+        timeout_s = settings.heartbeat_timeout_s
+        self._router = Router(
+            node_id,
+            await controller.lane_secret(),
+            slabs,
+            limits,
+            cache,
+            heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
+        )
         self._plane = DataPlane(
             settings.server_id,
             self._router,
@@ -151,8 +167,8 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
-        self._watch = asyncio.get_running_loop().create_task(
-            controller.watch_routing_table(self._update, lambda: make_report(self._router))
+        self._watch = TableWatch(
+            "ingress", controller, self._update, lambda: make_report(self._router)
         )
         await self._listen()
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -163,7 +179,7 @@ class Ingress:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
         self._tracer.apply(table.settings, self._replica)
-        told = table.settings.for_instances()
+        told = replace(table.settings.for_instances(), version=table.version)
         if told != self._told:
             known = self._settings.log if self._told is None else self._told.log
             if told.log != known:
@@ -199,7 +215,15 @@ class Ingress:
         )
         tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
         if settings.grpc_server == "grpcio":
-            return GrpcioServer(service, options, tls=tls, compression=level)
+            return GrpcioServer(
+                service,
+                options,
+                tls=tls,
+                compression=level,
+                paths=PATHS,
+                stream_paths=STREAM_PATHS,
+                compressed_paths=INFERENCE_PATHS,
+            )
         return Http2Server(
             service,
             limits=Http2Limits(keepalive=options_from_flags(options)),
@@ -212,9 +236,9 @@ class Ingress:
         self._servers.append(server)
 
     async def check_health(self) -> None:
-        """Fail when the routing table is no longer watched; Serve then replaces the replica."""
-        if self._watch.done() and not self._draining:
-            raise RuntimeError("the ingress no longer follows the routing table")
+        """Fail when the routing table is not followed; Serve then replaces the replica."""
+        if not self._draining:
+            self._watch.check()
 
     async def drain(self) -> None:
         """Answer what was accepted, then close everything."""
@@ -233,9 +257,7 @@ class Ingress:
         self._plane.exiting = True
         for server in self._servers:
             server.close()
-        self._watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._watch
+        await self._watch.close()
         await self._router.close()
         await self._tracer.close()
 

@@ -82,10 +82,10 @@ def _http2(data: bytes) -> None:
         client.now_ns += 1_000_000
         while client.h2.out.pending:
             client.raw()
-    held = client.grpc._held_bytes
+    held = client.grpc.received.held_bytes
     assert 0 <= held <= len(data), held
     client.grpc.lost()
-    assert client.grpc._held_bytes == 0
+    assert client.budget.used_bytes == 0
     assert client.h2.out.queued_bytes >= 0
     for each in client.service.calls:
         assert each.half_closed_count + each.cancelled_count <= 2
@@ -181,7 +181,7 @@ def _grpc_seeds() -> Iterator[bytes]:
 def _lane_seed() -> bytes:
     message = msgspec.msgpack.encode(["m", "7", [["X", "INT32", [1], None]], {"a": 1}])
     return b"".join(
-        PREFIX.pack(kind, 1, 0, kind, len(message), 9) + message + b"123456789"
+        PREFIX.pack(kind, 1, kind, len(message), 9) + message + b"123456789"
         for kind in range(INFER, INFER + 6)
     )
 

@@ -76,7 +76,7 @@ class GenerateRoute:
             TritonError: The request is wrong.
         """
         form = exchange.head.load_report_form.decode("latin-1")
-        report = load_report((await self._plane.metrics_text()).decode(), form)
+        report = load_report((await self._plane.recent_metrics_text()).decode(), form)
         if report:
             exchange.extra_headers = b"endpoint-load-metrics: %s\r\n" % report.encode()
         else:

@@ -33,6 +33,7 @@ from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.application import make_http_server, make_metrics_server
+from deployments.http.server.server import HttpServer
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.messages import LaneLimits
@@ -248,6 +249,8 @@ class Ingress:
         self._plane.draining = True
         for server in self._servers:
             server.begin_drain()
+            if isinstance(server, HttpServer):
+                server.stop_accepting()
         await asyncio.gather(
             *(server.wait_drained(self._settings.exit_timeout_s) for server in self._servers)
         )

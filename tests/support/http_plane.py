@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ from backends.api.request import (
 )
 from deployments.contracts.sinks import ResponseSink
 from deployments.http.kserve.application import HttpIngress
-from deployments.http.server.exchange import HttpLimits
+from deployments.http.kserve.compression import Compression
+from deployments.http.server.host import HttpLimits
 from deployments.http.server.server import HttpServer
 from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
+from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 from tests.support.settings_control import MemoryControl, settings_plane
 
@@ -303,10 +306,16 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(
-    limits: HttpLimits | None = None, max_input_bytes: int = 1 << 26
+    limits: HttpLimits | None = None,
+    max_input_bytes: int = 1 << 26,
+    budget: MemoryBudget | None = None,
+    threads: Executor | None = None,
 ) -> AsyncIterator[Running]:
     plane = FakePlane()
-    server = HttpServer(HttpIngress(plane, max_input_bytes), limits)
+    budget = budget or MemoryBudget(1 << 32)
+    compression = Compression(budget, max_input_bytes, threads)
+    ingress = HttpIngress(plane, max_input_bytes, compression=compression)
+    server = HttpServer(ingress, limits, budget=budget)
     here = Running(plane, server, await server.start("127.0.0.1", 0))
     try:
         yield here
@@ -315,6 +324,12 @@ async def running(
             await client.close()
         server.close()
         await server.wait_drained(5)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so; the test's timeout ends it."""
+    for _ in iter(condition, True):
+        await asyncio.sleep(0)
 
 
 def request(

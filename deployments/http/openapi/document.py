@@ -8,31 +8,16 @@ in `openapi_operations` by its shortest path.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
 from deployments.http.openapi.operations import OPERATIONS, Operation
 from deployments.http.openapi.schemas import PARAMETERS, SCHEMAS
+from deployments.http.server.routes import RoutedPath
 
 _OPTIONAL: Final = re.compile(r"\(\?:((?:[^()]|\([^()]*\))*)\)\?")
 _NAMED: Final = re.compile(r"\(\?P<([a-z]+)>[^()]*\)")
 _ERROR: Final = {"$ref": "#/components/responses/Error"}
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedPath:
-    """What the document has to know of a route.
-
-    Attributes:
-        pattern: Regular expression of the whole path.
-        methods: Methods it answers.
-        category: The API it belongs to, for restrictions.
-    """
-
-    pattern: str
-    methods: tuple[str, ...]
-    category: str
 
 
 def templates(pattern: str) -> list[str]:

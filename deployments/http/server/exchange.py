@@ -7,7 +7,6 @@ An exchange gets at most one answer. When its peer goes first, who handles it is
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -24,56 +23,8 @@ BINARY: Final = b"application/octet-stream"
 _JOIN_BELOW_BYTES: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
-    """What a peer may ask of a server.
-
-    Attributes:
-        connection_count: Open connections; further ones are closed at once.
-        body_bytes: Largest body. Triton bounds only the JSON part; 2 GiB is what Triton's own
-            Content-Length parser can take.
-        head_bytes: Request line and headers; Triton's HTTP library closes at about as much.
-        chunk_count: Non-empty chunks of a chunked body; Triton's bound.
-        pipeline_depth: Exchanges of a connection after which it is no longer read.
-        handshake_timeout_s: For a TLS handshake.
-        head_timeout_s: From a request's first byte to the end of its headers.
-        body_idle_timeout_s: Without a byte of an unfinished body.
-        write_idle_timeout_s: With a full write buffer the peer does not drain.
-        unread_bytes: Of a streamed answer, waiting for the peer to read or for the answers before
-            it; beyond, the connection is closed. As much as a gRPC connection keeps.
-        drain_linger_s: What idle connections get, in a drain, for a last request.
-        linger_s: For the peer to read the answer to a body that was refused unread.
-    """
-
-    connection_count: int = 10_000
-    body_bytes: int = (1 << 31) - 1
-    head_bytes: int = 8192
-    chunk_count: int = 65536
-    pipeline_depth: int = 32
-    handshake_timeout_s: float = 10.0
-    head_timeout_s: int = 30
-    body_idle_timeout_s: int = 60
-    write_idle_timeout_s: int = 60
-    unread_bytes: int = 1 << 30
-    drain_linger_s: float = 0.5
-    linger_s: int = 2
-
-
-class HttpApplication(Protocol):
-    """What a server serves."""
-
-    def dispatch(self, exchange: "HttpExchange") -> None:
-        """Answer a complete request, now or later."""
-
-    def refuse(self, exchange: "HttpExchange", body_bytes: int) -> str:
-        """Return why a body of at least this size is not taken, or nothing to take it."""
-
-    def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
-        """Return memory for a large body, or None for ordinary memory."""
-
-
-class AnswerQueue(Protocol):
-    """The connection of an exchange."""
+class Answering(Protocol):
+    """Where the answer of an exchange goes."""
 
     def is_last(self, exchange: "HttpExchange") -> bool:
         """Whether the connection shall end with this exchange."""
@@ -89,13 +40,15 @@ class HttpExchange:
     """A request and its answer.
 
     Args:
-        connection: Where the answer goes.
+        queue: Where the answer goes.
         head: Request line and headers.
 
     Attributes:
         extra_headers: Complete header lines of a streamed answer.
         began_ns: When its first bytes were read, by the monotonic clock; 0 unless tracing is on.
-        head: The same; not complete before the request is dispatched.
+        head: Request line and headers; not complete before the request is dispatched.
+        held_bytes: What was taken from the server's memory budget for the exchange; given back when
+            the answer is written or the peer goes.
         keep_alive: Whether the connection goes on behind the exchange.
         body: The body once complete; who has taken what it needs of it may empty it.
         on_disconnect: Called when the peer goes before the answer; set by who can cancel.
@@ -104,24 +57,26 @@ class HttpExchange:
     __slots__ = (
         "_answer",
         "_closes",
-        "_connection",
         "_pieces",
+        "_queue",
         "_waiting_bytes",
         "began_ns",
         "body",
         "extra_headers",
         "head",
+        "held_bytes",
         "keep_alive",
         "on_disconnect",
     )
 
-    def __init__(self, connection: "AnswerQueue", head: HttpHead) -> None:
-        self._connection: AnswerQueue | None = connection
+    def __init__(self, queue: Answering, head: HttpHead) -> None:
+        self._queue: Answering | None = queue
         self._answer: list[bytes | memoryview] | None = None
         # What a streamed answer could not write yet; None unless one has begun.
         self._pieces: list[bytes] | None = None
         self._waiting_bytes = 0
         self._closes = False
+        self.held_bytes = 0
         self.began_ns = 0
         self.extra_headers = b""
         self.head = head
@@ -146,10 +101,10 @@ class HttpExchange:
             body_bytes: Their total size.
             extra_headers: Complete header lines.
         """
-        connection = self._connection
-        if connection is None or self._answer is not None:
+        queue = self._queue
+        if queue is None or self._answer is not None:
             return
-        if not self.keep_alive or connection.is_last(self):
+        if not self.keep_alive or queue.is_last(self):
             self._closes = True
             if not self.head.is_http10:
                 extra_headers += b"Connection: close\r\n"
@@ -169,15 +124,15 @@ class HttpExchange:
             self._answer = [b"".join((head, *body))]
         else:
             self._answer = [head, *body]
-        connection.answered(self)
+        queue.answered(self)
 
     def begin_stream(self, status: int, content_type: bytes) -> None:
         """Begin an answer of unknown length; `write` and `end_stream` follow."""
-        connection = self._connection
-        if connection is None or self._answer is not None or self._pieces is not None:
+        queue = self._queue
+        if queue is None or self._answer is not None or self._pieces is not None:
             return
         framing = b"" if self.head.is_http10 else b"Transfer-Encoding: chunked\r\n"
-        if self.head.is_http10 or not self.keep_alive or connection.is_last(self):
+        if self.head.is_http10 or not self.keep_alive or queue.is_last(self):
             self.end_connection()
             framing += b"Connection: close\r\n"
         head = b"%sContent-Type: %s\r\n%s%s\r\n" % (
@@ -193,7 +148,7 @@ class HttpExchange:
 
     def write(self, piece: bytes) -> None:
         """Send a part of a streamed answer, behind the answers that are due first."""
-        if self._pieces is None or self._connection is None or not piece:
+        if self._pieces is None or self._queue is None or not piece:
             return
         self._pieces.append(piece if self.head.is_http10 else b"%x\r\n%s\r\n" % (len(piece), piece))
         self._waiting_bytes += len(piece)
@@ -201,22 +156,18 @@ class HttpExchange:
 
     def end_stream(self) -> None:
         """End a streamed answer."""
-        connection, pieces = self._connection, self._pieces
-        if pieces is None or connection is None:
+        queue, pieces = self._queue, self._pieces
+        if pieces is None or queue is None:
             return
         if not self.head.is_http10:
             pieces.append(b"0\r\n\r\n")
         self._pieces = None
         self._answer = [b"".join(pieces)]
-        connection.answered(self)
+        queue.answered(self)
 
     def _push(self) -> None:
-        connection, pieces = self._connection, self._pieces
-        if (
-            pieces
-            and connection is not None
-            and connection.write_early(self, pieces, self._waiting_bytes)
-        ):
+        queue, pieces = self._queue, self._pieces
+        if pieces and queue is not None and queue.write_early(self, pieces, self._waiting_bytes):
             pieces.clear()
             self._waiting_bytes = 0
 
@@ -238,7 +189,12 @@ class HttpExchange:
     @property
     def is_answered(self) -> bool:
         """Whether there is an answer, or nobody left to take it."""
-        return self._answer is not None or self._connection is None
+        return self._answer is not None or self._queue is None
+
+    @property
+    def answer_bytes(self) -> int:
+        """Size of the complete answer; 0 while there is none."""
+        return sum(map(len, self._answer or ()))
 
     @property
     def closes(self) -> bool:
@@ -258,12 +214,12 @@ class HttpExchange:
 
     def detach(self) -> None:
         """Let the connection go: the answer has been written."""
-        self._connection = None
+        self._queue = None
         self.on_disconnect = None
 
     def disconnect(self) -> None:
         """Drop the exchange: its peer has gone."""
-        self._connection = None
+        self._queue = None
         cancel, self.on_disconnect = self.on_disconnect, None
         if cancel is not None and self._answer is None:
             cancel()

@@ -8,6 +8,7 @@ comes a second time, and only if a parser of its own, given nothing but these by
 of the headers exactly at their end: then they mean the same wherever a request may begin.
 """
 
+import re
 from typing import Final
 
 import httptools
@@ -30,6 +31,10 @@ _HEADERS: Final[dict[bytes, str]] = {
 _HEADER_SPELLINGS_LIMIT: Final = 1024
 _PLAIN_LENGTH_DIGITS: Final = 9
 
+MALFORMED: Final = "the request is not well-formed HTTP/1.1"
+_METHOD_BYTES_LIMIT: Final = 32
+_UNKNOWN_METHOD_REST: Final = re.compile(rb"/[\x21-\x7e]* HTTP/1\.1")
+
 
 class HttpHead:
     """Request line and headers; once `finish`ed it does not change and may be shared.
@@ -40,7 +45,7 @@ class HttpHead:
         is_http10: Whether the version is 1.0.
         keep_alive: Whether the connection may go on behind the request.
         headers: All headers as sent, in their order.
-        body_bytes: Content-Length; 0 when there is none.
+        body_bytes: Content-Length; 0 when it is missing or does not count.
         load_report_form: Endpoint-Load-Metrics-Format.
         json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
     """
@@ -93,14 +98,62 @@ class HttpHead:
     def finish(self, parser: httptools.HttpRequestParser) -> None:
         """Take what the parser knows at the end of the headers."""
         self.method = parser.get_method()
-        self.keep_alive = parser.should_keep_alive()
+        is_ambiguous = self.content_length and self.transfer_encoding
+        self.keep_alive = parser.should_keep_alive() and not is_ambiguous
         self.is_http10 = parser.get_http_version() == "1.0"
-        if self.content_length:
+        if self.content_length and not self.transfer_encoding:
             # The parser has checked that it is a number and comes alone.
             self.body_bytes = int(self.content_length)
         given = self.infer_header_length
         if given and given.isdigit() and len(given) <= _PLAIN_LENGTH_DIGITS:
             self.json_bytes = int(given)
+
+
+def new_parser(protocol: object) -> httptools.HttpRequestParser:
+    """Return the parser of a connection; ``protocol`` has the callbacks that it calls."""
+    parser = httptools.HttpRequestParser(protocol)
+    # With both Transfer-Encoding and Content-Length the first counts; `framing_fault` and the end
+    # of the connection are the rest of what RFC 9112 section 6.1 asks then.
+    parser.set_dangerous_leniencies(lenient_chunked_length=True)
+    return parser
+
+
+def framing_fault(head: HttpHead) -> tuple[int, str]:
+    """Return status and reason for which a request with Transfer-Encoding is refused, or 0 and "".
+
+    Only ``chunked`` alone tells where a body ends. It counts beside a Content-Length too; then the
+    connection ends with the request, since somebody before us may have believed the length.
+
+    RFC 9112 sections 6.1 and 6.3.
+    """
+    codings = b", ".join(
+        value for name, value in head.headers if name.lower() == b"transfer-encoding"
+    )
+    shown = codings.decode("latin-1")
+    if head.is_http10:
+        return 400, f"Transfer-Encoding '{shown}' does not exist in HTTP/1.0; send Content-Length"
+    if codings.strip().lower() != b"chunked":
+        return 501, f"Transfer-Encoding '{shown}' is not supported, expected 'chunked'"
+    return 0, ""
+
+
+def method_fault(data: bytes) -> tuple[int, str]:
+    """Return status and reason for bytes whose beginning the parser does not take for a method.
+
+    405 is for a request line that is well-formed but for a method that the parser does not know.
+    """
+    # Only the first line of what was read: one behind other requests is not found.
+    line = data.partition(b"\r\n")[0]
+    method, _, rest = line.partition(b" ")
+    is_token = method.isalpha() and method.isupper() and len(method) <= _METHOD_BYTES_LIMIT
+    if is_token and _UNKNOWN_METHOD_REST.fullmatch(rest):
+        try:
+            httptools.HttpRequestParser(object()).feed_data(line)
+        except httptools.HttpParserInvalidMethodError:
+            return 405, "Method Not Allowed"
+        except httptools.HttpParserError:
+            pass
+    return 400, f"{MALFORMED}: it does not begin with a method"
 
 
 class KnownHeads:

@@ -5,14 +5,24 @@
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deployments.http.openapi.document import RoutedPath
+from deployments.http.server.exchange import JSON, HttpExchange
 
-if TYPE_CHECKING:
-    from deployments.http.server.exchange import HttpExchange
 
-JSON = b"application/json"
+@dataclass(frozen=True, slots=True)
+class RoutedPath:
+    """What the OpenAPI document has to know of a route.
+
+    Attributes:
+        pattern: Regular expression of the whole path.
+        methods: Methods it answers.
+        category: The API it belongs to, for restrictions.
+    """
+
+    pattern: str
+    methods: tuple[str, ...]
+    category: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class Match:
     repository: str = ""
 
 
-Handler = Callable[["HttpExchange", Match], Coroutine[Any, Any, None] | None]
+Handler = Callable[[HttpExchange, Match], Coroutine[Any, Any, None] | None]
 # Pattern, handlers by method, restricted category.
 Row = tuple[str, Mapping[bytes, Handler], str]
 

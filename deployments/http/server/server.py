@@ -1,24 +1,32 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP/1.1 server: listening, drain and the sweep that finds slow peers."""
+"""An HTTP/1.1 server: its connections, the sweep that finds slow peers, and the drain.
+
+A drain has two stages. From `begin_drain` on the server goes on accepting and serving, and each
+answer is the last one of its connection and says so, so that clients go elsewhere at their own
+pace. `stop_accepting` then ends the port. Nothing that a client sent in between is left unanswered.
+"""
 
 import asyncio
-import contextlib
 import logging
 import socket
-from typing import Final
+from collections import deque
+from typing import Any, Final
 
-from deployments.http.server.answering import AnsweringConnection
 from deployments.http.server.connection import HttpConnection
-from deployments.http.server.exchange import HttpApplication, HttpLimits
 from deployments.http.server.head import KnownHeads
+from deployments.http.server.host import HttpApplication, HttpLimits, ServedConnection
+from deployments.http.server.listener import Listener, bind
+from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
+from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 
 logger = logging.getLogger(__name__)
 
-# Connections the kernel completes for us while the loop is busy; Triton listens with as many.
-_BACKLOG: Final = 1024
+# Of a server that shares its budget with no other: two of the largest bodies.
+DEFAULT_BUDGET_BYTES: Final = 1 << 32
+
 _SWEEP_S: Final = 1.0
 _READ_BUFFER_BYTES: Final = 1 << 18
 _ALPN: Final = "http/1.1"
@@ -32,6 +40,7 @@ class HttpServer:
         limits: What peers may ask.
         tls: Set to serve TLS.
         tracer: While it is on, exchanges note when they began.
+        budget: What bodies and unread answers take memory from.
 
     Attributes:
         tick: Sweeps so far; what connections measure time in.
@@ -47,26 +56,40 @@ class HttpServer:
         *,
         tls: TlsFiles | None = None,
         tracer: Tracer | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.application = application
         self.tracer = tracer or Tracer()
+        self.budget = budget or MemoryBudget(DEFAULT_BUDGET_BYTES)
         self._tls = tls
         self.limits = limits or HttpLimits()
         self.tick = 0
         self.is_draining = False
         self.heads = KnownHeads(self.limits.head_bytes)
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
-        self._connections: set[AnsweringConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._connections: set[ServedConnection] = set()
+        self._listener: Listener | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._drained = asyncio.Event()
-        # When the limit of connections, and a connection's end, were last told of: once a sweep is
-        # enough.
-        self._told_tick = -1
-        self._closed_tick = -1
+        self._drainer: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._refusals = RefusalLog(logger)
+        # Idle connections to be closed for new ones, those that are idle longest first.
+        self._closable: deque[ServedConnection] = deque()
+        self._closable_tick = -1
 
-    async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
+    # The port
+
+    async def start(
+        self, host: str, port: int, *, reuse_port: bool = False, sock: socket.socket | None = None
+    ) -> int:
         """Listen.
+
+        Args:
+            host: Address to bind.
+            port: Port, or 0 for any.
+            reuse_port: Share the port with other processes (SO_REUSEPORT).
+            sock: A listening socket to take over; nothing is bound then, and the server closes it.
 
         Returns:
             The bound port.
@@ -75,23 +98,81 @@ class HttpServer:
             OSError: The address cannot be bound.
             InvalidArgumentError: A TLS file cannot be used.
         """
-        loop = asyncio.get_running_loop()
         timeout_s = self.limits.handshake_timeout_s
-        encryption = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
-        self._server = await loop.create_server(
-            lambda: HttpConnection(self),
-            host,
-            port,
-            reuse_port=reuse_port,
-            backlog=_BACKLOG,
-            **encryption,
+        options: dict[str, Any] = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
+        listening = sock or await bind(host, port, reuse_port=reuse_port)
+        self._listener = Listener(
+            listening, lambda: HttpConnection(self), options, self._check_empty
         )
-        self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
-        listening = self._server.sockets[0]
-        # Inherited by what is accepted: only the kernel notices that an idle peer has died.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep_again)
         bound: int = listening.getsockname()[1]
         return bound
+
+    def listening_socket(self) -> socket.socket:
+        """Return the listening socket, so that a duplicate can be handed on.
+
+        Raises:
+            RuntimeError: The server does not listen.
+        """
+        if self._listener is None or self._listener.sock is None:
+            raise RuntimeError("the HTTP server does not listen")
+        return self._listener.sock
+
+    def release_listener(self) -> None:
+        """Stop accepting; connections in the queue are left to who shares the socket."""
+        if self._listener is not None:
+            self._listener.release()
+
+    def stop_accepting(self) -> None:
+        """Accept every connection that the kernel has completed, then close the port."""
+        if self._listener is not None:
+            self._listener.stop()
+
+    # The drain
+
+    def begin_drain(self, idle_grace_s: float = 1.0) -> None:
+        """Have each connection end with its next answer, or after a while without a request.
+
+        Args:
+            idle_grace_s: How long an idle connection stays open at least. Its peer cannot know of
+                the drain; a request that it sends meanwhile is answered.
+        """
+        if self.is_draining:
+            return
+        self.is_draining = True
+        self._close_idle(idle_grace_s)
+
+    async def wait_drained(self, timeout_s: float) -> bool:
+        """Wait until no connection is open; False when that takes longer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close everything at once."""
+        self.is_draining = True
+        if self._listener is not None:
+            self._listener.abort()
+        for timer in (self._sweeper, self._drainer):
+            if timer is not None:
+                timer.cancel()
+        for connection in list(self._connections):
+            connection.close()
+
+    def _close_idle(self, grace_s: float) -> None:
+        """Close the connections that were idle at the last call already, a grace ago."""
+        for connection in list(self._connections):
+            if connection.was_idle:
+                connection.close_idle()
+            else:
+                connection.was_idle = connection.is_idle
+        again = asyncio.get_running_loop().call_later
+        self._drainer = again(max(grace_s, 0.01), self._close_idle, grace_s)
+
+    # What connections tell
 
     @property
     def connection_count(self) -> int:
@@ -103,71 +184,56 @@ class HttpServer:
         """Requests received and not yet answered."""
         return sum(each.exchange_count for each in self._connections)
 
-    def begin_drain(self) -> None:
-        """Accept nothing new; connections close with their next answer, or idle after a while.
+    def opened(self, connection: ServedConnection) -> bool:
+        """Note a connection; False when there are too many and none of them is idle."""
+        if len(self._connections) >= self.limits.connection_count and not self._make_room():
+            self._refusals.note(
+                logging.WARNING,
+                "connections",
+                f"HTTP connections are refused: {self.connection_count} are open, the limit",
+            )
+            return False
+        self._connections.add(connection)
+        self._empty.clear()
+        return True
 
-        A peer that has just sent a request on an idle connection cannot know of the drain. It gets
-        its answer, which tells it that the connection ends.
-        """
-        self.is_draining = True
-        if self._server is not None:
-            self._server.close()
-        asyncio.get_running_loop().call_later(self.limits.drain_linger_s, self._end_linger)
-        self._check_drained()
+    def closed(self, connection: ServedConnection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+        self._check_empty()
 
-    async def wait_drained(self, timeout_s: float) -> None:
-        """Wait until all connections are closed, at most ``timeout_s``."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._drained.wait()
+    def note_closed(self, reason: str) -> None:
+        """Say in the log why a connection is closed before its peer wanted it."""
+        self._refusals.note(logging.INFO, "closed", f"an HTTP connection is closed: {reason}")
 
-    def close(self) -> None:
-        """Close everything at once."""
-        self.is_draining = True
-        if self._server is not None:
-            self._server.close()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        for connection in list(self._connections):
-            connection.close()
-        self._check_drained()
+    def _make_room(self) -> bool:
+        """Close the connection that has been idle longest; False when there is none."""
+        if not self._closable and self._closable_tick != self.tick:
+            # Looking at all of them is dear: once a tick is enough.
+            self._closable_tick = self.tick
+            idle = (each for each in self._connections if each.is_idle)
+            self._closable.extend(sorted(idle, key=lambda each: each.active_tick))
+        while self._closable:
+            candidate = self._closable.popleft()
+            if candidate in self._connections and candidate.close_idle():
+                self.note_closed("it was idle and its room is needed")
+                return True
+        return False
+
+    def _check_empty(self) -> None:
+        pending_count = self._listener.pending_count if self._listener is not None else 0
+        if self._connections or pending_count:
+            self._empty.clear()
+        else:
+            self._empty.set()
+
+    # Time
 
     def sweep(self) -> None:
         """Count one tick and close connections whose peers are too slow."""
         self.tick += 1
         for connection in list(self._connections):
             connection.sweep(self.tick)
-
-    def opened(self, connection: AnsweringConnection) -> bool:
-        """Note a connection; False when there are too many."""
-        if len(self._connections) >= self.limits.connection_count:
-            if self._told_tick != self.tick:
-                self._told_tick = self.tick
-                logger.warning(
-                    "HTTP connections are refused: %d are open, the limit", self.connection_count
-                )
-            return False
-        self._connections.add(connection)
-        return True
-
-    def note_closed(self, reason: str) -> None:
-        """Say in the log why a connection is closed without an answer."""
-        if self._closed_tick != self.tick:
-            self._closed_tick = self.tick
-            logger.info("an HTTP connection is closed: %s", reason)
-
-    def closed(self, connection: AnsweringConnection) -> None:
-        """Forget a connection."""
-        self._connections.discard(connection)
-        self._check_drained()
-
-    def _end_linger(self) -> None:
-        for connection in list(self._connections):
-            connection.close_idle()
-
-    def _check_drained(self) -> None:
-        if self.is_draining and not self._connections:
-            self._drained.set()
 
     def _sweep_again(self) -> None:
         self.sweep()

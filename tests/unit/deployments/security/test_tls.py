@@ -18,7 +18,7 @@ from deployments.grpc.kserve.service import HEALTH_PATH, GrpcService
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.application import HttpIngress
-from deployments.http.server.exchange import HttpLimits
+from deployments.http.server.host import HttpLimits
 from deployments.http.server.server import HttpServer
 from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.security.tls import TlsFiles

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.http.server.connection import LARGE_BODY_BYTES, HttpConnection
-from deployments.http.server.exchange import TEXT, HttpExchange, HttpLimits
+from deployments.http.server.connection import HttpConnection
+from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.head import KnownHeads
+from deployments.http.server.host import HttpLimits
+from deployments.http.server.request_reader import LARGE_BODY_BYTES
 from deployments.http.server.server import HttpServer
 from tests.support.http_plane import request
 
@@ -168,7 +170,9 @@ def test_a_head_that_is_not_ordinary_is_not_remembered(raw: bytes) -> None:
 def test_a_head_over_the_servers_limit_is_refused_however_often_it_comes() -> None:
     server = HttpServer(Application(), HttpLimits(head_bytes=64))
     for _ in range(4):
-        assert served([INFER], server) == ([], b"", True)
+        seen, written, _ = served([INFER], server)
+        assert seen == []
+        assert written.startswith(b"HTTP/1.1 431 ")
 
 
 def test_heads_that_never_come_again_do_not_pile_up() -> None:

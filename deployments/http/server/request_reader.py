@@ -1,0 +1,399 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The requests of one HTTP/1.1 connection, read from what it receives.
+
+Theory of operation. Received bytes land in a buffer that all connections of a server share: a
+connection has parsed them before the loop reads for another. A body whose length is known is
+received straight to where it stays when it is larger than `LARGE_BODY_BYTES`, which is memory the
+application provides; the parser sees only its head. A request whose head equals an earlier one
+skips the parser: between two messages the parser is in its first state, so it can go on with any
+later request. Every request is an `HttpExchange`, and `AnswerQueue` answers it.
+
+A request that cannot be understood is refused with a reason, behind the answers to those before it;
+nothing that follows it is read as a request (RFC 9112 sections 6.3 and 11.2).
+"""
+
+import logging
+from typing import Final
+
+import httptools
+import numpy as np
+
+from deployments.http.server.answer_queue import AnswerQueue
+from deployments.http.server.exchange import HttpExchange
+from deployments.http.server.head import (
+    MALFORMED,
+    HttpHead,
+    framing_fault,
+    method_fault,
+    new_parser,
+)
+from deployments.http.server.host import TOO_MANY_CHUNKS, ConnectionHost, claim_body
+
+logger = logging.getLogger(__name__)
+
+LARGE_BODY_BYTES: Final = 1 << 16
+
+_HEAD_TOO_LARGE: Final = (
+    "request line and headers, a chunk extension or the trailers exceed the maximum of {} bytes"
+)
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class RequestReader:
+    """Makes exchanges of received bytes and hands them to the application.
+
+    Args:
+        host: The server.
+        answers: The exchanges of the connection.
+
+    Attributes:
+        active_tick: When the peer last sent something.
+        exchange: The request that is being received, from its first byte.
+        in_head: Whether its headers are not complete.
+        head_tick: When it began.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_begun_count",
+        "_body_bytes",
+        "_body_due_bytes",
+        "_chunk_count",
+        "_chunk_open",
+        "_exchanges",
+        "_head_bytes",
+        "_host",
+        "_is_before_body",
+        "_is_parser_behind",
+        "_overhead_bytes",
+        "_parser",
+        "_parts",
+        "_target",
+        "active_tick",
+        "exchange",
+        "head_tick",
+        "in_head",
+    )
+
+    def __init__(self, host: ConnectionHost, answers: AnswerQueue) -> None:
+        # For the life of the server
+        self._host = host
+        # For the life of the connection
+        self._answers = answers
+        self._exchanges = answers.exchanges
+        self._parser = new_parser(self)
+        self._is_parser_behind = False
+        self.active_tick = host.tick
+        # For the request that is being received
+        self.exchange: HttpExchange | None = None
+        self.in_head = False
+        self.head_tick = 0
+        self._is_before_body = False
+        self._head_bytes = 0
+        self._overhead_bytes = 0
+        self._begun_count = 0
+        self._target: memoryview | None = None
+        self._parts: list[bytes] | None = None
+        self._body_bytes = 0
+        self._body_due_bytes = 0
+        self._chunk_count = 0
+        self._chunk_open = False
+
+    # What the connection calls
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to receive: the rest of a large body, or the shared buffer."""
+        target = self._target
+        if target is not None and not self._answers.is_stopped:
+            return target[self._body_bytes :]
+        return self._host.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take received bytes."""
+        self.active_tick = self._host.tick
+        answers = self._answers
+        if answers.is_stopped:
+            return
+        if self._target is not None:
+            self._body_bytes += nbytes
+            if self._body_bytes == self._target.nbytes:
+                self._end_direct_body()
+            return
+        start = self._take_due_body(nbytes) if self._body_due_bytes else 0
+        if self.exchange is None and start < nbytes and not answers.is_stopped:
+            start = self._take_known(start, nbytes)
+        if start < nbytes and not answers.is_stopped:
+            self._parse(start, nbytes)
+
+    def lost(self) -> None:
+        """End."""
+        self.exchange = None
+        self._target = self._parts = None
+        del self._parser  # which refers to us in turn
+
+    def _parse(self, start: int, stop: int) -> None:
+        """Have the parser take a part of the shared buffer."""
+        data = self._host.read_buffer[start:stop]
+        nbytes = stop - start
+        was_between = self.exchange is None
+        had_body_bytes = 0 if was_between else self._body_bytes
+        self._begun_count = 0
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(start + upgrade.args[0], stop)
+        except httptools.HttpParserInvalidMethodError:
+            self._break_off(*method_fault(bytes(data)))
+        except httptools.HttpParserCallbackError:
+            logger.exception("failed to receive a request")
+            self._break_off(500, "internal error; the server's log says more")
+        except httptools.HttpParserError as error:
+            self._break_off(400, f"{MALFORMED}: {error}")
+        self._is_parser_behind = self._target is not None
+        if self.exchange is not None and not self._answers.is_stopped:
+            # Whether the read held nothing but a part of this request, and no part of its body.
+            is_alone = self._begun_count == (1 if was_between else 0)
+            is_overhead = is_alone and self._body_bytes == had_body_bytes
+            self._bound_overhead(nbytes if is_overhead else 0)
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if self._answers.is_stopped:
+            return
+        self.exchange = HttpExchange(self._answers, HttpHead())
+        tracer = self._host.tracer
+        if tracer.is_on:
+            self.exchange.began_ns = tracer.clock_ns()
+        self.in_head = True
+        self.head_tick = self._host.tick
+        self._begun_count += 1
+        self._head_bytes = 0
+        self._overhead_bytes = 0
+        self._target = None
+        self._parts = None
+        self._body_bytes = 0
+        self._chunk_count = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take the request target, which may come in pieces."""
+        if self.exchange is not None:
+            self.exchange.head.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header; those nobody asks for are dropped."""
+        self._head_bytes += len(name) + len(value) + 4
+        # Trailers change nothing.
+        if self.in_head and self.exchange is not None:
+            self.exchange.head.take(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Decide how the body is received."""
+        exchange = self.exchange
+        self.in_head = False
+        if exchange is None or self._answers.is_stopped:
+            return
+        head = exchange.head
+        head.finish(self._parser)
+        exchange.keep_alive = head.keep_alive
+        if self._head_bytes + len(head.url) > self._host.limits.head_bytes:
+            self._break_off(431, _HEAD_TOO_LARGE.format(self._host.limits.head_bytes))
+            return
+        if head.transfer_encoding:
+            status, fault = framing_fault(head)
+            if status:
+                self._break_off(status, fault)
+                return
+        if self._parser.should_upgrade():
+            # In front of the body of a request that asks for an upgrade, the parser stops.
+            self._is_before_body = head.body_bytes > 0
+            exchange.keep_alive = False
+        self._exchanges.append(exchange)
+        if head.content_length or head.transfer_encoding:
+            self._expect_body(exchange)
+
+    def on_chunk_header(self) -> None:
+        """Note a chunk; an empty one, the last, is not counted."""
+        self._chunk_open = True
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of a body."""
+        exchange = self.exchange
+        if exchange is None or self._answers.is_stopped:
+            return
+        start = self._body_bytes
+        self._body_bytes = start + len(data)
+        target = self._target
+        if target is not None:
+            target[start : self._body_bytes] = data
+            return
+        if self._chunk_open:
+            self._chunk_open = False
+            self._chunk_count += 1
+        if not start:
+            exchange.body = data
+        elif self._parts is None:
+            self._parts = [exchange.body, data]  # type: ignore[list-item]
+        else:
+            self._parts.append(data)
+        if exchange.head.transfer_encoding:
+            self._check_chunks(exchange)
+
+    def on_message_complete(self) -> None:
+        """Hand the request to the application."""
+        exchange = self.exchange
+        if exchange is None or self._answers.is_stopped or self._is_before_body:
+            return
+        self.exchange = None
+        if self._target is not None:
+            exchange.body, self._target = self._target, None
+        elif self._parts is not None:
+            exchange.body, self._parts = b"".join(self._parts), None
+        if not exchange.keep_alive:
+            self._answers.stop()
+        elif len(self._exchanges) >= self._host.limits.pipeline_depth:
+            self._answers.pause_reading()
+        try:
+            self._host.application.dispatch(exchange)
+        except Exception:
+            logger.exception("failed to answer %s %s", exchange.head.method, exchange.head.url)
+            exchange.fail_text(500, "internal error; the server's log says more")
+
+    def _bound_overhead(self, nbytes: int) -> None:
+        """Bound what reads that held nothing else add to a head, a chunk extension or a trailer."""
+        self._overhead_bytes = self._overhead_bytes + nbytes if nbytes else 0
+        if self._overhead_bytes > self._host.limits.head_bytes:
+            self._break_off(431, _HEAD_TOO_LARGE.format(self._host.limits.head_bytes))
+
+    # Requests with a known head
+
+    def _take_known(self, start: int, nbytes: int) -> int:
+        """Take requests of the shared buffer whose heads are known; returns where they end."""
+        server = self._host
+        buffer, heads = server.read_buffer, server.heads
+        while start < nbytes:
+            data = bytes(buffer[start : min(nbytes, start + heads.limit_bytes)])
+            head, size = heads.find(data)
+            if head is None:
+                if size:
+                    heads.note(data[:size])
+                return start
+            exchange = self.exchange = HttpExchange(self._answers, head)
+            if server.tracer.is_on:
+                exchange.began_ns = server.tracer.clock_ns()
+            self._exchanges.append(exchange)
+            begin, start = size, start + size
+            size = head.body_bytes
+            if size > LARGE_BODY_BYTES:
+                self._expect_body(exchange)
+                if self._answers.is_stopped:
+                    return nbytes
+            if start == nbytes and 0 < size <= LARGE_BODY_BYTES:
+                self._body_due_bytes = size
+                return nbytes
+            if start + size > nbytes:
+                self._begin_direct_body(size, buffer[start:nbytes])
+                return nbytes
+            if self._target is not None:
+                self._target[:] = buffer[start : start + size]
+            elif begin + size <= len(data):
+                exchange.body = data[begin : begin + size]
+            else:
+                exchange.body = bytes(buffer[start : start + size])
+            start += size
+            self.on_message_complete()
+            if self._answers.is_stopped:
+                return nbytes
+        return start
+
+    def _take_due_body(self, nbytes: int) -> int:
+        """Take the body whose head came alone; mostly it comes whole."""
+        size, self._body_due_bytes = self._body_due_bytes, 0
+        buffer = self._host.read_buffer
+        if size > nbytes:
+            self._begin_direct_body(size, buffer[:nbytes])
+            return nbytes
+        if self.exchange is not None:
+            self.exchange.body = bytes(buffer[:size])
+            self.on_message_complete()
+        return size
+
+    def _begin_direct_body(self, size: int, first: memoryview) -> None:
+        """Have the rest of a body received to where it stays."""
+        if self._target is None:
+            self._target = memoryview(bytearray(size))
+        self._body_bytes = have = first.nbytes
+        self._target[:have] = first
+
+    # Bodies
+
+    def _decline_upgrade(self, start: int, stop: int) -> None:
+        """Answer a request that asks for an upgrade as if it did not; its body begins at start."""
+        exchange = self.exchange
+        if not self._is_before_body or exchange is None or self._answers.is_stopped:
+            self._answers.stop()
+            return
+        self._is_before_body = False
+        size = exchange.head.body_bytes
+        self._begin_direct_body(size, self._host.read_buffer[start : min(stop, start + size)])
+        if self._body_bytes == size:
+            self.on_message_complete()
+
+    def _expect_body(self, exchange: HttpExchange) -> None:
+        head = exchange.head
+        size = head.body_bytes
+        if size > LARGE_BODY_BYTES:
+            if not self._claim_body(exchange, size):
+                return
+            self._target = self._host.application.allocate(size, max(head.json_bytes, 0))
+            if self._target is None:
+                # Not a bytearray: that would touch every page on a peer's mere word.
+                self._target = np.empty(size, np.uint8).data
+        # Behind unanswered requests it would be taken for an answer; the peer then goes on unasked.
+        is_first = self._exchanges[0] is exchange
+        if head.expect and head.expect.lower() == b"100-continue" and is_first:
+            self._answers.write(_CONTINUE)
+
+    def _end_direct_body(self) -> None:
+        if self._is_parser_behind:
+            # It was left in the middle of the body; a new one is cheaper than feeding it.
+            self._is_parser_behind = False
+            self._parser = new_parser(self)
+        self.on_message_complete()
+
+    def _check_chunks(self, exchange: HttpExchange) -> None:
+        if self._chunk_count > self._host.limits.chunk_count:
+            self._refuse(exchange, 400, TOO_MANY_CHUNKS.format(self._host.limits.chunk_count))
+        elif self._body_bytes > LARGE_BODY_BYTES:
+            self._claim_body(exchange, self._body_bytes)
+
+    def _claim_body(self, exchange: HttpExchange, size: int) -> bool:
+        status, refusal = claim_body(self._host, exchange, size)
+        if status:
+            self._refuse(exchange, status, refusal)
+        return not status
+
+    def _refuse(self, exchange: HttpExchange, status: int, message: str) -> None:
+        """Answer a request that is not received to its end, and close behind the answer."""
+        self.exchange = None
+        self.in_head = False
+        self._target = self._parts = None
+        exchange.body = b""
+        exchange.keep_alive = False
+        self._answers.stop(is_discarding=True)
+        exchange.fail_text(status, message)
+
+    def _break_off(self, status: int, reason: str) -> None:
+        """Refuse what cannot be read on as requests; what came before is answered."""
+        if self._answers.is_stopped:
+            return
+        self._host.note_closed(reason)
+        unfinished = self.exchange
+        if unfinished is None:
+            unfinished = HttpExchange(self._answers, HttpHead())
+        if not self._exchanges or self._exchanges[-1] is not unfinished:
+            self._exchanges.append(unfinished)
+        self._refuse(unfinished, status, reason)

@@ -24,7 +24,12 @@ import setproctitle
 from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.sinks import ControllerLink
 from deployments.data_plane.data_plane import DataPlane
-from deployments.grpc.kserve.service import INFERENCE_PATHS, make_grpc_service
+from deployments.grpc.kserve.service import (
+    INFERENCE_PATHS,
+    PATHS,
+    STREAM_PATHS,
+    make_grpc_service,
+)
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
@@ -199,7 +204,15 @@ class Ingress:
         )
         tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
         if settings.grpc_server == "grpcio":
-            return GrpcioServer(service, options, tls=tls, compression=level)
+            return GrpcioServer(
+                service,
+                options,
+                tls=tls,
+                compression=level,
+                paths=PATHS,
+                stream_paths=STREAM_PATHS,
+                compressed_paths=INFERENCE_PATHS,
+            )
         return Http2Server(
             service,
             limits=Http2Limits(keepalive=options_from_flags(options)),

@@ -17,23 +17,20 @@ Receive windows are wide and opened again in halves. They open on receipt, not o
 a gRPC message has to be complete before anyone can consume it. Back-pressure is at the other end:
 while too many answers wait for the peer the connection's window stays shut.
 
-Floods. Each frame that does no work costs credit, work gives credit back, and a peer without
-credit gets ENHANCE_YOUR_CALM: frames that only make us answer or wake up (SETTINGS, PING, empty
-DATA, PRIORITY, ..) from one account; streams that end without a response, by the peer's reset
-("rapid reset") or by one that it provoked, from another.
+Floods are judged by `Conduct`: what does no work costs a peer credit.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from deployments.http2 import frames
+from deployments.http2.conduct import Conduct
 from deployments.http2.control import ControlFrames
-from deployments.http2.credit import Credit
 from deployments.http2.errors import ConnectionViolation, ErrorCode, MalformedRequestError
 from deployments.http2.events import DataReceived, Event, RequestReceived, StreamReset
 from deployments.http2.header_blocks import BlockDecoder, HeaderList
-from deployments.http2.inbound import FrameReader
+from deployments.http2.headers import HeaderFrames
+from deployments.http2.inbound import Http2FrameReader
 from deployments.http2.lifecycle import Lifecycle
 from deployments.http2.limits import Http2Limits
 from deployments.http2.outbound import Outbound
@@ -52,6 +49,7 @@ from deployments.http2.streams import (
     VIOLATION,
     Stream,
 )
+from deployments.supervision.memory_budget import MemoryBudget
 
 Head = TypeVar("Head")
 
@@ -65,7 +63,6 @@ _SPLINTER_BYTES: Final = 1024
 _REQUEST_REFUND: Final = 4
 # And two WINDOW_UPDATEs for each DATA frame that it gets.
 _DATA_REFUND: Final = 2
-_REMEMBERED_RESETS: Final = 256
 
 
 class Http2Connection(Generic[Head]):
@@ -76,28 +73,39 @@ class Http2Connection(Generic[Head]):
         parse_head: Turns a request's header list into the ``head`` of `RequestReceived`. Must be a
             pure function: its results are reused for equal header blocks.
         now_ns: The clock.
+        budget: What the memory of answers that wait is taken from; None for no bound but the
+            connection's.
 
     Attributes:
         streams: The streams that are not closed, by id.
         out: What is to be sent.
         cut_stream: The stream whose DATA frame the last read has cut, or None.
+        conduct: What the peer has cost without work coming of it.
         lifecycle: Its beginning and end; when it says ``terminated``, send ``out`` and close.
     """
 
     def __init__(
-        self, limits: Http2Limits, parse_head: Callable[[HeaderList], Head], now_ns: int
+        self,
+        limits: Http2Limits,
+        parse_head: Callable[[HeaderList], Head],
+        now_ns: int,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self._limits = limits
         self.streams: dict[int, Stream] = {}
-        self.out = Outbound(limits, self._on_end_sent)
+        self.out = Outbound(limits, self._on_end_sent, budget)
         self.lifecycle = Lifecycle(limits, self.out, now_ns)
         self.keepalive = self.lifecycle.keepalive
+        self.conduct = Conduct(limits, now_ns)
         self._control = control = ControlFrames(limits, self)
         self._blocks = BlockDecoder(limits, parse_head)
-        self._reader = FrameReader(
+        headers = HeaderFrames(
+            self._on_block, self._blocks.max_block_bytes, limits.max_continuation_frames
+        )
+        self._reader = headers.reader = Http2FrameReader(
             self._on_data,
             (
-                self._on_headers,
+                headers.on_headers,
                 control.on_priority,
                 self._on_rst_stream,
                 control.on_settings,
@@ -105,7 +113,7 @@ class Http2Connection(Generic[Head]):
                 control.on_ping,
                 control.on_goaway,
                 control.on_window_update,
-                self._on_continuation,
+                headers.on_continuation,
                 control.on_unknown,
             ),
             self._on_more_data,
@@ -113,19 +121,11 @@ class Http2Connection(Generic[Head]):
             max(frames.MIN_MAX_FRAME_BYTES, self._blocks.max_block_bytes),
         )
         # Receiving.
-        self._now_ns = now_ns
         self._events: list[Event[Head]] = []
         self._window = limits.connection_window_bytes
         self.cut_stream: Stream | None = None
         self._cut_ended = False
-        # The header block that is being received.
-        self._fragments: list[bytes] = []
-        self._fragments_ended = False
-        # Abuse.
-        self._credit = Credit(limits.nuisance_credit, limits.nuisance_credit_per_s, now_ns)
-        self._resets = Credit(limits.reset_credit, limits.reset_credit_per_s, now_ns)
-        self._reset_ids: deque[int] = deque(maxlen=_REMEMBERED_RESETS)
-        self._start()
+        control.announce()
 
     # ---- for the owner -------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Http2Connection(Generic[Head]):
         """
         if self.lifecycle.terminated is not None:
             return []
-        self._now_ns = now_ns
+        self.conduct.now_ns = now_ns
         self.keepalive.received(now_ns)
         events: list[Event[Head]] = []
         self._events = events
@@ -154,7 +154,7 @@ class Http2Connection(Generic[Head]):
         outbound = self.out
         out = outbound.take()
         if outbound.data_frames:
-            self._credit.refund(_DATA_REFUND * outbound.data_frames)
+            self.conduct.credit.refund(_DATA_REFUND * outbound.data_frames)
             outbound.data_frames = 0
             self.keepalive.has_sent = True
         if self._window * 2 < self._limits.connection_window_bytes:
@@ -166,7 +166,13 @@ class Http2Connection(Generic[Head]):
         if stream.state != CLOSED:
             self.out.write(frames.rst_stream(stream.id, code))
             self._close(stream)
-            self._reset_ids.append(stream.id)
+            self.conduct.reset_ids.append(stream.id)
+
+    def abandon(self) -> None:
+        """Forget all streams: nothing can be sent any more."""
+        for stream in self.streams.values():
+            self.out.discard(stream)
+        self.streams.clear()
 
     @property
     def cut_bytes(self) -> int:
@@ -187,48 +193,24 @@ class Http2Connection(Generic[Head]):
         """Whether nothing will come any more: the connection can be closed."""
         return not self.lifecycle.accepts_streams and not self.streams
 
+    def idle_ns(self, now_ns: int) -> int:
+        """Return for how long the peer has been silent; 0 while streams are open."""
+        return 0 if self.streams else self.keepalive.silent_ns(now_ns)
+
     def on_time(self, now_ns: int) -> None:
         """Apply the timeouts; to be called every second or so."""
         self.lifecycle.on_time(now_ns, has_streams=bool(self.streams))
 
     # ---- life ----------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        limits = self._limits
-        self.out.write(
-            frames.settings(
-                {
-                    frames.MAX_CONCURRENT_STREAMS: limits.max_concurrent_streams,
-                    frames.INITIAL_WINDOW_SIZE: limits.stream_window_bytes,
-                    frames.MAX_FRAME_SIZE: limits.max_frame_bytes,
-                    frames.MAX_HEADER_LIST_SIZE: limits.max_header_list_bytes,
-                }
-            )
-        )
-        extra = limits.connection_window_bytes - frames.DEFAULT_WINDOW_BYTES
-        if extra > 0:
-            self.out.write(frames.window_update(0, extra))
-
     def ping(self) -> None:
         """Judge a PING of the peer."""
-        self.nuisance("PING")
+        self.conduct.nuisance("PING")
         self.keepalive.on_ping(
-            self._now_ns,
+            self.conduct.now_ns,
             has_streams=bool(self.streams),
             last_stream_id=self.lifecycle.last_stream_id,
         )
-
-    def nuisance(self, what: str, cost: int = 1) -> None:
-        """Charge a frame that does no work."""
-        credit = self._credit
-        if credit.left >= cost:
-            credit.left -= cost
-        elif not credit.spend(cost, self._now_ns):
-            raise ConnectionViolation(ErrorCode.ENHANCE_YOUR_CALM, f"too many {what} frames")
-
-    def _wasted_stream(self) -> None:
-        if not self._resets.spend(1, self._now_ns):
-            raise ConnectionViolation(ErrorCode.ENHANCE_YOUR_CALM, "too many reset streams")
 
     # ---- streams -------------------------------------------------------------------------------
 
@@ -244,11 +226,11 @@ class Http2Connection(Generic[Head]):
             self.reset(stream, ErrorCode.NO_ERROR)
         else:
             self._close(stream)
-            self._resets.refund(1)
+            self.conduct.resets.refund(1)
 
     def stream_error(self, stream: Stream, code: ErrorCode) -> None:
         """Reset a stream because of the peer's mistake."""
-        self._wasted_stream()
+        self.conduct.wasted_stream()
         self.reset(stream, code)
         self._events.append(StreamReset(stream, code))
 
@@ -273,7 +255,7 @@ class Http2Connection(Generic[Head]):
         if flags & frames.PADDED:
             start, end = frames.unpad(data, start, end)
         if end - start < _TINY_BYTES and not ended:
-            self.nuisance("empty or tiny DATA")
+            self.conduct.nuisance("empty or tiny DATA")
         stream = self._charged(stream_id, size)
         have = len(data)
         if frame_end > have:
@@ -322,7 +304,7 @@ class Http2Connection(Generic[Head]):
             return
         stream.state = state
         if ended:
-            self._credit.refund(1)
+            self.conduct.credit.refund(1)
         elif stream.receive_window * 2 < self._limits.stream_window_bytes:
             increment = self._limits.stream_window_bytes - stream.receive_window
             stream.receive_window += increment
@@ -333,9 +315,9 @@ class Http2Connection(Generic[Head]):
     def _data_on_closed(self, stream_id: int, size: int) -> None:
         self.require_not_idle(stream_id, "DATA")
         # What was on its way when we reset the stream is no mistake, if it is not in splinters.
-        is_reset = stream_id in self._reset_ids
+        is_reset = stream_id in self.conduct.reset_ids
         if size < _SPLINTER_BYTES or not is_reset:
-            self.nuisance("late DATA")
+            self.conduct.nuisance("late DATA")
         if not is_reset:
             self.out.write(frames.rst_stream(stream_id, ErrorCode.STREAM_CLOSED))
 
@@ -346,47 +328,7 @@ class Http2Connection(Generic[Head]):
             self.out.write(frames.window_update(0, increment))
             self.keepalive.has_sent = True
 
-    # ---- HEADERS and CONTINUATION --------------------------------------------------------------
-
-    def _on_headers(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:
-        if not stream_id & 1:
-            raise ConnectionViolation(
-                ErrorCode.PROTOCOL_ERROR, f"HEADERS for stream {stream_id}: a client's ids are odd"
-            )
-        if flags & (frames.PADDED | frames.PRIORITY_FLAG):
-            fragment = frames.header_fragment(data, start, end, flags)
-        else:
-            fragment = data[start:end]
-        ended = bool(flags & frames.END_STREAM)
-        if flags & frames.END_HEADERS:
-            self._on_block(stream_id, fragment, ended)
-        else:
-            self._reader.block_stream_id = stream_id
-            self._fragments = [fragment]
-            self._fragments_ended = ended
-
-    def _on_continuation(
-        self, data: bytes, start: int, end: int, flags: int, stream_id: int
-    ) -> None:
-        if not self._reader.block_stream_id:
-            raise ConnectionViolation(
-                ErrorCode.PROTOCOL_ERROR, "CONTINUATION frame outside a header block"
-            )
-        fragments = self._fragments
-        fragments.append(data[start:end])
-        if (
-            len(fragments) > self._limits.max_continuation_frames + 1
-            or sum(map(len, fragments)) > self._blocks.max_block_bytes
-        ):
-            raise ConnectionViolation(
-                ErrorCode.ENHANCE_YOUR_CALM,
-                f"header block of over {self._limits.max_continuation_frames} CONTINUATION frames"
-                f" or {self._blocks.max_block_bytes} bytes",
-            )
-        if flags & frames.END_HEADERS:
-            self._reader.block_stream_id = 0
-            self._fragments = []
-            self._on_block(stream_id, b"".join(fragments), self._fragments_ended)
+    # ---- header blocks -------------------------------------------------------------------------
 
     def _on_block(self, stream_id: int, block: bytes, ended: bool) -> None:
         try:
@@ -396,7 +338,7 @@ class Http2Connection(Generic[Head]):
                 self._on_trailers(stream_id, ended)
                 return
             self.lifecycle.last_stream_id = stream_id
-            self._wasted_stream()
+            self.conduct.wasted_stream()
             self._refuse(stream_id, ErrorCode.PROTOCOL_ERROR)
             return
         if stream_id <= self.lifecycle.last_stream_id:
@@ -408,10 +350,10 @@ class Http2Connection(Generic[Head]):
             or not self.lifecycle.accepts_streams
             or self.out.queued_bytes > self._limits.max_queued_bytes
         ):
-            self._wasted_stream()
+            self.conduct.wasted_stream()
             self._refuse(stream_id, ErrorCode.REFUSED_STREAM)
             return
-        self._credit.refund(_REQUEST_REFUND)
+        self.conduct.credit.refund(_REQUEST_REFUND)
         state = TRANSITIONS[IDLE][RECEIVE_HEADERS_END if ended else RECEIVE_HEADERS]
         stream = Stream(stream_id, state, self.out.initial_window, self._limits.stream_window_bytes)
         self.streams[stream_id] = stream
@@ -419,13 +361,13 @@ class Http2Connection(Generic[Head]):
 
     def _refuse(self, stream_id: int, code: ErrorCode) -> None:
         self.out.write(frames.rst_stream(stream_id, code))
-        self._reset_ids.append(stream_id)
+        self.conduct.reset_ids.append(stream_id)
 
     def _on_trailers(self, stream_id: int, ended: bool) -> None:
         """Take a second header block; what a client says in trailers nobody asked for."""
         stream = self.streams.get(stream_id)
         if stream is None:
-            if stream_id in self._reset_ids:
+            if stream_id in self.conduct.reset_ids:
                 return
             raise ConnectionViolation(
                 ErrorCode.STREAM_CLOSED,
@@ -447,9 +389,9 @@ class Http2Connection(Generic[Head]):
         self.require_not_idle(stream_id, "RST_STREAM")
         stream = self.streams.get(stream_id)
         if stream is None:
-            self.nuisance("late RST_STREAM")
+            self.conduct.nuisance("late RST_STREAM")
             return
-        self._wasted_stream()
+        self.conduct.wasted_stream()
         stream.state = TRANSITIONS[stream.state][RESET]
         self._close(stream)
         self._events.append(StreamReset(stream, code))

@@ -5,6 +5,7 @@
 from typing import Final, Protocol
 
 from deployments.http2 import frames
+from deployments.http2.conduct import Conduct
 from deployments.http2.errors import ConnectionViolation, ErrorCode
 from deployments.http2.lifecycle import Lifecycle
 from deployments.http2.limits import Http2Limits
@@ -37,9 +38,7 @@ class StreamTable(Protocol):
     streams: dict[int, Stream]
     out: Outbound
     lifecycle: Lifecycle
-
-    def nuisance(self, what: str, cost: int = 1) -> None:
-        """Charge a frame that does no work."""
+    conduct: Conduct
 
     def ping(self) -> None:
         """Judge a PING of the peer."""
@@ -67,13 +66,30 @@ class ControlFrames:
         self._queued_acks = 0
         self._table_shrunk = False
 
+    def announce(self) -> None:
+        """Output our SETTINGS and open the connection's window."""
+        limits, out = self._limits, self._table.out
+        out.write(
+            frames.settings(
+                {
+                    frames.MAX_CONCURRENT_STREAMS: limits.max_concurrent_streams,
+                    frames.INITIAL_WINDOW_SIZE: limits.stream_window_bytes,
+                    frames.MAX_FRAME_SIZE: limits.max_frame_bytes,
+                    frames.MAX_HEADER_LIST_SIZE: limits.max_header_list_bytes,
+                }
+            )
+        )
+        extra = limits.connection_window_bytes - frames.DEFAULT_WINDOW_BYTES
+        if extra > 0:
+            out.write(frames.window_update(0, extra))
+
     def output_taken(self) -> None:
         """Note that no acknowledgement waits any more."""
         self._queued_acks = 0
 
     def on_priority(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:
         """Check PRIORITY; we treat all streams alike."""
-        self._table.nuisance("PRIORITY")
+        self._table.conduct.nuisance("PRIORITY")
         if not stream_id:
             raise ConnectionViolation(ErrorCode.PROTOCOL_ERROR, "PRIORITY frame for stream 0")
         stream = self._table.streams.get(stream_id)
@@ -94,7 +110,7 @@ class ControlFrames:
             )
         _require_connection_level(stream_id, "PING")
         if flags & frames.ACK:
-            self._table.nuisance("PING")
+            self._table.conduct.nuisance("PING")
             self._table.lifecycle.ping_acknowledged(data[start:end])
         else:
             self._table.ping()
@@ -103,16 +119,16 @@ class ControlFrames:
     def on_goaway(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:
         """Note GOAWAY: such a client opens no further streams and closes after the last one."""
         _require_connection_level(stream_id, "GOAWAY")
-        self._table.nuisance("GOAWAY")
+        self._table.conduct.nuisance("GOAWAY")
 
     def on_unknown(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:
         """Ignore a frame of an unknown type."""
-        self._table.nuisance("unknown")
+        self._table.conduct.nuisance("unknown")
 
     def on_settings(self, data: bytes, start: int, end: int, flags: int, stream_id: int) -> None:
         """Apply and acknowledge SETTINGS."""
         _require_connection_level(stream_id, "SETTINGS")
-        self._table.nuisance("SETTINGS", _SETTINGS_COST)
+        self._table.conduct.nuisance("SETTINGS", _SETTINGS_COST)
         if flags & frames.ACK:
             if end > start:
                 raise ConnectionViolation(
@@ -137,7 +153,7 @@ class ControlFrames:
         """Open a send window."""
         table = self._table
         increment = frames.read_u32(data, start, end, "WINDOW_UPDATE") & _MAX_WINDOW_BYTES
-        table.nuisance("WINDOW_UPDATE")
+        table.conduct.nuisance("WINDOW_UPDATE")
         if not stream_id:
             out = table.out
             window = out.window + increment

@@ -10,6 +10,9 @@ from typing import Final
 
 from deployments.http2.errors import ConnectionViolation, ErrorCode
 
+# What may be sent.
+Buffer = bytes | bytearray | memoryview
+
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADER: Final = struct.Struct(">IBI")
 HEADER_BYTES: Final = 9

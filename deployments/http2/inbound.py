@@ -24,7 +24,7 @@ _DATA: Final = frames.DATA
 _KINDS: Final = 256
 
 
-class FrameReader:
+class Http2FrameReader:
     """The frame layer of one connection's receiving half.
 
     Args:

@@ -31,6 +31,7 @@ class Lifecycle:
     """
 
     __slots__ = (
+        "_drain_at_ns",
         "_drain_ns",
         "_limits",
         "_opened_ns",
@@ -48,6 +49,7 @@ class Lifecycle:
         self._opened_ns = now_ns
         self.keepalive = Keepalive(limits.keepalive, out, now_ns)
         self._drain_ns: int | None = None
+        self._drain_at_ns: int | None = None
         self.terminated: ConnectionViolation | None = None
         self.accepts_streams = True
         self.started = False
@@ -78,6 +80,11 @@ class Lifecycle:
         else:
             self._stop_accepting()
 
+    def drain_after_first_stream(self, now_ns: int) -> None:
+        """Drain once the peer has had time to open a stream; whoever sees it do so may `drain`."""
+        if self._drain_at_ns is None:
+            self._drain_at_ns = now_ns + self._limits.drain_grace_ns
+
     def ping_acknowledged(self, payload: bytes) -> None:
         """Take the answer to a PING."""
         if payload == _DRAIN_PING and self._drain_ns is not None:
@@ -88,6 +95,8 @@ class Lifecycle:
         limits = self._limits
         if self.terminated is not None:
             return
+        if self._drain_at_ns is not None and now_ns >= self._drain_at_ns:
+            self.drain(now_ns)
         if not self.started:
             if now_ns - self._opened_ns >= limits.preface_timeout_ns:
                 self.terminate(

@@ -37,6 +37,9 @@ class Http2Limits:
     # Messages. Compressed ones have their own bound: a thousandfold expansion is cheap to send.
     max_receive_message_bytes: int = (1 << 31) - 1
     max_decompressed_message_bytes: int = 256 << 20
+    # Only above the free size, since sparse tensors shrink to a thousandth.
+    free_decompressed_bytes: int = 32 << 20
+    max_decompression_ratio: int = 200
     max_partial_bytes: int = 4 << 30
 
     # Answers the peer does not take: over the first bound it gets no more window for requests,
@@ -67,6 +70,8 @@ class Http2Limits:
     write_stall_timeout_ns: int = 300 * NS_PER_S
     close_timeout_ns: int = 10 * NS_PER_S
     drain_ping_timeout_ns: int = 1 * NS_PER_S
+    # What a connection that begins during a drain gets for its first call.
+    drain_grace_ns: int = 1 * NS_PER_S
 
     def __post_init__(self) -> None:
         # A peer may use the protocol's defaults until it has seen our settings.

@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from deployments.grpc.rpc.service import Buffer
 from deployments.http2 import frames
+from deployments.http2.frames import Buffer
 from deployments.http2.limits import Http2Limits
 from deployments.http2.streams import CLOSED, Stream
+from deployments.supervision.memory_account import UNLIMITED_BYTES, MemoryAccount
+from deployments.supervision.memory_budget import MemoryBudget
 
 # From here on a write of its own is cheaper than a copy into the joined small ones.
 LARGE_BYTES: Final = 32 << 10
@@ -33,8 +35,10 @@ class Outbound:
     Args:
         limits: Bounds of frames and bursts.
         ended: Called when END_STREAM of a stream is in the output.
+        budget: What queued data takes its memory from.
 
     Attributes:
+        account: What of the budget the queued data, and the transport's, has.
         window: Bytes the peer lets the connection send.
         initial_window: What a new stream may send.
         frame_bytes: The largest DATA payload to send.
@@ -51,6 +55,7 @@ class Outbound:
         "_has_large",
         "_max_frame_bytes",
         "_ready",
+        "account",
         "blocked",
         "data_frames",
         "ended",
@@ -61,8 +66,14 @@ class Outbound:
         "window",
     )
 
-    def __init__(self, limits: Http2Limits, ended: Callable[[Stream], None]) -> None:
+    def __init__(
+        self,
+        limits: Http2Limits,
+        ended: Callable[[Stream], None],
+        budget: MemoryBudget | None = None,
+    ) -> None:
         self.ended = ended
+        self.account = MemoryAccount(budget or MemoryBudget(UNLIMITED_BYTES))
         self._burst_bytes = limits.write_burst_bytes
         self._max_frame_bytes = limits.max_sent_frame_bytes
         self.window = frames.DEFAULT_WINDOW_BYTES
@@ -110,20 +121,23 @@ class Outbound:
         self.data_frames += 1
         return True
 
-    def enqueue(self, stream: Stream, buffers: Iterable[Buffer]) -> None:
-        """Queue message data; the stream owns the buffers until they are sent."""
-        queue = stream.queue
-        if queue is None:
-            queue = stream.queue = deque()
-        added = 0
-        for buffer in buffers:
-            view = memoryview(buffer).cast("B")
-            if len(view):
-                queue.append(view)
-                added += len(view)
+    def enqueue(self, stream: Stream, buffers: Iterable[Buffer]) -> bool:
+        """Queue message data; the stream owns the buffers until they are sent.
+
+        Returns:
+            False when the memory budget refuses; nothing is queued then.
+        """
+        views = [view for buffer in buffers if len(view := memoryview(buffer).cast("B"))]
+        added = sum(map(len, views))
+        if not self.account.try_hold(added):
+            return False
+        if stream.queue is None:
+            stream.queue = deque()
+        stream.queue.extend(views)
         stream.queued_bytes += added
         self.queued_bytes += added
         self._make_ready(stream)
+        return True
 
     def end(self, stream: Stream, block: bytes) -> None:
         """Send the trailers once the stream's data is out."""
@@ -134,6 +148,7 @@ class Outbound:
 
     def discard(self, stream: Stream) -> None:
         """Forget a stream's queue."""
+        self.account.let_go(stream.queued_bytes)
         self.queued_bytes -= stream.queued_bytes
         stream.queued_bytes = 0
         stream.queue = None
@@ -215,6 +230,7 @@ class Outbound:
         stream.send_window -= size
         stream.queued_bytes -= size
         self.queued_bytes -= size
+        self.account.let_go(size)
         return size
 
     def _write_end(self, stream: Stream, block: bytes) -> None:

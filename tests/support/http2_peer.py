@@ -3,7 +3,7 @@
 """A client's end for tests: frames to send, frames that came, and a service that records."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import hpack
@@ -11,11 +11,13 @@ import hpack
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.rpc.connection import GrpcConnection
 from deployments.grpc.rpc.deadlines import Deadlines
-from deployments.grpc.rpc.service import Buffer, RpcReply
+from deployments.grpc.rpc.service import RpcReply
 from deployments.http2 import frames
 from deployments.http2.connection import Http2Connection
 from deployments.http2.events import DataReceived, Event, RequestReceived
+from deployments.http2.frames import Buffer
 from deployments.http2.limits import Http2Limits
+from deployments.supervision.memory_budget import MemoryBudget
 
 REQUEST = (
     (b":method", b"POST"),
@@ -184,7 +186,10 @@ class Client:
         *,
         start: bool = True,
         compression: ResponseCompression | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
+        self.budget = budget or MemoryBudget(1 << 40)
+        self.offloaded: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
         self.now_ns = 1_000_000_000_000
         self.service = RecordingService()
         self.timers: list[int] = []
@@ -197,6 +202,8 @@ class Client:
             self._wake,
             self.now_ns,
             compression,
+            budget=self.budget,
+            offload=lambda work, done: self.offloaded.append((work, done)),
         )
         self.h2 = self.grpc.h2
         self._decoder = hpack.Decoder()
@@ -206,6 +213,16 @@ class Client:
 
     def _wake(self) -> None:
         self.wakes += 1
+
+    def run_offloaded(self) -> None:
+        """Do one piece of what is to be done on a thread."""
+        work, done = self.offloaded.pop(0)
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as caught:
+            error = caught
+        done(error)
 
     def send(self, data: bytes) -> None:
         self.grpc.receive(data, self.now_ns)

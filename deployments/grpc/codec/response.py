@@ -16,7 +16,8 @@ from tritonclient.grpc import service_pb2
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse, ParameterValue
-from deployments.grpc.codec.wire import Buffer, varint
+from deployments.grpc.codec.wire import varint
+from deployments.http2.frames import Buffer
 
 FINAL_KEY: Final = "triton_final_response"
 

@@ -9,8 +9,6 @@ message is left to the runtime.
 
 from typing import Final
 
-Buffer = bytes | bytearray | memoryview
-
 _CONTINUE: Final = 0x80
 _LENGTH_DELIMITED: Final = 2
 _WIRE_TYPE_MASK: Final = 7

@@ -6,14 +6,12 @@ Triton has no Watch; gRPC clients with health checking use it.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from backends.api.errors import GRPC_STATUS, InternalError, TritonError
+from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.codec.control import NOT_SERVING, SERVING, parse
-from deployments.grpc.rpc.calls import RpcReply
-
-if TYPE_CHECKING:
-    from deployments.data_plane.data_plane import DataPlane
+from deployments.grpc.rpc.service import RpcReply
 
 WATCH_PATH: Final = b"/grpc.health.v1.Health/Watch"
 
@@ -30,7 +28,7 @@ class WatchCall:
 
     __slots__ = ("_plane", "_reply", "_timer", "_told")
 
-    def __init__(self, plane: "DataPlane", reply: RpcReply) -> None:
+    def __init__(self, plane: DataPlane, reply: RpcReply) -> None:
         self._plane = plane
         self._reply = reply
         self._told = b""

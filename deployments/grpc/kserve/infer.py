@@ -10,7 +10,6 @@ Triton: server/src/grpc/infer_handler.cc @e1db8a6
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from backends.api.errors import (
     GRPC_STATUS,
@@ -21,18 +20,16 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.codec.request import DecodedRequest, RequestDecoder
 from deployments.grpc.codec.response import (
     ResponseEncoder,
 )
-from deployments.grpc.rpc.calls import Metadata, RpcReply
+from deployments.grpc.rpc.service import Metadata, RpcReply
 from deployments.protocol.classification import classify
 from deployments.protocol.forwarded_headers import compile_forward_pattern, forwarded_headers
+from deployments.routing.served_model import ServedModel
 from deployments.tracing.tracer import GRPC, Arrival
-
-if TYPE_CHECKING:
-    from deployments.data_plane.data_plane import DataPlane
-    from deployments.routing.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +47,7 @@ class InferContext:
 
     __slots__ = ("_header_pattern", "decoder", "encoder", "plane")
 
-    def __init__(self, plane: "DataPlane", header_forward_pattern: str = "") -> None:
+    def __init__(self, plane: DataPlane, header_forward_pattern: str = "") -> None:
         self.plane = plane
         self._header_pattern = compile_forward_pattern(
             header_forward_pattern, "--grpc-header-forward-pattern"
@@ -58,7 +55,7 @@ class InferContext:
         self.decoder = RequestDecoder()
         self.encoder = ResponseEncoder()
 
-    def resolve(self, decoded: DecodedRequest) -> "ServedModel":
+    def resolve(self, decoded: DecodedRequest) -> ServedModel:
         """Return the model version a request means.
 
         Raises:
@@ -72,7 +69,7 @@ class InferContext:
         return plane.resolve(decoded.model_name, decoded.model_version)
 
     def build(
-        self, decoded: DecodedRequest, model: "ServedModel", metadata: Metadata
+        self, decoded: DecodedRequest, model: ServedModel, metadata: Metadata
     ) -> InferenceRequest:
         """Return the request, with the metadata that is forwarded among its parameters.
 
@@ -86,7 +83,7 @@ class InferContext:
 
     def traced(
         self,
-        model: "ServedModel",
+        model: ServedModel,
         request: InferenceRequest,
         sink: ResponseSink,
         began_ns: int,
@@ -145,7 +142,10 @@ class InferCall:
                 sink = context.traced(
                     model, request, self, self._began_ns, received_ns, self._metadata
                 )
-            self._inflight = context.plane.infer(model, request, sink)
+            inflight = context.plane.infer(model, request, sink)
+            # Answered within `infer`, the call must not hold what `_end` has let go.
+            if not self._ended:
+                self._inflight = inflight
         except TritonError as error:
             self.fail(error)
         except Exception as error:
@@ -202,7 +202,7 @@ class InferCall:
 
 
 def classify_outputs(
-    response: InferenceResponse, model: "ServedModel", classes: Mapping[str, int]
+    response: InferenceResponse, model: ServedModel, classes: Mapping[str, int]
 ) -> None:
     """Put classes in the place of the outputs they are wanted for."""
     is_batched = model.config.max_batch_size > 0
@@ -219,7 +219,7 @@ def classify_outputs(
     ]
 
 
-def _refuse_decoupled(model: "ServedModel") -> None:
+def _refuse_decoupled(model: ServedModel) -> None:
     if model.config.decoupled:
         raise UnsupportedError(
             "ModelInfer RPC doesn't support models with decoupled transaction policy"

@@ -5,7 +5,7 @@
 from typing import Final
 
 from backends.api.errors import GRPC_STATUS, TritonError
-from deployments.grpc.rpc.calls import RpcReply
+from deployments.grpc.rpc.service import RpcReply
 
 REFLECTION_PATHS: Final = frozenset(
     f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo".encode()

@@ -8,36 +8,17 @@ per request would cost more than the rest of the request.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.codec.request import tensor_offset
-from deployments.grpc.codec.wire import Buffer
 from deployments.grpc.kserve.health import WATCH_PATH, WatchCall
 from deployments.grpc.kserve.infer import InferCall, InferContext
 from deployments.grpc.kserve.methods import HANDLERS, ControlCall
 from deployments.grpc.kserve.reflection import REFLECTION_PATHS, ReflectionCall
 from deployments.grpc.kserve.stream_infer import StreamCall
-from deployments.grpc.rpc.calls import Metadata, RpcCall, RpcReply
+from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply, RpcService
 from deployments.security.restrictions import RestrictedRoutes, Restrictions
-
-if TYPE_CHECKING:
-    from deployments.data_plane.data_plane import DataPlane
-
-# A transport needs no other import.
-__all__ = [
-    "HEALTH_PATH",
-    "INFERENCE_PATHS",
-    "INFER_PATH",
-    "PATHS",
-    "STREAM_PATH",
-    "STREAM_PATHS",
-    "Buffer",
-    "GrpcService",
-    "Metadata",
-    "RestrictedGrpcService",
-    "RpcCall",
-    "RpcReply",
-]
 
 _PREFIX: Final = b"/inference.GRPCInferenceService/"
 
@@ -89,22 +70,12 @@ class GrpcService:
         InvalidArgumentError: The pattern is no regular expression.
     """
 
-    def __init__(self, plane: "DataPlane", *, header_forward_pattern: str = "") -> None:
+    def __init__(self, plane: DataPlane, *, header_forward_pattern: str = "") -> None:
         self._context = InferContext(plane, header_forward_pattern)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
-        """Begin a call.
-
-        Args:
-            path: The ``:path`` header, for example ``/inference.GRPCInferenceService/ModelInfer``.
-            metadata: Request headers without pseudo headers, names in lower case.
-            reply: Where the answer goes.
-
-        Returns:
-            The call to drive, or None when there is no such method: the transport answers
-            UNIMPLEMENTED.
-        """
+        """Begin a call; see `RpcService`."""
         if path == INFER_PATH:
             return InferCall(self._context, metadata, reply)
         if path == STREAM_PATH:
@@ -117,35 +88,26 @@ class GrpcService:
         return ReflectionCall(reply) if path in REFLECTION_PATHS else None
 
     def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
-        """Return slab memory for a large message, so that its tensors need not be copied again.
-
-        Args:
-            path: The RPC.
-            size_bytes: Size of the message.
-            first: What of it has come. The first tensor is aligned if its beginning is there.
-        """
+        """Return slab memory for a large message; see `RpcService`."""
         if path not in INFERENCE_PATHS:
             return None
         return self._context.plane.slabs.allocate(size_bytes, tensor_offset(first))
 
 
-class RestrictedGrpcService(GrpcService):
+class RestrictedService:
     """A service some of whose RPCs need a secret in their metadata.
 
+    As in Triton (src/grpc/stream_infer_handler.cc and infer_handler.cc of
+    triton-inference-server/server) a stream is refused when it is opened, a unary call when its
+    request is there.
+
     Args:
-        plane: What the RPCs ask.
+        service: What calls with the secret get to.
         restrictions: ``--grpc-restricted-protocol``.
-        header_forward_pattern: ``--grpc-header-forward-pattern``.
     """
 
-    def __init__(
-        self,
-        plane: "DataPlane",
-        restrictions: Restrictions,
-        *,
-        header_forward_pattern: str = "",
-    ) -> None:
-        super().__init__(plane, header_forward_pattern=header_forward_pattern)
+    def __init__(self, service: RpcService, restrictions: Restrictions) -> None:
+        self._service = service
         self._restricted = RestrictedRoutes(
             (protocols, _RESTRICTED_PREFIX + key, value) for protocols, key, value in restrictions
         )
@@ -154,23 +116,27 @@ class RestrictedGrpcService(GrpcService):
         """Begin a call, unless it lacks the metadata its protocol asks for."""
         header = self._restricted.missing(category_of(path), metadata)
         if not header:
-            return super().start(path, metadata, reply)
-        return _RefusedCall(reply, f"This protocol is restricted, expecting header '{header}'")
+            return self._service.start(path, metadata, reply)
+        refused = _RefusedCall(reply, f"This protocol is restricted, expecting header '{header}'")
+        if path in STREAM_PATHS:
+            refused.half_closed()
+        return refused
+
+    def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
+        """Return memory for a large message of the service."""
+        return self._service.allocate(path, size_bytes, first)
 
 
 def make_grpc_service(
-    plane: "DataPlane", restrictions: Restrictions = (), *, header_forward_pattern: str = ""
-) -> GrpcService:
+    plane: DataPlane, restrictions: Restrictions = (), *, header_forward_pattern: str = ""
+) -> RpcService:
     """Return the RPCs, restricted if need be.
 
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
     """
-    if restrictions:
-        return RestrictedGrpcService(
-            plane, restrictions, header_forward_pattern=header_forward_pattern
-        )
-    return GrpcService(plane, header_forward_pattern=header_forward_pattern)
+    service = GrpcService(plane, header_forward_pattern=header_forward_pattern)
+    return RestrictedService(service, restrictions) if restrictions else service
 
 
 class _RefusedCall:

@@ -11,7 +11,7 @@ Triton: server/src/grpc/stream_infer_handler.cc @e1db8a6
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from backends.api.errors import GRPC_STATUS, TritonError
 from backends.api.request import InferenceResponse
@@ -22,12 +22,10 @@ from deployments.grpc.codec.response import (
     encode_failure,
     encode_rejection,
 )
-from deployments.grpc.codec.wire import Buffer
 from deployments.grpc.kserve.infer import InferContext, classify_outputs, fault
-from deployments.grpc.rpc.calls import Metadata, RpcReply
-
-if TYPE_CHECKING:
-    from deployments.routing.served_model import ServedModel
+from deployments.grpc.rpc.service import Metadata, RpcReply
+from deployments.http2.frames import Buffer
+from deployments.routing.served_model import ServedModel
 
 # Metadata with which a client asks that the first error end its stream with the error's status.
 _STATUS_MODE: Final = (b"triton_grpc_error", b"true")
@@ -88,7 +86,10 @@ class StreamCall:
                 sink = context.traced(
                     model, inference, request, waiting_ns, received_ns, self._metadata
                 )
-            request.inflight = context.plane.infer(model, inference, sink)
+            inflight = context.plane.infer(model, inference, sink)
+            # Answered within `infer`, the request must not hold what `closed` has let go.
+            if request in self._open:
+                request.inflight = inflight
         except TritonError as error:
             self._reject(request, error)
         except Exception as error:

@@ -4,16 +4,15 @@
 
 import logging
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from deployments.grpc.rpc.compression import MessageCoding
-from deployments.grpc.rpc.messages import (
-    LARGE_MESSAGE_BYTES,
-    PREFIX_BYTES,
-    MessageAssembler,
-    MessageError,
-)
-from deployments.grpc.rpc.service import Buffer, RpcCall
+from deployments.grpc.rpc.deadlines import Deadlines
+from deployments.grpc.rpc.inbox import Inbox, InboxHost
+from deployments.grpc.rpc.inflation import MessageError
+from deployments.grpc.rpc.messages import LARGE_MESSAGE_BYTES, PREFIX_BYTES, MessageAssembler
+from deployments.grpc.rpc.request_head import RequestHead
+from deployments.grpc.rpc.service import RpcCall, RpcService
 from deployments.grpc.rpc.status import (
     DEADLINE_EXCEEDED,
     INTERNAL,
@@ -24,12 +23,11 @@ from deployments.grpc.rpc.status import (
     trailers_only,
 )
 from deployments.http2 import frames
+from deployments.http2.connection import Http2Connection
 from deployments.http2.errors import ErrorCode
+from deployments.http2.frames import Buffer
 from deployments.http2.outbound import LARGE_BYTES
 from deployments.http2.streams import Stream
-
-if TYPE_CHECKING:
-    from deployments.grpc.rpc.connection import GrpcConnection
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +42,17 @@ _END_FLAGS: Final = frames.END_STREAM | frames.END_HEADERS
 _MAX_MESSAGE_BYTES: Final = (1 << 32) - 1
 
 
+class CallHost(InboxHost, Protocol):
+    """What a call needs of its connection."""
+
+    h2: Http2Connection[RequestHead]
+    service: RpcService
+    deadlines: Deadlines
+
+    def wake(self) -> None:
+        """Tell the owner of the socket that there is output."""
+
+
 class GrpcCall:
     """Implements `RpcReply`; drives the service's `RpcCall`.
 
@@ -53,8 +62,8 @@ class GrpcCall:
     """
 
     __slots__ = (
-        "_assembler",
         "_connection",
+        "_inbox",
         "_path",
         "_rpc",
         "_started",
@@ -63,13 +72,13 @@ class GrpcCall:
         "stream",
     )
 
-    def __init__(self, connection: "GrpcConnection", stream: Stream, path: bytes) -> None:
+    def __init__(self, connection: CallHost, stream: Stream, path: bytes) -> None:
         self.stream = stream
         self._path = path
         self.done = False
         self._connection = connection
         self._rpc: RpcCall | None = None
-        self._assembler: MessageAssembler | None = None
+        self._inbox: Inbox | None = None
         self._started = False
         self._watched = False
 
@@ -79,7 +88,7 @@ class GrpcCall:
         """Begin to drive the service's end; ``encoding`` is that of compressed messages."""
         self._rpc = rpc
         if encoding is not None:
-            self._assembler = self._new_assembler(encoding)
+            self._inbox = self._new_inbox(encoding)
 
     def watch(self) -> None:
         """Note that the call's deadline is being watched."""
@@ -91,24 +100,25 @@ class GrpcCall:
         if rpc is None or self.done:
             return
         try:
-            if self._assembler is None and self._is_whole(data):
+            if self._inbox is None and self._is_whole(data):
                 rpc.message(bytes(data[PREFIX_BYTES:]))
-            elif data:
-                self._assemble(rpc, data)
-            if ended and not self.done:
-                if self._assembler is not None and self._assembler.is_partial:
-                    self._abort(INTERNAL, "The request ends within a message")
-                else:
+                if ended and not self.done:
                     rpc.half_closed()
+            elif data or self._inbox is not None:
+                if self._inbox is None:
+                    self._inbox = self._new_inbox(None)
+                self._inbox.receive(data, ended=ended)
+            elif ended:
+                rpc.half_closed()
         except MessageError as error:
-            self._abort(error.status, error.details)
+            self.abort(error.status, error.details)
         except Exception:
             _log.exception("gRPC service failed on a request message")
-            self._abort(INTERNAL, "Internal error")
+            self.abort(INTERNAL, "Internal error")
 
     def room(self, size: int) -> memoryview | None:
         """Return where to receive up to so many bytes of a large message, if it has a place."""
-        return None if self._assembler is None else self._assembler.room(size)
+        return None if self._inbox is None else self._inbox.room(size)
 
     def _is_whole(self, data: bytes | memoryview) -> bool:
         size = len(data) - PREFIX_BYTES
@@ -121,29 +131,25 @@ class GrpcCall:
             and size <= self._connection.limits.max_receive_message_bytes
         )
 
-    def _new_assembler(self, encoding: bytes | None) -> MessageAssembler:
-        service, path = self._connection.service, self._path
-        return MessageAssembler(
-            self._connection.limits,
+    def deliver(self, message: bytes | memoryview) -> None:
+        """Give the service a message."""
+        if self._rpc is not None:
+            self._rpc.message(message)
+
+    def deliver_end(self) -> None:
+        """Tell the service that no further message comes."""
+        if self._rpc is not None:
+            self._rpc.half_closed()
+
+    def _new_inbox(self, encoding: bytes | None) -> Inbox:
+        connection, path = self._connection, self._path
+        service = connection.service
+        assembler = MessageAssembler(
+            connection.limits,
             encoding,
             lambda size, first: service.allocate(path, size, first),
         )
-
-    def _assemble(self, rpc: RpcCall, data: bytes | memoryview) -> None:
-        assembler = self._assembler
-        connection = self._connection
-        if assembler is None:
-            assembler = self._assembler = self._new_assembler(None)
-        before = assembler.held_bytes
-        try:
-            messages = assembler.feed(data)
-        finally:
-            connection.hold(assembler.held_bytes - before)
-        connection.check_held()
-        for message in messages:
-            rpc.message(message)
-            if self.done:
-                return
+        return Inbox(connection, assembler, self)
 
     def cancel(self) -> None:
         """Note that the client gave the call up, or that the connection is lost."""
@@ -155,9 +161,9 @@ class GrpcCall:
     def expire(self) -> None:
         """Note that the deadline passed."""
         if not self.done:
-            self._abort(DEADLINE_EXCEEDED, "Deadline Exceeded")
+            self.abort(DEADLINE_EXCEEDED, "Deadline Exceeded")
 
-    def _abort(self, status: int, details: str) -> None:
+    def abort(self, status: int, details: str) -> None:
         """End the call against the service's will."""
         if not self.done:
             rpc = self._rpc
@@ -170,9 +176,9 @@ class GrpcCall:
         # Cut here, stream and call are freed without the collector.
         self.stream.owner = None
         connection = self._connection
-        if self._assembler is not None:
-            connection.hold(-self._assembler.held_bytes)
-            self._assembler = None
+        if self._inbox is not None:
+            self._inbox.close()
+            self._inbox = None
         if self._watched:
             connection.deadlines.forget_one()
 
@@ -237,7 +243,7 @@ class GrpcCall:
         else:
             size = len(message)
         if size > _MAX_MESSAGE_BYTES:
-            self._abort(RESOURCE_EXHAUSTED, f"Response of {size} bytes, gRPC's limit is 4 GiB")
+            self.abort(RESOURCE_EXHAUSTED, f"Response of {size} bytes, gRPC's limit is 4 GiB")
             return False
         h2 = self._connection.h2
         out = h2.out
@@ -278,7 +284,10 @@ class GrpcCall:
             self._started = True
             out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, stream.id, RESPONSE_HEADERS))
         prefix = _PREFIX.pack(flag, size)
-        out.enqueue(stream, [prefix, *message] if isinstance(message, list) else (prefix, message))
+        buffers = [prefix, *message] if isinstance(message, list) else (prefix, message)
+        if not out.enqueue(stream, buffers):
+            self.abort(RESOURCE_EXHAUSTED, out.account.explain("the answer"))
+            return False
         return True
 
 
@@ -295,7 +304,7 @@ class CompressingCall(GrpcCall):
     __slots__ = ("_coding",)
 
     def __init__(
-        self, connection: "GrpcConnection", stream: Stream, path: bytes, coding: MessageCoding
+        self, connection: CallHost, stream: Stream, path: bytes, coding: MessageCoding
     ) -> None:
         super().__init__(connection, stream, path)
         self._coding = coding

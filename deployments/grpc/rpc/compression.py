@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from deployments.grpc.rpc.service import Buffer
 from deployments.grpc.rpc.status import response_headers
+from deployments.http2.frames import Buffer
 
 # zlib's effort by level.
 _EFFORT: Final = {"low": 1, "medium": 6, "high": 9}

@@ -12,14 +12,17 @@ from collections.abc import Callable
 from deployments.grpc.rpc.call import CompressingCall, GrpcCall
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.rpc.deadlines import Deadlines
-from deployments.grpc.rpc.messages import LARGE_MESSAGE_BYTES, MessageError
+from deployments.grpc.rpc.inbox import Offload
+from deployments.grpc.rpc.messages import LARGE_MESSAGE_BYTES
 from deployments.grpc.rpc.request_head import HeadParser, RequestHead
 from deployments.grpc.rpc.service import RpcService
-from deployments.grpc.rpc.status import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, trailers_only
+from deployments.grpc.rpc.status import INTERNAL, UNIMPLEMENTED, trailers_only
 from deployments.http2.connection import Http2Connection
 from deployments.http2.events import DataReceived, RequestReceived
 from deployments.http2.limits import Http2Limits
 from deployments.http2.streams import CLOSED, Stream
+from deployments.supervision.memory_account import MemoryAccount
+from deployments.supervision.memory_budget import MemoryBudget
 
 _log = logging.getLogger(__name__)
 
@@ -36,13 +39,25 @@ class GrpcConnection:
         on_output: Called when output is there that no `receive` is going to return with.
         now_ns: The clock.
         compression: What responses are compressed with.
+        budget: What messages that are incomplete, or wait to be sent, take their memory from.
+        offload: Runs what takes long on a thread.
 
     Attributes:
         h2: The HTTP/2 layer.
+        received: What incomplete messages have of the budget.
         service: Gets the calls.
     """
 
-    __slots__ = ("_held_bytes", "_on_output", "_receiving", "deadlines", "h2", "limits", "service")
+    __slots__ = (
+        "_on_output",
+        "_receiving",
+        "deadlines",
+        "h2",
+        "limits",
+        "offload",
+        "received",
+        "service",
+    )
 
     def __init__(
         self,
@@ -52,16 +67,20 @@ class GrpcConnection:
         on_output: Callable[[], None],
         now_ns: int,
         compression: ResponseCompression | None = None,
+        *,
+        budget: MemoryBudget,
+        offload: Offload,
     ) -> None:
         self.h2: Http2Connection[RequestHead] = Http2Connection(
-            limits, HeadParser(limits.max_header_list_bytes, compression), now_ns
+            limits, HeadParser(limits.max_header_list_bytes, compression), now_ns, budget
         )
         self.limits = limits
         self.deadlines = deadlines
         self.service = service
         self._on_output = on_output
         self._receiving = False
-        self._held_bytes = 0
+        self.received = MemoryAccount(budget)
+        self.offload = offload
 
     @property
     def inflight_count(self) -> int:
@@ -103,29 +122,12 @@ class GrpcConnection:
         for stream in list(self.h2.streams.values()):
             if isinstance(stream.owner, GrpcCall):
                 stream.owner.cancel()
-        self.h2.streams.clear()
+        self.h2.abandon()
 
     def wake(self) -> None:
         """Tell the owner of the socket that there is output."""
         if not self._receiving:
             self._on_output()
-
-    def hold(self, change: int) -> None:
-        """Account for bytes of incomplete messages."""
-        self._held_bytes += change
-
-    def check_held(self) -> None:
-        """Check that the connection's calls do not hold too much.
-
-        Raises:
-            MessageError: They do; it is the fault of whichever call notices.
-        """
-        if self._held_bytes > self.limits.max_partial_bytes:
-            raise MessageError(
-                RESOURCE_EXHAUSTED,
-                f"Incomplete messages of {self._held_bytes} bytes on the connection, the limit is"
-                f" {self.limits.max_partial_bytes}",
-            )
 
     def _start(self, stream: Stream, head: RequestHead, ended: bool, now_ns: int) -> None:
         if stream.state == CLOSED:

@@ -9,11 +9,11 @@ is a buffer which the next read overwrites, or the part is so small a part of it
 read would cost more than a copy.
 """
 
-import zlib
 from collections.abc import Callable
 from typing import Final
 
-from deployments.grpc.rpc.status import INTERNAL, RESOURCE_EXHAUSTED
+from deployments.grpc.rpc.inflation import INLINE_BYTES, Inflation, MessageError, check_size
+from deployments.grpc.rpc.status import INTERNAL
 from deployments.http2.limits import Http2Limits
 
 PREFIX_BYTES: Final = 5
@@ -23,23 +23,6 @@ _COMPRESSED: Final = 1
 # A view may keep a read of up to this many times its size alive.
 _PIN_FACTOR: Final = 4
 _MIN_VIEW_BYTES: Final = 4096
-
-# grpc-encoding -> zlib's window bits: gRPC's deflate has zlib's header.
-DECOMPRESSORS: Final = {b"deflate": 15, b"gzip": 31}
-
-
-class MessageError(Exception):
-    """A request's message cannot be taken: the call ends with a status.
-
-    Args:
-        status: The gRPC status.
-        details: Its text.
-    """
-
-    def __init__(self, status: int, details: str) -> None:
-        super().__init__(status, details)
-        self.status = status
-        self.details = details
 
 
 class MessageAssembler:
@@ -85,8 +68,10 @@ class MessageAssembler:
         """Whether the body ends within a message so far."""
         return self._need is not None or bool(self._prefix)
 
-    def feed(self, data: bytes | memoryview) -> list[bytes | memoryview]:
+    def feed(self, data: bytes | memoryview) -> list[bytes | memoryview | Inflation]:
         """Take a part of the body and return the messages it completes.
+
+        A compressed message that is large is returned before it is decompressed.
 
         Args:
             data: The part. A view of anything but bytes may change after the call.
@@ -94,7 +79,7 @@ class MessageAssembler:
         Raises:
             MessageError: A message is too large or cannot be decompressed.
         """
-        messages: list[bytes | memoryview] = []
+        messages: list[bytes | memoryview | Inflation] = []
         position = 0
         size = len(data)
         while position < size:
@@ -162,7 +147,7 @@ class MessageAssembler:
             return None
         return self._allocate(need, first)
 
-    def _message(self) -> bytes | memoryview:
+    def _message(self) -> bytes | memoryview | Inflation:
         target, self._target = self._target, None
         self._need = None
         self.held_bytes = 0
@@ -171,35 +156,7 @@ class MessageAssembler:
         message = b"".join(self._parts)
         self._parts.clear()
         if self._compressed and self._encoding is not None:
-            return decompress(message, DECOMPRESSORS[self._encoding], self._limits)
+            inflation = Inflation(message, self._encoding, self._limits)
+            inflation.step(INLINE_BYTES)
+            return inflation if inflation.message is None else inflation.message
         return message
-
-
-def check_size(size: int, max_bytes: int) -> None:
-    """Check the announced size of a message.
-
-    Raises:
-        MessageError: It is over the limit; the text is grpcio's.
-    """
-    if size > max_bytes:
-        raise MessageError(
-            RESOURCE_EXHAUSTED, f"SERVER: Received message larger than max ({size} vs. {max_bytes})"
-        )
-
-
-def decompress(message: bytes, window_bits: int, limits: Http2Limits) -> bytes:
-    """Decompress a message, stopping at the limit.
-
-    Raises:
-        MessageError: It is no such stream, is cut short, or grows over the limit.
-    """
-    max_bytes = min(limits.max_receive_message_bytes, limits.max_decompressed_message_bytes)
-    decompressor = zlib.decompressobj(window_bits)
-    try:
-        out = decompressor.decompress(message, max_bytes + 1)
-    except zlib.error:
-        raise MessageError(INTERNAL, "Decompression failed due to zlib error") from None
-    check_size(len(out), max_bytes)
-    if not decompressor.eof or decompressor.unused_data:
-        raise MessageError(INTERNAL, "Decompression failed: incomplete or trailing data")
-    return out

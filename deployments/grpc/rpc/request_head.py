@@ -12,7 +12,7 @@ import binascii
 from typing import Final
 
 from deployments.grpc.rpc.compression import MessageCoding, ResponseCompression
-from deployments.grpc.rpc.messages import DECOMPRESSORS
+from deployments.grpc.rpc.inflation import DECOMPRESSORS
 from deployments.grpc.rpc.status import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, trailers_only
 from deployments.http2.errors import MalformedRequestError
 from deployments.http2.header_blocks import HeaderList, encode_block, list_bytes

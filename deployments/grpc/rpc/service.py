@@ -1,37 +1,42 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The seam between the transport and a gRPC service.
-
-The same shape as `deployments.grpc.kserve.service`.
-
-Repeated here as protocols so that this package knows nothing of the data plane.
-"""
+"""What a gRPC transport and a gRPC service ask of each other, call by call."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-Buffer = bytes | bytearray | memoryview
+from deployments.http2.frames import Buffer
+
 Metadata = Sequence[tuple[bytes, bytes]]
 
 
 class RpcReply(Protocol):
-    """The transport's end of one call; used on the loop's thread only."""
+    """The transport's end of one call; used on the loop's thread only.
+
+    A message is bytes, or a list of buffers that are to be sent one behind the other as one
+    message; in either case without gRPC's five-byte frame. After `RpcCall.cancelled` all methods
+    do nothing.
+    """
 
     def send(self, message: bytes | list[Buffer]) -> None:
-        """Send one response message."""
+        """Send one response message; exactly one in a unary call that succeeds."""
 
     def finish(self, status: int = 0, details: str = "") -> None:
-        """Send the trailers: the call ends here."""
+        """Send the trailers: the call ends here. Called exactly once, unless `complete` was."""
 
     def complete(self, message: bytes | list[Buffer]) -> None:
         """`send` and `finish` with status OK in one write."""
 
 
 class RpcCall(Protocol):
-    """The service's end of one call, driven by the transport."""
+    """The service's end of one call, driven by the transport.
+
+    Once the reply has been finished, the transport may stop calling; calls that come late do
+    nothing.
+    """
 
     def message(self, data: bytes | memoryview) -> None:
-        """Take a request message."""
+        """Take a request message; a unary call gets exactly one. ``data`` stays unchanged."""
 
     def half_closed(self) -> None:
         """The client sends no further message."""
@@ -44,7 +49,23 @@ class RpcService(Protocol):
     """The RPCs, by path."""
 
     def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
-        """Begin a call, or return None when there is no such method."""
+        """Begin a call.
+
+        Args:
+            path: The ``:path`` header, for example ``/inference.GRPCInferenceService/ModelInfer``.
+            metadata: Request headers without pseudo headers, names in lower case.
+            reply: Where the answer goes; it may be finished before `start` returns.
+
+        Returns:
+            The call to drive, or None when there is no such method: the transport answers
+            UNIMPLEMENTED.
+        """
 
     def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
-        """Return memory for a large message that begins with ``first``, or None."""
+        """Return memory for a large message, so that its tensors need not be copied again, or None.
+
+        Args:
+            path: The RPC.
+            size_bytes: Size of the message.
+            first: What of it has come. The first tensor is aligned if its beginning is there.
+        """

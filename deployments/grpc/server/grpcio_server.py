@@ -6,19 +6,14 @@ Messages pass as bytes; grpcio serialises nothing.
 """
 
 import asyncio
+import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
 import grpc
 
-from deployments.grpc.kserve.service import (
-    INFERENCE_PATHS,
-    PATHS,
-    STREAM_PATHS,
-    Buffer,
-    GrpcService,
-    Metadata,
-)
+from deployments.grpc.rpc.service import Metadata, RpcService
+from deployments.http2.frames import Buffer
 from deployments.security.tls import TlsFiles
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
@@ -49,25 +44,32 @@ class GrpcioServer:
         service: The RPCs.
         options: Values by the keys of `OPTIONS`; others are refused.
         tls: Set to serve TLS.
-        compression: ``none``, ``low``, ``medium`` or ``high``, of inference responses.
+        compression: ``none``, ``low``, ``medium`` or ``high``.
+        paths: The methods there are.
+        stream_paths: Those whose calls have more than one message.
+        compressed_paths: Those whose responses are compressed.
     """
 
     def __init__(
         self,
-        service: GrpcService,
+        service: RpcService,
         options: Mapping[str, int] | None = None,
         *,
         tls: TlsFiles | None = None,
         compression: str = "none",
+        paths: frozenset[bytes],
+        stream_paths: frozenset[bytes] = frozenset(),
+        compressed_paths: frozenset[bytes] = frozenset(),
     ) -> None:
-        self._service = service
+        self._handler = _ServiceHandler(
+            service, paths, stream_paths, compressed_paths if compression != "none" else None
+        )
         options = options or {}
         self._options = [(OPTIONS[key], value) for key, value in options.items()]
         if _TIMEOUT in options:
             # By itself the keepalive's timeout closes no connection; that of any PING does.
             self._options.append(("grpc.http2.ping_timeout_ms", options[_TIMEOUT]))
-        self._compresses = compression != "none"
-        if self._compresses:
+        if compression != "none":
             self._options.append(("grpc.default_compression_level", _LEVELS[compression]))
         self._tls = tls
         self._server: Any = None
@@ -75,24 +77,39 @@ class GrpcioServer:
         self._closing: asyncio.Task[None] | None = None
         self._stopped = False
 
-    async def start(self, host: str, port: int, *, reuse_port: bool = False) -> int:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        *,
+        reuse_port: bool = False,
+        sock: socket.socket | None = None,
+    ) -> int:
         """Listen; port 0 takes a free one.
+
+        Args:
+            host: The address to bind.
+            port: The port.
+            reuse_port: Share the port with other processes (SO_REUSEPORT).
+            sock: A listening socket to take over, which grpcio cannot; None.
 
         Returns:
             The port.
 
         Raises:
-            OSError: The address cannot be bound.
+            OSError: The address cannot be bound, or a socket is to be taken over.
             InvalidArgumentError: A TLS file cannot be used.
         """
+        if sock is not None:
+            raise OSError("grpcio cannot take over a listening socket, expected an address")
         options = [
             ("grpc.max_send_message_length", _MESSAGE_LIMIT_BYTES),
             ("grpc.max_receive_message_length", _MESSAGE_LIMIT_BYTES),
             ("grpc.so_reuseport", int(reuse_port)),
             *self._options,
         ]
-        handler: Any = _ServiceHandler(self._service, compresses=self._compresses)
-        self._server = server = grpc.aio.server(handlers=[handler], options=options)
+        handlers: Any = [self._handler]
+        self._server = server = grpc.aio.server(handlers=handlers, options=options)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             bound: int = (
@@ -105,22 +122,43 @@ class GrpcioServer:
         await server.start()
         return bound
 
+    def listening_socket(self) -> socket.socket | None:
+        """Return None: grpcio does not give its socket away."""
+        return None
+
     def begin_drain(self) -> None:
-        """Take no new connections and calls; those that exist go on."""
+        """Go on: grpcio can ask clients to go elsewhere only while it stops accepting."""
+
+    def stop_accepting(self) -> None:
+        """Close the listener and ask the clients to open no further calls here.
+
+        grpcio sends GOAWAY as RFC 9113 section 6.8 says, but drops what its accept queue holds.
+        """
         if self._server is not None and self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(
                 self._server.stop(_DRAIN_LIMIT_S)
             )
 
-    async def wait_drained(self, timeout_s: float) -> None:
-        """Wait until all calls have ended; after ``timeout_s`` cancel those that have not."""
-        self.begin_drain()
-        if self._server is not None:
-            await self._server.stop(timeout_s)
-            self._stopped = True
+    def release_listener(self) -> None:
+        """As `stop_accepting`, since no successor can have the socket."""
+        self.stop_accepting()
+
+    async def wait_drained(self, timeout_s: float) -> bool:
+        """Wait until all calls have ended; after ``timeout_s`` cancel those that have not.
+
+        Returns:
+            Whether all had ended.
+        """
+        self.stop_accepting()
+        if self._server is None or self._stopping is None:
+            return True
+        _, unfinished = await asyncio.wait([self._stopping], timeout=timeout_s)
+        await self._server.stop(None)
+        self._stopped = True
         for task in (self._stopping, self._closing):
             if task is not None:
                 await task
+        return not unfinished
 
     def close(self) -> None:
         """Cancel what is left and stop; `wait_drained` waits until that is done."""
@@ -134,24 +172,40 @@ def _credentials(tls: TlsFiles) -> Any:
 
 
 class _ServiceHandler:
-    """Makes calls of the service's methods out of grpcio's."""
+    """Makes calls of the service's methods out of grpcio's.
 
-    def __init__(self, service: GrpcService, *, compresses: bool) -> None:
+    Args:
+        service: The RPCs.
+        paths: The methods there are.
+        stream_paths: Those whose calls have more than one message.
+        compressed_paths: Those whose responses are compressed; None when none are at all.
+    """
+
+    def __init__(
+        self,
+        service: RpcService,
+        paths: frozenset[bytes],
+        stream_paths: frozenset[bytes],
+        compressed_paths: frozenset[bytes] | None,
+    ) -> None:
         self._service = service
-        self._compresses = compresses
+        self._paths = paths
+        self._stream_paths = stream_paths
+        self._compressed_paths = compressed_paths
 
     def service(self, handler_call_details: Any) -> Any:
         """Return the handler of a method, or None when there is no such method."""
         path = handler_call_details.method.encode()
-        if path not in PATHS:
+        if path not in self._paths:
             return None
         metadata = [
             (_as_bytes(key), _as_bytes(value))
             for key, value in handler_call_details.invocation_metadata
         ]
         # gRPC's level is one of all methods; Triton's is one of these.
-        is_plain = self._compresses and path not in INFERENCE_PATHS
-        if path in STREAM_PATHS:
+        compressed = self._compressed_paths
+        is_plain = compressed is not None and path not in compressed
+        if path in self._stream_paths:
 
             async def run_stream(requests: Any, context: Any) -> None:
                 await _run_stream(self._service, path, metadata, requests, context)
@@ -201,7 +255,7 @@ class _Reply:
 
 
 async def _run_unary(
-    service: GrpcService, path: bytes, metadata: Metadata, data: bytes, context: Any
+    service: RpcService, path: bytes, metadata: Metadata, data: bytes, context: Any
 ) -> bytes:
     reply = _Reply()
     call = service.start(path, metadata, reply)
@@ -221,7 +275,7 @@ async def _run_unary(
 
 
 async def _run_stream(
-    service: GrpcService, path: bytes, metadata: Metadata, requests: Any, context: Any
+    service: RpcService, path: bytes, metadata: Metadata, requests: Any, context: Any
 ) -> None:
     reply = _Reply()
     call = service.start(path, metadata, reply)

@@ -324,7 +324,7 @@ def test_incomplete_messages_of_a_connection_are_bounded() -> None:
     assert client.status(3)[0] == 8
     client.send(data_frame(1, bytes(20_005), end=True))
     assert client.service.calls[0].half_closed_count == 1
-    assert client.grpc._held_bytes == 0
+    assert client.grpc.received.held_bytes == 0
 
 
 def test_the_start_of_a_connection_is_one_write() -> None:

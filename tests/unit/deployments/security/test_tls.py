@@ -24,6 +24,7 @@ from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.security.tls import TlsFiles
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.grpc_plane import fake_plane
+from tests.support.grpc_servers import grpcio_server
 from tests.support.http_plane import Client, FakePlane, request
 
 LIVE = request("GET", "/v2/health/live")
@@ -120,7 +121,7 @@ def grpc_server(kind: str, tls: TlsFiles | None) -> Http2Server | GrpcioServer:
     service = GrpcService(fake_plane())
     if kind == "own":
         return Http2Server(service, tls=tls)
-    return GrpcioServer(service, tls=tls)
+    return grpcio_server(service, tls=tls)
 
 
 def http_server(tls: TlsFiles | None, limits: HttpLimits | None = None) -> HttpServer:

@@ -16,9 +16,9 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 from tritonclient.grpc import service_pb2
 
 from deployments.grpc.kserve.service import PATHS, GrpcService
-from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support.grpc_plane import fake_plane
+from tests.support.grpc_servers import grpcio_server
 
 SERVICES = [
     "grpc.health.v1.Health",
@@ -30,7 +30,7 @@ Request = reflection_pb2.ServerReflectionRequest
 Response = reflection_pb2.ServerReflectionResponse
 
 
-@pytest.fixture(params=[GrpcioServer, Http2Server])
+@pytest.fixture(params=[grpcio_server, Http2Server])
 async def address(request: pytest.FixtureRequest) -> AsyncIterator[str]:
     server = request.param(GrpcService(fake_plane()))
     yield f"127.0.0.1:{await server.start('127.0.0.1', 0)}"

@@ -16,7 +16,7 @@ from deployments.grpc.kserve.service import (
     PATHS,
     STREAM_PATH,
     GrpcService,
-    RestrictedGrpcService,
+    RestrictedService,
     category_of,
 )
 from deployments.shared_memory.cuda import CudaMaps
@@ -283,7 +283,7 @@ def test_every_rpc_belongs_to_a_category():
 )
 async def test_restricted_protocol_needs_its_metadata(plane, rpc, request_):
     restrictions = ((("inference", "model-repository"), "key", "s3cret"),)
-    service = RestrictedGrpcService(plane, restrictions)
+    service = RestrictedService(GrpcService(plane), restrictions)
     text = "This protocol is restricted, expecting header 'triton-grpc-protocol-key'"
     for metadata in ((), ((b"triton-grpc-protocol-key", b"no"),)):
         assert (await ask(service, rpc, request_, metadata))[:2] == (14, text)
@@ -293,7 +293,7 @@ async def test_restricted_protocol_needs_its_metadata(plane, rpc, request_):
 
 
 async def test_restricted_stream_ends_before_it_begins(plane):
-    service = RestrictedGrpcService(plane, ((("inference",), "key", "s3cret"),))
+    service = RestrictedService(GrpcService(plane), ((("inference",), "key", "s3cret"),))
     reply = RecordedReply()
     call = service.start(STREAM_PATH, [], reply)
     call.half_closed()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deployments.grpc.rpc.compression import LEVELS, MessageCoding, ResponseCompression
-from deployments.grpc.rpc.messages import DECOMPRESSORS
+from deployments.grpc.rpc.inflation import DECOMPRESSORS
 from deployments.http2 import frames
 from tests.support.http2_peer import Client, call, grpc_message, headers_frame, request
 

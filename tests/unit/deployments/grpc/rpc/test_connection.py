@@ -256,7 +256,7 @@ def test_a_status_before_the_request_is_complete_stops_the_upload() -> None:
     assert (reset.kind, reset.payload) == (frames.RST_STREAM, bytes(4))
     client.send(data_frame(1, b"more"))
     assert client.received() == []
-    assert client.grpc._held_bytes == 0
+    assert client.grpc.received.held_bytes == 0
 
 
 @pytest.mark.parametrize("name", ["Crash", "CrashAtStart"])

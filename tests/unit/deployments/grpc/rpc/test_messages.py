@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.grpc.rpc.messages import MessageAssembler, MessageError
+from deployments.grpc.rpc.inflation import MessageError
+from deployments.grpc.rpc.messages import MessageAssembler
 from deployments.grpc.rpc.status import INTERNAL, RESOURCE_EXHAUSTED
 from deployments.http2.limits import Http2Limits
 from tests.support.http2_peer import grpc_message

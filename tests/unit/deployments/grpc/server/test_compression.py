@@ -13,11 +13,11 @@ from tritonclient.grpc import service_pb2
 
 from deployments.grpc.kserve.service import INFER_PATH, INFERENCE_PATHS, STREAM_PATH, GrpcService
 from deployments.grpc.rpc.compression import ResponseCompression
-from deployments.grpc.rpc.messages import DECOMPRESSORS
-from deployments.grpc.server.grpcio_server import GrpcioServer
+from deployments.grpc.rpc.inflation import DECOMPRESSORS
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http2 import frames
 from tests.support.grpc_plane import fake_plane
+from tests.support.grpc_servers import grpcio_server
 from tests.support.http2_peer import (
     START,
     data_frame,
@@ -45,7 +45,7 @@ async def connected(kind: str, level: str) -> AsyncIterator[Peer]:
     server = (
         Http2Server(service, compression=compression)
         if kind == "own"
-        else GrpcioServer(service, compression=level)
+        else grpcio_server(service, compression=level)
     )
     port = await server.start("127.0.0.1", 0)
     peer = Peer(*await asyncio.open_connection("127.0.0.1", port))

@@ -326,22 +326,6 @@ async def test_closing_cancels_the_calls(server: Http2Server) -> None:
     assert [rpc.cancelled_count for rpc in service.calls] == [1]
 
 
-async def test_connections_over_the_limit_are_dropped(
-    server: Http2Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    port = await server.start("127.0.0.1", 0)
-    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-    try:
-        # The server accepts in order, so the third is the one too many.
-        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-            await opened[2][0].readexactly(1)
-        assert server.connection_count == 2
-        assert "2 are open, the limit" in caplog.text
-    finally:
-        for _, writer in opened:
-            writer.close()
-
-
 async def test_a_client_of_another_protocol_is_told_and_dropped(server: Http2Server) -> None:
     port = await server.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -358,7 +342,7 @@ async def test_a_reader_that_stops_is_not_read_from(server: Http2Server) -> None
     wide = b"".join((START, b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff"))
     writer.write(wide + b"\0\0\x04\x08\0\0\0\0\0\x7f\x00\x00\x00")
     await _until(lambda: server.connection_count)
-    [connection] = server._connections
+    [connection] = server._listener.connections
     sent = 0
     out = connection.grpc.h2.out
     while not out.blocked:
@@ -389,16 +373,12 @@ async def test_two_servers_share_a_port(server: Http2Server) -> None:
     other.close()
 
 
-def test_timeouts_are_swept_and_deadlines_are_timed_in_virtual_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from deployments.grpc.server import http2_server
+def test_timeouts_are_swept_and_deadlines_are_timed_in_virtual_time() -> None:
     from tests.support import virtual_time
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        monkeypatch.setattr(http2_server, "_now_ns", lambda: int(loop.time() * NS_PER_S))
-        server = Http2Server(RecordingService())
+        server = Http2Server(RecordingService(), clock_ns=lambda: int(loop.time() * NS_PER_S))
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert b"no preface" in await reader.read()

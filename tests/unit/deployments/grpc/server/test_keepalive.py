@@ -11,13 +11,13 @@ import pytest
 from cluster.options.parsing import ServerOptions
 from cluster.server.transport_options import grpc_options
 from deployments.grpc.kserve.service import HEALTH_PATH, STREAM_PATH, GrpcService
-from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from tests.support.grpc_plane import fake_plane
+from tests.support.grpc_servers import grpcio_server
 from tests.support.http2_peer import (
     START,
     Frame,
@@ -38,7 +38,7 @@ async def connected(kind: str, **flags: int) -> AsyncIterator[Peer]:
     server = (
         Http2Server(service, limits=Http2Limits(keepalive=options_from_flags(options)))
         if kind == "own"
-        else GrpcioServer(service, options)
+        else grpcio_server(service, options)
     )
     port = await server.start("127.0.0.1", 0)
     peer = Peer(*await asyncio.open_connection("127.0.0.1", port))

@@ -14,9 +14,9 @@ import tritonclient.grpc.aio as aio_client
 from tritonclient.utils import InferenceServerException
 
 from deployments.grpc.kserve.service import GrpcService
-from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support.grpc_plane import fake_plane
+from tests.support.grpc_servers import grpcio_server
 
 ONES = np.ones((1, 16), np.int32)
 
@@ -26,9 +26,10 @@ def plane():
     return fake_plane()
 
 
-@pytest.fixture(params=[GrpcioServer, Http2Server])
+@pytest.fixture(params=[grpcio_server, Http2Server])
 async def server(plane, request):
     server = request.param(GrpcService(plane))
+    server.make = request.param
     server.address = f"127.0.0.1:{await server.start('127.0.0.1', 0, reuse_port=False)}"
     yield server
     server.close()
@@ -186,12 +187,12 @@ async def test_drain_answers_what_was_accepted(server, client, plane):
 
 async def test_bound_port_is_an_os_error(server):
     port = int(server.address.rpartition(":")[2])
-    other = type(server)(GrpcService(fake_plane()))
+    other = server.make(GrpcService(fake_plane()))
     with pytest.raises(OSError, match=str(port)):
         await other.start("127.0.0.1", port, reuse_port=False)
 
 
 async def test_grpcio_takes_known_options_only():
-    GrpcioServer(GrpcService(fake_plane()), {"keepalive-time": 7200000})
+    grpcio_server(GrpcService(fake_plane()), {"keepalive-time": 7200000})
     with pytest.raises(KeyError):
-        GrpcioServer(GrpcService(fake_plane()), {"nope": 1})
+        grpcio_server(GrpcService(fake_plane()), {"nope": 1})

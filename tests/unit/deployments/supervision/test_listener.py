@@ -1,0 +1,229 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Listening sockets on loopback: what is accepted is served, whatever stage the server is in."""
+
+import asyncio
+import resource
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+import uvloop
+
+from deployments.security.tls import TlsFiles
+from deployments.supervision.listener import Listener
+from tests.support.certificates import make_certificates
+
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+class _Echo(asyncio.Protocol):
+    """Sends one line back and closes."""
+
+    def __init__(self, listener: "Listener[_Echo]") -> None:
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._listener.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._listener.closed(self)
+
+
+def _listener() -> Listener[_Echo]:
+    listener: Listener[_Echo] = Listener("test", lambda: _Echo(listener))
+    return listener
+
+
+def _tls(folder: Path) -> TlsFiles:
+    certificate, key = make_certificates(folder).server
+    return TlsFiles("grpc", str(certificate), str(key))
+
+
+def _connected(port: int) -> socket.socket:
+    """A client that the kernel has connected, whether or not the server has accepted it."""
+    return socket.create_connection(("127.0.0.1", port))
+
+
+async def _echoed(client: socket.socket) -> bytes:
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    with client:
+        await loop.sock_sendall(client, b"line")
+        return await loop.sock_recv(client, 100)
+
+
+async def _turns_until(has_happened: Callable[[], object]) -> None:
+    for _ in range(10_000):
+        if has_happened():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it has not happened in 10,000 turns of the loop")
+
+
+@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
+def run(
+    request: pytest.FixtureRequest,
+) -> Callable[[Callable[[], Awaitable[None]]], None]:
+    def run_on_loop(main: Callable[[], Awaitable[None]]) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(20):
+                await main()
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(limited())
+
+    return run_on_loop
+
+
+def test_connections_are_served(run) -> None:
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        assert [await _echoed(_connected(port)) for _ in range(3)] == [b"line"] * 3
+        assert await listener.wait_ended(5)
+        assert not listener.connections
+
+    run(main)
+
+
+def test_what_waits_in_the_accept_queue_when_accepting_stops_is_served(run) -> None:
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        # The loop has had no turn: none of these is accepted.
+        clients = [_connected(port) for _ in range(100)]
+        listener.stop_accepting()
+        assert listener.arriving_count == 100
+        with pytest.raises(ConnectionRefusedError):
+            _connected(port)
+        assert [await _echoed(client) for client in clients] == [b"line"] * 100
+        assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_a_connection_that_was_just_accepted_is_served(run) -> None:
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        client = _connected(port)
+        await _turns_until(lambda: listener.arriving_count or listener.connections)
+        listener.stop_accepting()
+        assert await _echoed(client) == b"line"
+
+    run(main)
+
+
+def test_a_released_queue_is_served_by_whoever_has_the_socket_too(run) -> None:
+    async def main() -> None:
+        old, new = _listener(), _listener()
+        port = await old.start("127.0.0.1", 0)
+        shared = old.listening_socket()
+        assert shared is not None
+        handed_on = shared.dup()
+        clients = [_connected(port) for _ in range(10)]
+        old.release()
+        assert not old.is_accepting
+        assert old.listening_socket() is None
+        assert await old.wait_ended(5)
+        assert await new.start("0.0.0.0", 1, sock=handed_on) == port
+        assert [await _echoed(client) for client in clients] == [b"line"] * 10
+        assert await new.wait_ended(5)
+
+    run(main)
+
+
+def test_waiting_for_the_end_has_a_limit(run) -> None:
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        with _connected(port):
+            assert not await listener.wait_ended(0.01)
+            for connection in listener.connections:
+                connection.transport.abort()
+            assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_a_tls_handshake_counts_until_it_ends(run, tmp_path: Path) -> None:
+    tls = _tls(tmp_path)
+
+    async def main() -> None:
+        listener = _listener()
+        encryption = tls.listen_options("test", 10)
+        port = await listener.start("127.0.0.1", 0, encryption=encryption)
+        with _connected(port) as silent, _connected(port) as other:
+            assert not await listener.wait_ended(0.05)
+            assert listener.arriving_count == 2
+            other.sendall(b"no TLS at all")
+            silent.close()
+            assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_close_drops_handshakes(run, tmp_path: Path) -> None:
+    tls = _tls(tmp_path)
+
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0, encryption=tls.listen_options("test", 10))
+        with _connected(port):
+            await _turns_until(lambda: listener.arriving_count)
+            listener.close()
+            assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_without_file_descriptors_connections_wait(
+    run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("deployments.supervision.listener._PAUSE_S", 0.05)
+
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        client = _connected(port)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            await _turns_until(lambda: "have to wait" in caplog.text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert await _echoed(client) == b"line"
+        assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_an_address_that_is_taken_is_an_os_error(run) -> None:
+    async def main() -> None:
+        listener = _listener()
+        port = await listener.start("127.0.0.1", 0)
+        with pytest.raises(OSError, match="address already in use"):
+            await _listener().start("127.0.0.1", port)
+        listener.close()
+
+    run(main)
+
+
+def test_processes_may_share_a_port(run) -> None:
+    async def main() -> None:
+        first, second = _listener(), _listener()
+        port = await first.start("127.0.0.1", 0, reuse_port=True)
+        assert await second.start("127.0.0.1", port, reuse_port=True) == port
+        first.stop_accepting()
+        assert await _echoed(_connected(port)) == b"line"
+        second.close()
+
+    run(main)

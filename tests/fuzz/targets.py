@@ -82,10 +82,10 @@ def _http2(data: bytes) -> None:
         client.now_ns += 1_000_000
         while client.h2.out.pending:
             client.raw()
-    held = client.grpc._held_bytes
+    held = client.grpc.received.held_bytes
     assert 0 <= held <= len(data), held
     client.grpc.lost()
-    assert client.grpc._held_bytes == 0
+    assert client.budget.used_bytes == 0
     assert client.h2.out.queued_bytes >= 0
     for each in client.service.calls:
         assert each.half_closed_count + each.cancelled_count <= 2

@@ -15,14 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
-from backends.api.datatypes import DATATYPES, numpy_dtype
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import (
-    EMPTY,
     SEQUENCE_END,
     SEQUENCE_START,
     Extent,
@@ -30,7 +27,13 @@ from backends.api.request import (
     ParameterValue,
     Tensor,
     checked_correlation_id,
-    serialize_bytes,
+)
+from deployments.grpc.codec.request_tensors import (
+    SHARED_MEMORY_FIELDS,
+    datatype_of,
+    no_data,
+    read_tensors,
+    shared_memory_region,
 )
 from deployments.grpc.codec.wire import MalformedMessageError, content_offset, split_fields
 
@@ -41,29 +44,12 @@ _RAW_TAG: Final = 7 << 3 | 2
 _ID_TAG: Final = 3 << 3 | 2
 _RESERVED_PREFIX: Final = "triton_"
 _UINT64_MASK: Final = 2**64 - 1
-_INVALID_DATATYPE: Final = "<invalid>"
 
 # Heads kept, and the largest kept: a cluster serves some hundred kinds of requests, a client that
 # makes up new ones all the time must not cost memory.
 _HEAD_COUNT_LIMIT: Final = 1024
 _HEAD_SIZE_LIMIT_BYTES: Final = 4096
 
-# Field of InferTensorContents, the datatype Triton names it by, the datatypes it may fill.
-_CONTENT_FIELDS: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
-    ("bool_contents", "BOOL", frozenset(("BOOL",))),
-    ("int_contents", "INT32", frozenset(("INT8", "INT16", "INT32"))),
-    ("int64_contents", "INT64", frozenset(("INT64",))),
-    ("uint_contents", "UINT32", frozenset(("UINT8", "UINT16", "UINT32"))),
-    ("uint64_contents", "UINT64", frozenset(("UINT64",))),
-    ("fp32_contents", "FP32", frozenset(("FP32",))),
-    ("fp64_contents", "FP64", frozenset(("FP64",))),
-    ("bytes_contents", "BYTES", frozenset(("BYTES",))),
-)
-_SHARED_MEMORY_FIELDS: Final = {
-    "shared_memory_region": "string_param",
-    "shared_memory_offset": "int64_param",
-    "shared_memory_byte_size": "int64_param",
-}
 _SEQUENCE_FLAGS: Final = {"sequence_start": SEQUENCE_START, "sequence_end": SEQUENCE_END}
 _CUSTOM_KINDS: Final = frozenset(("int64_param", "bool_param", "string_param", "double_param"))
 
@@ -144,11 +130,11 @@ class DecodedRequest:
             raise head.problem
         regions: dict[str, Extent] | None = None
         if head.message is not None:
-            tensors = _tensors(head.message, raws)
+            tensors = read_tensors(head.message, raws)
             if head.regions or any(each.extent is not None for each in tensors):
                 regions = head.regions
         elif len(raws) < len(head.inputs):
-            raise _no_data(head.inputs[len(raws)][0], head.model_name)
+            raise no_data(head.inputs[len(raws)][0], head.model_name)
         else:
             tensors = [
                 Tensor(name, datatype, shape, raw)
@@ -239,9 +225,9 @@ def _head(message: Any) -> _Head:
     if head.regions:
         head.message = message
     for each in message.inputs:
-        head.inputs.append((each.name, _datatype(each), tuple(each.shape)))
+        head.inputs.append((each.name, datatype_of(each), tuple(each.shape)))
         is_plain = not each.HasField("contents") and not (
-            each.parameters and _SHARED_MEMORY_FIELDS.keys() & each.parameters.keys()
+            each.parameters and SHARED_MEMORY_FIELDS.keys() & each.parameters.keys()
         )
         if not is_plain:
             head.message = message
@@ -301,7 +287,7 @@ def _take_output(head: _Head, output: Any) -> None:
     head.outputs.append(output.name)
     if not output.parameters:
         return
-    region = _shared_memory_region(output)
+    region = shared_memory_region(output)
     if "classification" in output.parameters:
         value = output.parameters["classification"]
         if value.WhichOneof("parameter_choice") != "int64_param":
@@ -321,104 +307,5 @@ def _take_output(head: _Head, output: Any) -> None:
         head.regions[output.name] = region
 
 
-def _tensors(message: Any, raws: Sequence[memoryview]) -> list[Tensor]:
-    """Build tensors from raw data, typed contents and shared memory, as each input says."""
-    model_name = message.model_name
-    unused = iter(raws)
-    tensors = []
-    for each in message.inputs:
-        region = _shared_memory_region(each)
-        if region is not None:
-            if each.HasField("contents"):
-                raise InvalidArgumentError(
-                    f"unexpected 'content' provided when using shared memory for input tensor "
-                    f"'{each.name}' for model '{model_name}'"
-                )
-            tensors.append(Tensor(each.name, _datatype(each), tuple(each.shape), EMPTY, region))
-            continue
-        if not each.HasField("contents"):
-            raw = next(unused, None)
-            if raw is None:
-                raise _no_data(each.name, model_name)
-        elif raws:
-            raise InvalidArgumentError(
-                f"contents field must not be specified when using raw_input_contents for "
-                f"'{each.name}' for model '{model_name}'"
-            )
-        else:
-            raw = memoryview(_typed_contents(each, model_name))
-        tensors.append(Tensor(each.name, _datatype(each), tuple(each.shape), raw))
-    return tensors
-
-
-def _typed_contents(tensor: Any, model_name: str) -> bytes:
-    unexpected = (
-        f"unexpected explicit tensor data for input tensor '{tensor.name}' for model '{model_name}'"
-    )
-    datatype = _datatype(tensor)
-    filled: str | None = None
-    for field_name, label, allowed in _CONTENT_FIELDS:
-        if not getattr(tensor.contents, field_name):
-            continue
-        if filled is not None:
-            raise InvalidArgumentError(f"{unexpected}, binary data was already supplied.")
-        if datatype not in allowed:
-            raise InvalidArgumentError(
-                f"{unexpected} of type '{label}', expected datatype '{datatype}'"
-            )
-        filled = field_name
-    if filled is None:
-        return b""
-    values = getattr(tensor.contents, filled)
-    if datatype == "BYTES":
-        return serialize_bytes(values)
-    dtype = numpy_dtype(datatype)
-    # Narrow types travel in 32-bit fields and keep the low bytes, as Triton does.
-    wide = {"int_contents": np.dtype(np.int32), "uint_contents": np.dtype(np.uint32)}
-    return np.array(values, dtype=wide.get(filled, dtype)).astype(dtype, copy=False).tobytes()
-
-
-def _shared_memory_region(tensor: Any) -> Extent | None:
-    """Return where in shared memory an input or output lies, after checking its parameters."""
-    given = _SHARED_MEMORY_FIELDS.keys() & tensor.parameters.keys()
-    if not given:
-        return None
-    for key in ("shared_memory_offset", "shared_memory_byte_size"):
-        if key in given and "shared_memory_region" not in given:
-            raise InvalidArgumentError(
-                f"'{key}' can not be specified without 'shared_memory_region' parameter for "
-                f"tensor '{tensor.name}'"
-            )
-    for key, kind in _SHARED_MEMORY_FIELDS.items():
-        if key in given and tensor.parameters[key].WhichOneof("parameter_choice") != kind:
-            raise InvalidArgumentError(
-                f"invalid value type for '{key}' parameter for tensor '{tensor.name}', "
-                f"expected {kind}."
-            )
-    if "shared_memory_byte_size" not in given:
-        raise InvalidArgumentError(
-            f"'shared_memory_byte_size' must be specified along with 'shared_memory_region' "
-            f"parameter for tensor '{tensor.name}'"
-        )
-    offset = 0
-    if "shared_memory_offset" in given:
-        offset = tensor.parameters["shared_memory_offset"].int64_param
-    return Extent(
-        tensor.parameters["shared_memory_region"].string_param,
-        offset,
-        tensor.parameters["shared_memory_byte_size"].int64_param,
-    )
-
-
-def _datatype(tensor: Any) -> str:
-    return tensor.datatype if tensor.datatype in DATATYPES else _INVALID_DATATYPE
-
-
 def _wrong_kind(key: str, expected: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"invalid value type for '{key}' parameter, expected {expected}")
-
-
-def _no_data(input_name: str, model_name: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"unable to find data for input tensor '{input_name}' for model '{model_name}' in request."
-    )

@@ -3,6 +3,8 @@
 """The gRPC service, driven as a transport drives it."""
 
 import asyncio
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -95,6 +97,22 @@ async def test_infer_answers_every_output_with_one_raw_entry(service):
     assert (response.id, response.model_name, response.model_version) == ("abc", "simple", "1")
     assert [each.name for each in response.outputs] == ["OUTPUT0", "OUTPUT1"]
     assert list(response.raw_output_contents) == [ZEROS, ZEROS]
+
+
+@pytest.mark.parametrize("path", [INFER_PATH, STREAM_PATH])
+async def test_a_request_answered_at_once_is_freed_without_the_collector(service, plane, path):
+    reply = RecordedReply()
+    call = service.start(path, [], reply)
+    gc.disable()
+    try:
+        call.message(infer_request().SerializeToString())
+        assert reply.messages
+        job = weakref.ref(plane.jobs.pop())
+        # The call itself is still held, as by its transport.
+        assert job() is None
+    finally:
+        gc.enable()
+    call.half_closed()
 
 
 async def test_infer_of_unknown_model_is_not_found(service):

@@ -13,7 +13,7 @@ import tritonclient.grpc as sync_client
 import tritonclient.grpc.aio as aio_client
 from tritonclient.utils import InferenceServerException
 
-from deployments.grpc.kserve.service import GrpcService
+from deployments.grpc.kserve.service import STREAM_PATH, GrpcService, RestrictedService
 from deployments.grpc.server.http2_server import Http2Server
 from tests.support.grpc_plane import fake_plane
 from tests.support.grpc_servers import grpcio_server
@@ -183,6 +183,26 @@ async def test_drain_answers_what_was_accepted(server, client, plane):
     plane.jobs[0].respond(OUT=np.array([7], np.int32))
     assert (await answer).as_numpy("OUT") == [7]
     await drained
+
+
+@pytest.mark.parametrize("make", [grpcio_server, Http2Server])
+async def test_a_stream_without_the_right_metadata_is_refused_when_it_is_opened(plane, make):
+    server = make(RestrictedService(GrpcService(plane), ((("inference",), "key", "s3cret"),)))
+    port = await server.start("127.0.0.1", 0)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stream = channel.stream_stream(STREAM_PATH.decode())()
+        # Nothing is sent.
+        assert await asyncio.wait_for(stream.code(), 20) is grpc.StatusCode.UNAVAILABLE
+        assert await stream.details() == (
+            "This protocol is restricted, expecting header 'triton-grpc-protocol-key'"
+        )
+        allowed = channel.stream_stream(STREAM_PATH.decode())(
+            metadata=(("triton-grpc-protocol-key", "s3cret"),)
+        )
+        await allowed.done_writing()
+        assert await allowed.code() is grpc.StatusCode.OK
+    server.close()
+    await server.wait_drained(0)
 
 
 async def test_bound_port_is_an_os_error(server):

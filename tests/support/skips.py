@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A test that CI does not run is a test that nobody runs: there a skip has to be on a list."""
+
+from collections.abc import Mapping
+
+import pytest
+
+# What CI may skip: the beginning of a test's node id, and why.
+ALLOWED_SKIPS: dict[str, str] = {
+    "tests/unit/scripts/test_gpu_check.py::": "says what happens without a GPU; CI may have one",
+}
+
+
+def is_ci(environ: Mapping[str, str]) -> bool:
+    """Whether the tests run in CI."""
+    return environ.get("CI", "").lower() in {"true", "1"}
+
+
+def refuse_skip(
+    report: pytest.TestReport | pytest.CollectReport,
+    environ: Mapping[str, str],
+    allowed: Mapping[str, str] = ALLOWED_SKIPS,
+) -> None:
+    """Make a skip in CI a failure, unless it is allowed."""
+    if (
+        not report.skipped
+        or hasattr(report, "wasxfail")
+        or not is_ci(environ)
+        or report.nodeid.startswith(tuple(allowed))
+    ):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = (
+        f"{report.nodeid} is skipped in CI: {reason}. Install what it needs, or give the reason in"
+        " ALLOWED_SKIPS of tests/support/skips.py."
+    )

@@ -7,8 +7,11 @@ deploys it without a driver;
 `cluster.server.Server` deploys the same application from ``manta serve``.
 """
 
+import os
+import secrets
 import socket
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import ray
@@ -28,6 +31,13 @@ from deployments.ingress import Ingress, IngressSettings
 # A node is noticed within this; the policy runs in Serve's control loop and must not block it.
 _NODE_COUNT_TTL_S = 1.0
 _MOST_REPLICAS = 10_000
+# Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with
+# one name for all builds: the replicas of a new one would have no place before the old ones stop.
+_PER_NODE_RESOURCE = "node:__internal_implicit_resource_manta-ingress-"
+_BUILD_BYTES = 8
+_KUBERNETES_DRAIN_DELAY_S = 5.0
+# For closing what is left, once the stages of a drain are over.
+_SHUTDOWN_SLACK_S = 5.0
 
 
 class NodeCountingPolicy:
@@ -74,7 +84,17 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         grpc_tls=tls_files(options, "grpc"),
         grpc_compression=options.grpc_infer_response_compression_level,
         cache=cache_settings(options),
+        # Not a digest of the options: replicas are replaced also when only the code has changed.
+        build=secrets.token_hex(_BUILD_BYTES),
+        drain_delay_s=drain_delay_s(options, os.environ),
     )
+
+
+def drain_delay_s(options: ServerOptions, environment: Mapping[str, str]) -> float:
+    """Return how long an ingress that ends goes on accepting, in seconds."""
+    if options.drain_delay_secs != "auto":
+        return float(options.drain_delay_secs)
+    return _KUBERNETES_DRAIN_DELAY_S if "KUBERNETES_SERVICE_HOST" in environment else 0.0
 
 
 def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:
@@ -102,18 +122,25 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
                 ),
             )
         }
+    settings = settings_from(options)
+    times = settings.drain_times
     deployment: Any = serve.deployment(
         name=serve_application.INGRESS_NAME,
-        max_replicas_per_node=replicas,
+        max_surge_percent=100,
         max_ongoing_requests=1000,
         health_check_period_s=2,
         health_check_timeout_s=10,
-        graceful_shutdown_timeout_s=options.exit_timeout_secs + 5,
+        graceful_shutdown_timeout_s=times.total_s + _SHUTDOWN_SLACK_S,
         graceful_shutdown_wait_loop_s=0.1,
-        ray_actor_options={"num_cpus": 0},
+        ray_actor_options={
+            "num_cpus": 0,
+            "resources": {f"{_PER_NODE_RESOURCE}{settings.build}": 1.0 / replicas},
+        },
         **scale,
     )(Ingress)
-    bound: serve.Application = deployment.bind(settings_from(options), connect_controller)
+    bound: serve.Application = deployment.bind(
+        settings, connect_controller, serve_application.is_being_replaced
+    )
     return bound
 
 

@@ -27,7 +27,7 @@ from backends.api.errors import InternalError, UnavailableError
 from cluster.controller.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.options.parsing import ServerOptions
 from cluster.server import serve_application
-from cluster.server.app import application
+from cluster.server.app import application, drain_delay_s
 from cluster.server.claim import claim, require_unclaimed
 from cluster.server.ports import PortReservation
 from cluster.server.reaper import start_reaper
@@ -42,6 +42,8 @@ _OBJECT_STORE_BYTES = 100 * 1024 * 1024
 # How soon a start notices that it shall stop.
 _POLL_S = 0.2
 _END_TIMEOUT_S = 5.0
+# What Serve takes to end replicas, beside the time that the replicas take.
+_DELETE_SLACK_S = 60.0
 
 # Read by Ray's processes when they start; for an embedded cluster this process is their parent.
 RAY_ENVIRONMENT = {
@@ -206,10 +208,14 @@ class Server:
             self._ports.close()
 
     def _end_server(self) -> None:
-        started_s = time.monotonic()
+        delay_s = drain_delay_s(self.options, os.environ)
+        ends_s = time.monotonic() + delay_s + self.options.exit_timeout_secs
         if self._has_deployed:
-            serve_application.delete(and_serve=self._has_started_serve)
-        left_s = self.options.exit_timeout_secs - (time.monotonic() - started_s)
+            serve_application.delete(
+                and_serve=self._has_started_serve,
+                timeout_s=ends_s - time.monotonic() + _DELETE_SLACK_S,
+            )
+        left_s = ends_s - time.monotonic()
         ray.get(self._controller.shutdown.remote(max(1.0, left_s)))
         if not self._owns_ray:
             wait_gone(_END_TIMEOUT_S)

@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit integration sequences conformance bench demo-models interop-tools fuzz clean
+.PHONY: help install serve test check lint types unit integration sequences faults conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -15,6 +15,7 @@ help:
 	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC against Manta"
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
+	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make install  only the virtual environment with Manta and its CPU extras"
@@ -67,6 +68,10 @@ sequences: $(VENV)/.installed-test
 
 test: check demo-models interop-tools
 	$(PYTEST) tests/integration
+
+# FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
+faults: $(VENV)/.installed-test
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 # TRITON_CLIENT_SRC and PYTHON_BACKEND_SRC name checkouts of triton-inference-server/client and .../python_backend.
 conformance: $(VENV)/.installed-test

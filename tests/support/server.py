@@ -26,6 +26,7 @@ class RunningServer:
         repository: Model repository.
         flags: Further flags.
         launch: The command, and the flag that names the repository.
+        start_timeout_s: How long it may take until it is ready.
 
     Attributes:
         http: host:port of the HTTP endpoint; grpc and metrics likewise.
@@ -37,7 +38,11 @@ class RunningServer:
     started: ClassVar[weakref.WeakSet["RunningServer"]] = weakref.WeakSet()
 
     def __init__(
-        self, repository: Path, *flags: str, launch: tuple[str, str] = ("serve", "model-repository")
+        self,
+        repository: Path,
+        *flags: str,
+        launch: tuple[str, str] = ("serve", "model-repository"),
+        start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         command = [
             sys.executable,
@@ -62,7 +67,7 @@ class RunningServer:
         self._reader = threading.Thread(target=self._read, args=(ready,), daemon=True)
         self._reader.start()
         try:
-            addresses = ready.get(timeout=START_TIMEOUT_S)
+            addresses = ready.get(timeout=start_timeout_s)
         except queue.Empty:
             self.process.kill()
             self.wait(30)

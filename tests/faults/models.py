@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The models that are served while something fails."""
+
+from pathlib import Path
+from typing import Final
+
+BUSY: Final = "busy"
+OTHER: Final = "other"
+# Its presence in a model's directory ends the execution thread of one instance.
+FATAL_FILE: Final = "end_the_execution_thread"
+MAX_QUEUE_DELAY_US: Final = 100
+
+# OUTPUT0 is the sum; PID the process that executed it.
+#
+# The instance that gets hold of FATAL_FILE ends its execution thread outside of the model's code,
+# as an invariant that is violated or memory that is short would: of the frames below two
+# executions those that are the same belong to the thread's own loop, and the next function that
+# the loop calls raises. Nothing here knows what that loop is called or where it lies.
+_SOURCE: Final = f"""
+import os
+import sys
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.fatal_file = os.path.join(args["model_repository"], "{FATAL_FILE}")
+        self.frames = None
+
+    def execute(self, requests):
+        if self.frames is not None:
+            self.end_the_loop()
+        elif os.path.exists(self.fatal_file):
+            self.take_the_file()
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        value = lambda name: pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+        total = value("INPUT0") + value("INPUT1")
+        pid = np.full((len(total), 1), os.getpid(), np.int32)
+        return pb_utils.InferenceResponse(
+            [pb_utils.Tensor("OUTPUT0", total), pb_utils.Tensor("PID", pid)])
+
+    def take_the_file(self):
+        try:
+            os.unlink(self.fatal_file)
+        except FileNotFoundError:
+            return
+        self.frames = list(callers())
+
+    def end_the_loop(self):
+        loop = next(frame for frame in callers() if any(frame is old for old in self.frames))
+        self.frames = None
+
+        def fail(frame, event, argument):
+            if event == "call" and frame.f_back is loop:
+                raise SystemExit("fault injected into the execution thread")
+
+        sys.setprofile(fail)
+
+
+def callers():
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+"""
+
+_CONFIG: Final = """
+backend: "python"
+max_batch_size: 8
+input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
+        { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
+         { name: "PID" data_type: TYPE_INT32 dims: [ 1 ] } ]
+"""
+_ENSEMBLE: Final = f"""
+platform: "ensemble"
+{_CONFIG.replace('backend: "python"', "").strip()}
+ensemble_scheduling {{ step [ {{
+  model_name: "{BUSY}" model_version: -1
+  input_map {{ key: "INPUT0" value: "INPUT0" }} input_map {{ key: "INPUT1" value: "INPUT1" }}
+  output_map {{ key: "OUTPUT0" value: "OUTPUT0" }} output_map {{ key: "PID" value: "PID" }} }} ] }}
+"""
+
+
+def write_model(repository: Path, name: str, *, instances: int = 1) -> None:
+    """Write a Python model that adds."""
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(_SOURCE)
+    (repository / name / "config.pbtxt").write_text(
+        f"{_CONFIG}dynamic_batching {{ }}\n"
+        f"instance_group [ {{ kind: KIND_CPU count: {instances} }} ]\n"
+    )
+
+
+def write_ensemble(repository: Path, name: str) -> None:
+    """Write an ensemble of the busy model alone: a model without a process."""
+    (repository / name / "1").mkdir(parents=True)
+    (repository / name / "config.pbtxt").write_text(_ENSEMBLE)
+
+
+def config_of_round(number: int, *, instances: int) -> dict[str, object]:
+    """The busy model's configuration with something in it that makes each round another one."""
+    row = {"data_type": "TYPE_INT32", "dims": [16]}
+    return {
+        "backend": "python",
+        "max_batch_size": 8,
+        "input": [{"name": "INPUT0", **row}, {"name": "INPUT1", **row}],
+        "output": [
+            {"name": "OUTPUT0", **row},
+            {"name": "PID", "data_type": "TYPE_INT32", "dims": [1]},
+        ],
+        "dynamic_batching": {"max_queue_delay_microseconds": MAX_QUEUE_DELAY_US},
+        "instance_group": [{"kind": "KIND_CPU", "count": instances}],
+        "parameters": {"round": {"string_value": str(number)}},
+    }

@@ -55,7 +55,7 @@ from deployments.tracing.writer import make_trace_writer
 logger = logging.getLogger(__name__)
 
 # A successor listens no later than this: its controller may be adopting many instances.
-_INITIALISED_TIMEOUT_S = 30.0
+_INITIALISED_TIMEOUT_S = 20.0
 _TABLE_TIMEOUT_S = 5.0
 
 

@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import ray
@@ -22,7 +21,7 @@ from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions, from_mapping
-from cluster.options.settings_at_start import cache_settings, log_settings
+from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
 from cluster.server import serve_application
 from cluster.server.claim import claim_again
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
@@ -35,7 +34,6 @@ _MOST_REPLICAS = 10_000
 # one name for all builds: the replicas of a new one would have no place before the old ones stop.
 _PER_NODE_RESOURCE = "node:__internal_implicit_resource_manta-ingress-"
 _BUILD_BYTES = 8
-_KUBERNETES_DRAIN_DELAY_S = 5.0
 # For closing what is left, once the stages of a drain are over.
 _SHUTDOWN_SLACK_S = 5.0
 
@@ -88,13 +86,6 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         build=secrets.token_hex(_BUILD_BYTES),
         drain_delay_s=drain_delay_s(options, os.environ),
     )
-
-
-def drain_delay_s(options: ServerOptions, environment: Mapping[str, str]) -> float:
-    """Return how long an ingress that ends goes on accepting, in seconds."""
-    if options.drain_delay_secs != "auto":
-        return float(options.drain_delay_secs)
-    return _KUBERNETES_DRAIN_DELAY_S if "KUBERNETES_SERVICE_HOST" in environment else 0.0
 
 
 def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:

@@ -26,8 +26,9 @@ from ray.serve.exceptions import RayServeException
 from backends.api.errors import InternalError, UnavailableError
 from cluster.controller.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.options.parsing import ServerOptions
+from cluster.options.settings_at_start import drain_delay_s
 from cluster.server import serve_application
-from cluster.server.app import application, drain_delay_s
+from cluster.server.app import application
 from cluster.server.claim import claim, require_unclaimed
 from cluster.server.ports import PortReservation
 from cluster.server.reaper import start_reaper

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 _log = logging.getLogger(__name__)
 
 # What a rolling update takes from the first new replica to the last, on a busy machine.
-SUCCESSOR_TIMEOUT_S: Final = 20.0
+SUCCESSOR_TIMEOUT_S: Final = 30.0
 
 
 class ProtocolServer(Protocol):

@@ -13,7 +13,8 @@ help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
-	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC against Manta"
+	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
+	@echo "                  of TRITON_SERVER_SRC, against Manta"
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
@@ -73,11 +74,14 @@ test: check demo-models interop-tools
 faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.faults $(FAULTS)
 
-# TRITON_CLIENT_SRC and PYTHON_BACKEND_SRC name checkouts of triton-inference-server/client and .../python_backend.
+# TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC and TRITON_SERVER_SRC name checkouts of triton-inference-server/client,
+# .../python_backend and .../server.
 conformance: $(VENV)/.installed-test
-	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC),,$(error set TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC or both))
+	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),,$(error set TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC or TRITON_SERVER_SRC))
 	$(if $(TRITON_CLIENT_SRC),$(BIN)/python -m tests.conformance.client_examples)
 	$(if $(PYTHON_BACKEND_SRC),$(BIN)/python -m tests.conformance.python_backend_examples)
+	$(if $(TRITON_SERVER_SRC),$(BIN)/uv pip install --quiet --python $(BIN)/python sseclient-py)
+	$(if $(TRITON_SERVER_SRC),$(BIN)/python -m tests.conformance.upstream_qa)
 
 # FUZZ_SECONDS is for each target.
 fuzz: $(VENV)/.installed-test

@@ -5,6 +5,10 @@
 A backend's module is imported only by the process that needs it: importing all of them takes
 seconds and a gigabyte. A package adds a backend with an entry point in the group
 ``manta.backends`` that names a callable returning a `Backend`.
+
+Models of some backends bring an environment for their processes. The control plane has to know it
+before such a process starts, and must not import a framework for that; hence a second table, and a
+second group of entry points, ``manta.environments``, of functions that are `EnvironmentOf`.
 """
 
 from collections.abc import Callable
@@ -12,15 +16,21 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import cast
 
-from backends.api.backend import Backend
+from backends.api.backend import Backend, Environment, EnvironmentOf
 from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig
 
 ENTRY_POINT_GROUP = "manta.backends"
+ENVIRONMENT_GROUP = "manta.environments"
 
 _BUILT_IN: dict[str, str] = {
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "python": "backends.python.backend:PythonBackend",
+}
+
+_BUILT_IN_ENVIRONMENTS: dict[str, str] = {
+    "python": "backends.python.launcher:environment_of",
 }
 
 _BACKEND_OF_PLATFORM: dict[str, str] = {
@@ -48,22 +58,34 @@ def create_backend(name: str) -> Backend:
         InvalidArgumentError: No backend has this name, or its package is not installed.
     """
     name = backend_name("", name)
-    factory = _built_in(name) or _installed(name)
+    factory = _built_in(name) or _installed(ENTRY_POINT_GROUP, name)
     if factory is None:
         raise InvalidArgumentError(
             f"unable to find backend library for backend '{name}', try specifying runtime on the "
             f"model configuration."
         )
-    return factory()
+    return cast("Callable[[], Backend]", factory)()
 
 
-def _built_in(name: str) -> Callable[[], Backend] | None:
-    target = _BUILT_IN.get(name)
-    if target is None:
+def environment_of(config: ModelConfig, model_dir: str) -> Environment | None:
+    """Return the environment that a model brings for its processes; None without one.
+
+    Raises:
+        InvalidArgumentError: The config is wrong about it.
+    """
+    name = backend_name(config.backend, config.platform)
+    if name in _BUILT_IN_ENVIRONMENTS:
+        find: object = _imported(_BUILT_IN_ENVIRONMENTS[name])
+    else:
+        find = None if name in _BUILT_IN else _installed(ENVIRONMENT_GROUP, name)
+    return None if find is None else cast("EnvironmentOf", find)(config, model_dir)
+
+
+def _built_in(name: str) -> object:
+    if name not in _BUILT_IN:
         return None
-    module, _, attribute = target.partition(":")
     try:
-        return cast("Callable[[], Backend]", getattr(import_module(module), attribute))
+        return _imported(_BUILT_IN[name])
     except ModuleNotFoundError as missing:
         raise InvalidArgumentError(
             f"unable to find backend library for backend '{name}', try specifying runtime on the "
@@ -71,7 +93,14 @@ def _built_in(name: str) -> Callable[[], Backend] | None:
         ) from missing
 
 
-def _installed(name: str) -> Callable[[], Backend] | None:
-    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
-        return cast("Callable[[], Backend]", point.load())
+def _imported(target: str) -> object:
+    module, _, attribute = target.partition(":")
+    found: object = getattr(import_module(module), attribute)
+    return found
+
+
+def _installed(group: str, name: str) -> object:
+    for point in entry_points(group=group, name=name):
+        found: object = point.load()
+        return found
     return None

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from cluster import __version__
 
@@ -30,6 +30,14 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    try:
+        return _run(argv)
+    except BrokenPipeError:
+        _forget_output()
+        return 0
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = arguments[0] if arguments else ""
     if command.startswith("--") and command not in ("--help", "--version"):
@@ -42,10 +50,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return graph(arguments[1:])
     if command in ("version", "--version"):
-        print(__version__)
+        _say(__version__)
         return 0
-    print(_USAGE)
+    _say(_USAGE)
     return 0 if command in ("", "--help", "help") else 1
+
+
+def _say(text: object, stream: TextIO | None = None) -> None:
+    """Print a line; who has stopped reading, as ``| head`` does, is no error."""
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        _forget_output()
+
+
+def _forget_output() -> None:
+    """Send what is still buffered nowhere: the interpreter writes it out when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
 
 
 class _StopSignals:
@@ -74,12 +96,12 @@ def _serve(arguments: list[str]) -> int:
     try:
         options = parse_options(arguments, os.environ, lambda path: Path(path).read_text())
     except OptionError as error:
-        print(error, file=sys.stderr if error.exit_code else sys.stdout)
+        _say(error, sys.stderr if error.exit_code else sys.stdout)
         return error.exit_code
     for warning in options.warnings:
-        print(warning, file=sys.stderr)
+        _say(warning, sys.stderr)
     if options.print_options:
-        print(render_options(options))
+        _say(render_options(options))
         return 0
     # Ray takes a second to import; a mistyped flag should not.
     from backends.api.errors import TritonError  # noqa: PLC0415
@@ -88,14 +110,16 @@ def _serve(arguments: list[str]) -> int:
 
     try:
         with Server(options, os.environ, signals.catch, signals.came.is_set) as server:
+            for warning in server.warnings:
+                _say(warning, sys.stderr)
             _announce(server.status(), server.addresses)
             signals.came.wait()
-            print("Waiting for in-flight requests to complete.", flush=True)
+            _say("Waiting for in-flight requests to complete.")
     except StartInterruptedError:
-        print("Stopped before the server was ready.", file=sys.stderr)
+        _say("Stopped before the server was ready.", sys.stderr)
         return _SIGNAL_EXIT_CODE + signals.first
     except (TritonError, PortInUseError) as error:
-        print(f"error: creating server: {_describe(error)}", file=sys.stderr)
+        _say(f"error: creating server: {_describe(error)}", sys.stderr)
         return 1
     return 0
 
@@ -106,13 +130,13 @@ def _describe(error: Exception) -> str:
 
 
 def _announce(status: list[dict[str, Any]], addresses: dict[str, str]) -> None:
-    print(_table(status))
+    _say(_table(status))
     names = {"grpc": "GRPCInferenceService", "http": "HTTPService", "metrics": "Metrics Service"}
     for protocol in ("grpc", "http", "metrics"):
         if protocol in addresses:
-            print(f"Started {names[protocol]} at {addresses[protocol]}")
+            _say(f"Started {names[protocol]} at {addresses[protocol]}")
     # One line for programs: tests and scripts read the chosen ports from it.
-    print("MANTA_READY " + json.dumps({**addresses, "pid": os.getpid()}), flush=True)
+    _say("MANTA_READY " + json.dumps({**addresses, "pid": os.getpid()}))
 
 
 def _table(status: list[dict[str, Any]]) -> str:

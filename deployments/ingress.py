@@ -8,7 +8,6 @@ ports, or with the sockets of the replica that it replaces.
 """
 
 import asyncio
-import contextlib
 import gc
 import hmac
 import logging
@@ -16,14 +15,14 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import ray
 import setproctitle
 
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
-from deployments.contracts.sinks import ControllerLink
 from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
@@ -40,8 +39,10 @@ from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
+from deployments.routing.links import Heartbeat
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
+from deployments.routing.table_watch import TableWatch
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -75,6 +76,7 @@ class IngressSettings:
             `deployments.grpc.server.grpcio_server.OPTIONS`, milliseconds.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
+        heartbeat_timeout_s: ``--instance-heartbeat-timeout-secs``; 0.0 is off.
         log: What is logged until the controller says otherwise.
         http_restrictions: ``--http-restricted-api``.
         grpc_restrictions: ``--grpc-restricted-protocol``.
@@ -98,6 +100,7 @@ class IngressSettings:
     http_max_input_bytes: int = 1 << 26
     slab_threshold_bytes: int = 1 << 16
     exit_timeout_s: float = 30.0
+    heartbeat_timeout_s: float = 10.0
     grpc_options: dict[str, int] = field(default_factory=dict)
     log: LogSettings = LogSettings()
     http_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
@@ -149,7 +152,6 @@ class Ingress:
         self._inherited = Inheritance()
         self._servers: dict[str, ProtocolServer] = {}
         self._draining = False
-        self._has_table = asyncio.Event()
         self._is_initialised = asyncio.Event()
         controller = connect()
         slabs = SlabPool()
@@ -161,7 +163,15 @@ class Ingress:
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
         secret = await controller.lane_secret()
-        self._router = Router(node_id, secret, slabs, limits, cache)
+        timeout_s = settings.heartbeat_timeout_s
+        self._router = Router(
+            node_id,
+            secret,
+            slabs,
+            limits,
+            cache,
+            heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
+        )
         self._plane = DataPlane(
             settings.server_id,
             self._router,
@@ -172,8 +182,8 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
-        self._watch = asyncio.get_running_loop().create_task(
-            controller.watch_routing_table(self._update, lambda: make_report(self._router))
+        self._watch = TableWatch(
+            "ingress", controller, self._update, lambda: make_report(self._router)
         )
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -183,11 +193,10 @@ class Ingress:
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
-        self._has_table.set()
         if table.initialised:
             self._is_initialised.set()
         self._tracer.apply(table.settings, self._replica)
-        told = table.settings.for_instances()
+        told = replace(table.settings.for_instances(), version=table.version)
         if told != self._told:
             known = self._settings.log if self._told is None else self._told.log
             if told.log != known:
@@ -227,14 +236,14 @@ class Ingress:
         """Wait until requests can be answered as well as the node's other replicas would."""
         if not inherited.has_peers:
             return
-        event, timeout_s = (
-            (self._is_initialised, _INITIALISED_TIMEOUT_S)
+        wait, timeout_s = (
+            (self._is_initialised.wait, _INITIALISED_TIMEOUT_S)
             if inherited.has_predecessor
-            else (self._has_table, _TABLE_TIMEOUT_S)
+            else (self._watch.wait_first, _TABLE_TIMEOUT_S)
         )
         try:
             async with asyncio.timeout(timeout_s):
-                await event.wait()
+                await wait()
         except TimeoutError:
             logger.warning("listening without the controller's routing table")
 
@@ -298,9 +307,9 @@ class Ingress:
         )
 
     async def check_health(self) -> None:
-        """Fail when the routing table is no longer watched; Serve then replaces the replica."""
-        if self._watch.done() and not self._draining:
-            raise RuntimeError("the ingress no longer follows the routing table")
+        """Fail when the routing table is not followed; Serve then replaces the replica."""
+        if not self._draining:
+            self._watch.check()
 
     async def drain(self) -> None:
         """Answer what was accepted, then close everything; see `deployments.supervision.draining`.
@@ -321,9 +330,7 @@ class Ingress:
         self._inherited.close()
         for server in self._servers.values():
             server.close()
-        self._watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._watch
+        await self._watch.close()
         await self._router.close()
         await self._tracer.close()
 

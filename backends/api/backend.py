@@ -74,6 +74,27 @@ class LoadContext:
         return f"{self.version_dir}/{name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """An environment that a model brings along for the processes of its instances.
+
+    Attributes:
+        parameter: The parameter of the model's config that names it.
+        path: The file or folder it is in; the model loads anew when that changes.
+        command: What to put before the command of a worker process, as shell words.
+    """
+
+    parameter: str
+    path: str
+    command: str
+
+
+# Given a model's config and directory, returns the environment that the model brings; None when it
+# runs in the server's. Raises InvalidArgumentError when the config is wrong about it. The control
+# plane calls it, in a process that runs no model.
+EnvironmentOf = Callable[[ModelConfig, str], Environment | None]
+
+
 class ExecuteRequest(Protocol):
     """One request of a batch, and the way to answer it.
 
@@ -152,7 +173,11 @@ class ModelInstance(ABC):
 
 
 class Backend(ABC):
-    """A model format."""
+    """A model format.
+
+    A backend whose models may bring an environment of their own also registers an
+    `EnvironmentOf`; see `backends.registry`.
+    """
 
     @abstractmethod
     def auto_complete(self, context: LoadContext) -> ModelConfig:

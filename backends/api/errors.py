@@ -81,6 +81,12 @@ class RequestCancelledError(TritonError):
     code = "Cancelled"
 
 
+class ResourceExhaustedError(TritonError):
+    """A bound of the server is reached; Triton, which has no such bounds, has no such code."""
+
+    code = "Resource exhausted"
+
+
 ERROR_BY_CODE: dict[str, type[TritonError]] = {
     cls.code: cls
     for cls in (
@@ -92,6 +98,7 @@ ERROR_BY_CODE: dict[str, type[TritonError]] = {
         UnsupportedError,
         AlreadyExistsError,
         RequestCancelledError,
+        ResourceExhaustedError,
     )
 }
 
@@ -104,6 +111,7 @@ HTTP_STATUS: dict[str, int] = {
     "Invalid argument": 400,
     "Already exists": 400,
     "Cancelled": 400,
+    "Resource exhausted": 429,
 }
 
 # Numbers of grpc.StatusCode, so that codecs need no grpc import.
@@ -113,6 +121,7 @@ GRPC_STATUS: dict[str, int] = {
     "Invalid argument": 3,
     "Not found": 5,
     "Already exists": 6,
+    "Resource exhausted": 8,
     "Unsupported": 12,
     "Internal": 13,
     "Unavailable": 14,

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports a model's model.py, so that it and its helper modules see what they see in Triton."""
 
-import importlib
 import importlib.util
 import itertools
 import os
@@ -14,7 +13,9 @@ from typing import Any
 from backends.api.backend import LoadContext
 from backends.api.errors import InternalError
 from backends.python.environment import FAILURE_VARIABLE, PACKAGES_VARIABLE
-from backends.python.model_side.failure import TritonModelException, describe
+from backends.python.model_side import pb_utils
+from backends.python.model_side.current_model import CURRENT
+from backends.python.model_side.failure import describe
 
 MODEL_FILE = "model.py"
 MODEL_CLASS = "TritonPythonModel"
@@ -23,25 +24,6 @@ MODEL_CLASS = "TritonPythonModel"
 _MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
 
 _serial = itertools.count()
-_state = {"version_dir": "", "instance_name": ""}
-
-
-def current_version_dir() -> str:
-    """Return the version directory of the model loaded last; a process serves one model."""
-    return _state["version_dir"]
-
-
-def refused(what: str, reason: str) -> TritonModelException:
-    """Return the exception for something that Triton passes from the model to the server.
-
-    Args:
-        what: What failed.
-        reason: What the server says.
-    """
-    instance = _state["instance_name"]
-    return TritonModelException(
-        f"{what}: Failed to process the request for model '{instance}', message: {reason}"
-    )
 
 
 def load_model_class(context: LoadContext) -> Any:
@@ -58,14 +40,12 @@ def load_model_class(context: LoadContext) -> Any:
     path = context.model_path(MODEL_FILE)
     if not Path(path).is_file():
         raise InternalError(f"Python model file not found in '{path}'")
-    _state["version_dir"] = context.version_dir
-    _state["instance_name"] = context.instance_name
+    CURRENT.version_dir = context.version_dir
+    CURRENT.instance_name = context.instance_name
     for directory in (context.model_dir, context.version_dir):
         if directory in sys.path:
             sys.path.remove(directory)
         sys.path.insert(0, directory)
-    # Imported late, because pb_utils imports this module.
-    pb_utils = importlib.import_module("backends.python.model_side.pb_utils")
     for name in _MODULE_NAMES:
         sys.modules[name] = pb_utils
     module = _import_file(path)

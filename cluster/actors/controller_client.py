@@ -4,6 +4,7 @@
 
 import asyncio
 import logging
+import random
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from backends.api.errors import UnavailableError
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
 from cluster.actors.calls import call, cause_of
-from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.routing_table import PollAnswer, RoutingTable
 from deployments.instance.spec import NAMESPACE
 from deployments.settings.server_settings import ServerSettings, SettingsChange
 
@@ -26,17 +27,24 @@ _log = logging.getLogger(__name__)
 _RESTART_TIMEOUT_S = 15.0
 _RETRY_S = 0.25
 _LONG_POLL_S = 30.0
+# Polls that began together, as after a restart of the controller, end apart.
+_LONG_POLL_SPREAD = 0.2
 # On top of the long poll: a controller that says nothing for so long is taken for hung.
 _SILENCE_S = 10.0
 
 
 class ControllerClient:
-    """Implements `deployments.contracts.sinks.RepositoryControl` over the controller's handle.
+    """Implements `deployments.contracts.control.ControllerLink` over the controller's handle.
 
     Calls that meet a dead controller are repeated until it is back; all of them may be repeated.
+
+    Args:
+        find: Returns the controller's handle; called on a thread. Raises ValueError when there is
+            no controller.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[], Any] | None = None) -> None:
+        self._find = find or _find_controller
         self._handle: Any = None
         self._router_id = secrets.token_hex(8)
 
@@ -93,35 +101,51 @@ class ControllerClient:
         reports: list[bytes] = await self._call("router_reports", self._router_id)
         return reports
 
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        await self._call("report_wedged", name, incarnation, reason)
+
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes] = bytes
     ) -> None:
         """Call ``update`` with each newer table, for ever.
 
         Args:
-            update: Takes a table.
+            update: Takes a table; models that have not changed are the same objects as before.
             report: Makes the report for the others' `router_reports`.
 
-        While the controller is gone nothing is called: the last table stays good.
+        While the controller is gone nothing is called: the last table stays good. What ``update``
+        raises ends the watch.
         """
-        known_version = 0
+        table, reported, text = RoutingTable(), 0, b""
         while True:
             try:
-                async with asyncio.timeout(_LONG_POLL_S + _SILENCE_S):
-                    handle = await self._controller()
-                    table = await call(
-                        handle.routing_table.remote(
-                            known_version, _LONG_POLL_S, self._router_id, report()
-                        )
-                    )
-            except (RayError, ValueError, TimeoutError) as error:
+                answer = await self._poll(table.version, reported, text)
+            except (RayError, TritonError, ValueError, TimeoutError) as error:
                 _log.warning("the model controller cannot be reached: %s", cause_of(error))
                 self._handle = None
                 await asyncio.sleep(_RETRY_S)
                 continue
-            if table is not None:
-                known_version = table.version
+            if answer.changes is not None:
+                table = table.after(answer.changes)
                 update(table)
+            is_asked = answer.report_number != reported
+            reported, text = answer.report_number, report() if is_asked else b""
+
+    async def _poll(self, known_version: int, reported: int, report: bytes) -> PollAnswer:
+        timeout_s = _LONG_POLL_S * random.uniform(1 - _LONG_POLL_SPREAD, 1 + _LONG_POLL_SPREAD)  # noqa: S311 - spreads load
+        async with asyncio.timeout(timeout_s + _SILENCE_S):
+            handle = await self._controller()
+            answer: PollAnswer = await call(
+                handle.routing_table.remote(
+                    known_version, timeout_s, self._router_id, reported, report
+                )
+            )
+            return answer
 
     async def _call(self, method: str, *arguments: object) -> Any:
         loop = asyncio.get_running_loop()
@@ -141,11 +165,13 @@ class ControllerClient:
 
     async def _controller(self) -> Any:
         if self._handle is None:
-            # Looked up by name on a thread: the call blocks while the head is away.
-            self._handle = await asyncio.to_thread(
-                ray.get_actor, CONTROLLER_NAME, namespace=NAMESPACE
-            )
+            # Looked up on a thread: the call blocks while the head is away.
+            self._handle = await asyncio.to_thread(self._find)
         return self._handle
+
+
+def _find_controller() -> Any:
+    return ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
 
 
 def connect_controller() -> ControllerClient:

@@ -13,42 +13,43 @@ A detached actor outlives the process that made it. It therefore watches its own
 
 import asyncio
 import logging
+import os
 import time
-import warnings
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
-import ray
+from ray.exceptions import RayError
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
-from cluster.actors.arbiter import end_arbiters
+from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
+from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.ownership import Lifeline, Owner
-from cluster.controller.recovery import adopt_live_instances
+from cluster.controller.poll import poll_once
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
-from cluster.instances.live import find_live_instances, kill_instances
-from cluster.instances.pool import InstancePool
-from cluster.models.contracts import LifecycleSettings, Override, read_override
+from cluster.controller.shared_files import SharedFiles
+from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.override import NO_OVERRIDE, read_override
 from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
-from cluster.placement.nodes import read_cluster
-from deployments.contracts.routing_table import RoutingTable
+from cluster.repository.repository import check_model_name
+from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
+from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
-# How long a restarted controller keeps its table to itself while it puts models back in service.
-_HOLD_S = 10.0
 # What routers get to take a new table; they do within milliseconds or are gone.
 _ROUTERS_TIMEOUT_S = 1.0
 # Time for the answer to `shutdown` to leave before the process ends.
 _LAST_WORDS_S = 0.2
+# A head that is gone has no state that could be cleared.
+_CLEAR_TIMEOUT_S = 10.0
 
 
 class ModelController:
@@ -57,22 +58,30 @@ class ModelController:
     Args:
         options: The server's options.
         owner: Whom the server belongs to.
+        make_host: Connects the actor to its cluster; takes for how many seconds an instance may
+            get nowhere before it is replaced.
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
-        self, options: ServerOptions, owner: Owner
+        self,
+        options: ServerOptions,
+        owner: Owner,
+        make_host: Callable[[float], ControllerHost] = RayControllerHost,
     ) -> None:
         set_up_logging(log_settings(options))
+        self._host = host = make_host(options.instance_heartbeat_timeout_secs)
         self._options = options
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False
         self._lifeline = Lifeline(owner, time.monotonic())
-        is_restart = _was_restarted()
-        self._state = await (DurableState.restore() if is_restart else DurableState.create())
-        self._source = RepositorySource(options, self._state, read_cluster)
+        make_state = DurableState.restore if host.was_restarted else DurableState.create
+        self._state = await make_state(host.store)
+        self._source = RepositorySource(
+            options, self._state, host.read_cluster, SharedFiles(host.store, host.own_node)
+        )
         self._lifecycle = ModelLifecycle(
             self._source,
-            InstancePool,
+            host.make_pool,
             self._changed,
             LifecycleSettings(
                 thread_count=options.model_load_thread_count,
@@ -87,14 +96,15 @@ class ModelController:
             self._state.saved.router_ids,
         )
         set_up_logging(self._publisher.settings.log)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._recovered = asyncio.Event()
-        self._boot_error: TritonError | None = None
-        self._boot_task = self._spawn(self._boot())
+        self._supervisor = Supervisor("controller")
+        self._boot = Boot(
+            options, host, self._state, self._source, self._lifecycle, self._publisher
+        )
+        self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         if self._lifeline.period_s:
-            self._spawn(self._watch_owner())
+            self._supervisor.keep("watch of the owner", self._watch_owner)
         if options.model_control_mode == "poll":
-            self._spawn(self._poll())
+            self._supervisor.keep("poll of the repositories", self._poll)
 
     # The driver's calls
 
@@ -105,8 +115,8 @@ class ModelController:
             TritonError: There is no model repository that can be read.
         """
         await asyncio.shield(self._boot_task)
-        if self._boot_error is not None:
-            raise self._boot_error
+        if self._boot.error is not None:
+            raise self._boot.error
         return status_rows(self._lifecycle.records)
 
     async def server_options(self) -> ServerOptions | None:
@@ -116,6 +126,10 @@ class ModelController:
     async def owner(self) -> tuple[Owner, float]:
         """Return the owner and for how many seconds nothing was heard of it."""
         return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
+
+    async def niceness(self) -> int:
+        """Return the niceness at which Ray has started this process."""
+        return os.nice(0)
 
     async def heartbeat(self) -> None:
         """Note that the owner is there."""
@@ -148,16 +162,33 @@ class ModelController:
         self._publisher.mark_exiting()
         self._boot_task.cancel()
         await asyncio.wait({self._boot_task})
+        steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
+            ("drain", lambda: self._drain(timeout_s)),
+            ("end of instances", self._kill_instances),
+            ("end of the rate limiters", self._host.end_arbiters),
+            ("durable state", self._clear_state),
+        )
+        for name, step in steps:
+            # What is left behind by one step must not keep the next from being made.
+            try:
+                await step()
+            except Exception:
+                _log.exception("shutdown: %s", name)
+        asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._host.end_process)
+
+    async def _drain(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s + 5):
                 await self._lifecycle.close(timeout_s)
         except TimeoutError:
             _log.error("Exit timeout expired. Exiting immediately.")
-        await kill_instances(await find_live_instances())
-        await asyncio.to_thread(end_arbiters)
-        await self._state.clear()
-        handle = ray.get_runtime_context().current_actor
-        asyncio.get_running_loop().call_later(_LAST_WORDS_S, _end_actor, handle)
+
+    async def _kill_instances(self) -> None:
+        await self._host.kill_instances(await self._host.find_live_instances())
+
+    async def _clear_state(self) -> None:
+        async with asyncio.timeout(_CLEAR_TIMEOUT_S):
+            await self._state.clear()
 
     # The ingresses' calls
 
@@ -166,24 +197,33 @@ class ModelController:
         return self._state.secret
 
     async def routing_table(
-        self, known_version: int, timeout_s: float, router_id: str = "", report: bytes = b""
-    ) -> RoutingTable | None:
-        """Return the table once it is newer than ``known_version``; None after ``timeout_s``.
-
-        Args:
-            known_version: The table the router has.
-            timeout_s: How long to wait.
-            router_id: Who asks.
-            report: What it has counted itself; see `deployments.routing.reports`.
-        """
+        self,
+        known_version: int,
+        timeout_s: float,
+        router_id: str = "",
+        reported: int = 0,
+        report: bytes = b"",
+    ) -> PollAnswer:
+        """Answer a router's poll of the routing table; see `RoutingPublisher.poll`."""
         if router_id and router_id not in self._state.saved.router_ids:
             self._state.saved.router_ids = [*self._publisher.router_ids, router_id]
-            self._spawn(self._state.save())
-        return await self._publisher.wait_newer(known_version, timeout_s, router_id, report)
+            self._state.schedule()
+        return await self._publisher.poll(known_version, timeout_s, router_id, reported, report)
 
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""
         return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
+
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Ask an instance at once that a router got no answer from, and replace it if need be.
+
+        Args:
+            name: Its name.
+            incarnation: Its process; one that is not in service any more is nobody's concern.
+            reason: What the router saw.
+        """
+        _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
+        self._host.suspect(incarnation)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.
@@ -216,8 +256,9 @@ class ModelController:
             TritonError: As Triton's repository API would.
         """
         self._require_explicit()
+        check_model_name(name)
         override = read_override(name, parameters)
-        await self._recovered.wait()
+        await self._boot.recovered.wait()
         try:
             await self._lifecycle.load(name, override)
         except TritonError:
@@ -229,7 +270,7 @@ class ModelController:
 
     async def _remember_load(self, name: str) -> None:
         self._state.saved.want(name, self._lifecycle.records.values())
-        if not await self._state.save_override(name, self._lifecycle.override_of(name)):
+        if not self._state.save_override(name, self._lifecycle.override_of(name)):
             _log.warning("the files model '%s' was loaded with are too big to be kept", name)
         await self._state.save()
 
@@ -240,10 +281,10 @@ class ModelController:
             TritonError: As Triton's repository API would.
         """
         self._require_explicit()
-        await self._recovered.wait()
+        await self._boot.recovered.wait()
         gone = await self._lifecycle.unload(name, unload_dependents=unload_dependents)
         self._state.saved.forget(gone, self._lifecycle.records.values())
-        await self._state.save_override(name, Override())
+        self._state.save_override(name, NO_OVERRIDE)
         await self._state.save()
         await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 
@@ -255,86 +296,14 @@ class ModelController:
                 "explicit model load / unload is not allowed if polling is enabled"
             )
 
-    # Start, restart, poll, lease
-
-    async def _boot(self) -> None:
-        try:
-            adopted = await adopt_live_instances(
-                self._source, self._lifecycle, self._state.has_files_of
-            )
-            _log.info("%d live instances adopted", adopted)
-            if self._state.saved.is_initialised:
-                self._publisher.mark_initialised()
-            for name, versions in self._state.saved.unloaded.items():
-                self._lifecycle.restore_unloaded(name, versions)
-            loads = self._spawn(self._load_wanted())
-            # Routers go on with their last table until this one is as complete.
-            is_restart = bool(adopted) or self._state.saved.is_initialised
-            await asyncio.wait({loads}, timeout=_HOLD_S if is_restart else 0)
-            self._publisher.release()
-            self._recovered.set()
-            await asyncio.wait({loads})
-            loads.result()
-        except TritonError as error:
-            _log.error("start of the models: %s", error.message)
-            self._boot_error = error
-        except Exception:
-            # A controller that cannot start models must still answer, if only with reasons.
-            _log.exception("start of the models")
-        self._recovered.set()
-        self._publisher.release()
-        self._publisher.mark_initialised()
-        if not self._state.saved.is_initialised:
-            self._state.saved.is_initialised = True
-            await self._state.save()
-
-    async def _load_wanted(self) -> None:
-        names = await self._wanted()
-        self._state.saved.wanted = list(names) if self._is_explicit else []
-        await self._state.save()
-        # Files given with a load are as they were: what is alive with them needs no reload.
-        is_as_given = {
-            name
-            for name, record in self._lifecycle.records.items()
-            if record.ready_versions and self._state.has_files_of(name)
-        }
-        others = [name for name in names if name not in is_as_given]
-        await self._lifecycle.load_all(others, self._state.overrides)
-        adopted_in_vain = [
-            name
-            for name, record in self._lifecycle.records.items()
-            if name not in names and record.ready_versions and not self._is_composing(name)
-        ]
-        await asyncio.gather(*map(self._lifecycle.unload, adopted_in_vain))
-
-    def _is_composing(self, name: str) -> bool:
-        records = self._lifecycle.records.values()
-        return any(name in record.composing and record.ready_versions for record in records)
-
-    async def _wanted(self) -> list[str]:
-        """Return the models that shall be loaded."""
-        if self._state.saved.is_initialised and self._is_explicit:
-            return list(self._state.saved.wanted)
-        # Also where nothing is to be loaded: a repository that is not there stops the start.
-        names, duplicates = await self._source.list_names()
-        if self._is_explicit and "*" not in self._options.load_model:
-            return list(dict.fromkeys(self._options.load_model))
-        return sorted(set(names) - set(duplicates))
+    # Poll, lease
 
     async def _poll(self) -> None:
-        """Follow the repositories: load what is new or changed, unload what is gone."""
-        await self._recovered.wait()
+        """Follow the repositories."""
+        await self._boot.recovered.wait()
         while True:
             await asyncio.sleep(self._options.repository_poll_secs)
-            try:
-                names, duplicates = await self._source.list_names()
-            except TritonError as error:
-                _log.error("failed to poll the model repositories: %s", error.message)
-                continue
-            wanted = set(names) - set(duplicates)
-            await self._lifecycle.load_all(sorted(wanted), retry_failed=False)
-            gone = [n for n, r in self._lifecycle.records.items() if n not in wanted and r.versions]
-            await asyncio.gather(*map(self._lifecycle.unload, gone))
+            await poll_once(self._source, self._lifecycle)
 
     async def _watch_owner(self) -> None:
         owner = self._lifeline.owner
@@ -344,29 +313,14 @@ class ModelController:
                 continue
             try:
                 is_deployed = await asyncio.to_thread(owner.is_deployed)
-            except ray.exceptions.RayError as error:
+            except RayError as error:
                 _log.warning("Serve does not say whether the application is there: %s", error)
                 continue
             self._lifeline.saw_application(time.monotonic(), is_deployed=is_deployed)
         _log.error("the server ends, because its owner is gone: %s", owner.description)
         await self.end()
+        # Nothing is left to watch until the process ends.
+        await asyncio.get_running_loop().create_future()
 
     def _changed(self) -> None:
         self._publisher.changed()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-
-def _was_restarted() -> bool:
-    with warnings.catch_warnings():
-        # Ray's own property still uses a call Ray has deprecated.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
-
-
-def _end_actor(handle: Any) -> None:
-    ray.kill(handle, no_restart=True)

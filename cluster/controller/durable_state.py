@@ -9,30 +9,30 @@ they were loaded with, the last generation number, and the key of the lanes. The
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import msgspec
-from ray.experimental.internal_kv import (
-    _internal_kv_del,
-    _internal_kv_get,
-    _internal_kv_list,
-    _internal_kv_put,
-)
 
-from cluster.models.contracts import Override
+from backends.api.errors import UnavailableError
+from cluster.actors.model_files import FILES_PREFIX
+from cluster.controller.store import Store, StoreWriter
+from cluster.models.override import Override
 from cluster.models.states import ModelRecord
 from deployments.settings.server_settings import ServerSettings
 
-_STORE = b"manta"
+_log = logging.getLogger(__name__)
+
 _STATE_KEY = b"controller/state"
 _SECRET_KEY = b"controller/secret"
 _OVERRIDE_PREFIX = b"controller/override/"
 _SECRET_BYTES = 32
 # Numbers are reserved in blocks, so that a load costs no write.
 _GENERATION_BLOCK = 1000
+# How long a client's call waits for the store.
+_WRITE_TIMEOUT_S = 10.0
 # The head keeps the store in memory: an override with larger files lasts as long as the controller.
 MAX_OVERRIDE_BYTES = 64 * 1024 * 1024
 
@@ -75,81 +75,104 @@ class _SavedOverride(msgspec.Struct):
     directory_digest: str = ""
 
 
-@dataclass(slots=True)
 class DurableState:
-    """The state, and the writing of it.
+    """The state, and the writing of it. Made by `restore` or `create`, on the event loop.
+
+    Changes of ``saved`` are written by `schedule` or `save`; the latest wins.
 
     Attributes:
-        saved: The state as in the store.
+        saved: The state as it is, or soon will be, in the store.
         overrides: By model: what it was loaded with.
-        secret: Key of the lanes' handshake.
+        secret: Key of the lanes' handshake. Never to be logged.
     """
 
-    saved: SavedState = field(default_factory=SavedState)
-    overrides: dict[str, Override] = field(default_factory=dict)
-    secret: bytes = field(default=b"", repr=False)
-    _generation: int = 0
+    def __init__(
+        self, store: Store, saved: SavedState, overrides: dict[str, Override], secret: bytes
+    ) -> None:
+        self.saved = saved
+        self.overrides = overrides
+        self.secret = secret
+        self._store = store
+        self._writer = StoreWriter(store)
+        self._generation = saved.generation
+        # Highest number that a successor of this controller would find in the store.
+        self._reserved = saved.generation
 
     @classmethod
-    async def restore(cls) -> "DurableState":
+    async def restore(cls, store: Store) -> "DurableState":
         """Read what the previous incarnation of the controller left."""
-        return await asyncio.to_thread(cls._restore)
-
-    @classmethod
-    async def create(cls) -> "DurableState":
-        """Begin anew; only the secret and the numbers go on, since instances may be alive."""
-        return await asyncio.to_thread(cls._create)
-
-    @classmethod
-    def _restore(cls) -> "DurableState":
-        data = _get(_STATE_KEY)
+        data = await store.get(_STATE_KEY)
         saved = msgspec.msgpack.decode(data, type=SavedState) if data else SavedState()
         overrides = {}
-        for key in _internal_kv_list(_OVERRIDE_PREFIX, namespace=_STORE):
-            override = msgspec.msgpack.decode(_get(key) or b"", type=_SavedOverride)
-            name = key[len(_OVERRIDE_PREFIX) :].decode()
-            overrides[name] = Override(
+        for key in await store.keys(_OVERRIDE_PREFIX):
+            override = msgspec.msgpack.decode(await store.get(key) or b"", type=_SavedOverride)
+            overrides[key.removeprefix(_OVERRIDE_PREFIX).decode()] = Override(
                 override.config_json, override.files, override.directory_digest
             )
-        return cls(saved, overrides, _secret(), saved.generation)
+        return cls(store, saved, overrides, await _secret(store))
 
     @classmethod
-    def _create(cls) -> "DurableState":
-        before = cls._restore()
-        for name in before.overrides:
-            _delete(_OVERRIDE_PREFIX + name.encode())
-        generation = before.saved.generation
-        state = cls(SavedState(generation), {}, before.secret, generation)
-        state._write()
+    async def create(cls, store: Store) -> "DurableState":
+        """Begin anew; only the secret and the numbers go on, since instances may be alive."""
+        data = await store.get(_STATE_KEY)
+        before = msgspec.msgpack.decode(data, type=SavedState) if data else SavedState()
+        for key in await store.keys(_OVERRIDE_PREFIX):
+            await store.delete(key)
+        state = cls(store, SavedState(before.generation), {}, await _secret(store))
+        await state.save()
         return state
 
-    def next_generation(self) -> int:
-        """Return a number that no instance has had. Writes once in a thousand calls."""
+    async def next_generation(self) -> int:
+        """Return a number that no instance has had; a write, for which it waits, each thousandth.
+
+        Raises:
+            UnavailableError: The store does not take the number, which a successor of this
+                controller might then use again.
+        """
         self._generation += 1
-        if self._generation > self.saved.generation:
-            self.saved.generation = self._generation + _GENERATION_BLOCK
-            self._write()
-        return self._generation
+        number = self._generation
+        if number > self.saved.generation:
+            self.saved.generation = number + _GENERATION_BLOCK
+            self.schedule()
+        if number > self._reserved:
+            block = self.saved.generation
+            if not await self._is_written():
+                raise UnavailableError(
+                    "the cluster's key-value store (GCS) takes no writes; try again when the head"
+                    " of the Ray cluster is back"
+                )
+            self._reserved = max(self._reserved, block)
+        return number
+
+    def schedule(self) -> None:
+        """Have ``saved`` written as it is when its turn comes."""
+        self._writer.put(_STATE_KEY, self._encoded)
 
     async def save(self) -> None:
-        """Write ``saved``."""
-        await asyncio.to_thread(self._write)
+        """Have ``saved`` written and wait until it is, or for as long as a client can wait."""
+        self.schedule()
+        if not await self._is_written():
+            _log.error("the controller's state is not on disk yet: GCS takes no writes")
 
-    async def save_override(self, name: str, override: Override) -> bool:
-        """Keep a model's override, or forget it; False when it is too big to be kept."""
+    def save_override(self, name: str, override: Override) -> bool:
+        """Have a model's override kept, or forgotten; False when it is too big to be kept.
+
+        `save` waits for it too.
+        """
         key = _OVERRIDE_PREFIX + name.encode()
         if override.config_json is None and not override.files:
             if self.overrides.pop(name, None) is not None:
-                await asyncio.to_thread(_delete, key)
+                self._writer.delete(key)
             return True
         self.overrides[name] = override
         if sum(map(len, override.files.values())) > MAX_OVERRIDE_BYTES:
+            # What an earlier load was given must not come back in its place.
+            self._writer.delete(key)
             return False
         saved = _SavedOverride(
             override.config_json, dict(override.files), override.directory_digest
         )
-        data = msgspec.msgpack.encode(saved)
-        await asyncio.to_thread(_put, key, data)
+        self._writer.put(key, partial(msgspec.msgpack.encode, saved))
         return True
 
     def has_files_of(self, name: str) -> bool:
@@ -157,34 +180,30 @@ class DurableState:
         return name in self.overrides and bool(self.overrides[name].files)
 
     async def clear(self) -> None:
-        """Remove everything from the store."""
-        await asyncio.to_thread(self._clear)
+        """Stop writing and remove everything from the store."""
+        await self._writer.close()
+        prefixed = [
+            *await self._store.keys(_OVERRIDE_PREFIX),
+            *await self._store.keys(FILES_PREFIX),
+        ]
+        for key in (*prefixed, _STATE_KEY, _SECRET_KEY):
+            await self._store.delete(key)
 
-    def _clear(self) -> None:
-        for name in self.overrides:
-            _delete(_OVERRIDE_PREFIX + name.encode())
-        _delete(_STATE_KEY)
-        _delete(_SECRET_KEY)
+    def _encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self.saved)
 
-    def _write(self) -> None:
-        _put(_STATE_KEY, msgspec.msgpack.encode(self.saved))
-
-
-def _secret() -> bytes:
-    _internal_kv_put(
-        _SECRET_KEY, secrets.token_bytes(_SECRET_BYTES), overwrite=False, namespace=_STORE
-    )
-    return _get(_SECRET_KEY) or b""
-
-
-def _get(key: bytes) -> bytes | None:
-    value: Any = _internal_kv_get(key, namespace=_STORE)
-    return None if value is None else bytes(value)
+    async def _is_written(self) -> bool:
+        try:
+            async with asyncio.timeout(_WRITE_TIMEOUT_S):
+                await self._writer.written()
+        except TimeoutError:
+            return False
+        return True
 
 
-def _put(key: bytes, value: bytes) -> None:
-    _internal_kv_put(key, value, overwrite=True, namespace=_STORE)
-
-
-def _delete(key: bytes) -> None:
-    _internal_kv_del(key, namespace=_STORE)
+async def _secret(store: Store) -> bytes:
+    secret = await store.get(_SECRET_KEY)
+    if secret is None:
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        await store.put(_SECRET_KEY, lambda: secret)
+    return secret

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from backends.api.errors import TritonError
+from cluster.controller.host import ControllerHost
 from cluster.controller.repository_source import RepositorySource
-from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
-from cluster.instances.pool import InstancePool
-from cluster.models.contracts import Pool
+from cluster.instances.live import LiveInstance
+from cluster.models.contracts import VersionPool
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.versions import MakePool
 from cluster.placement.planner import replan_pool
@@ -25,16 +25,21 @@ _log = logging.getLogger(__name__)
 
 
 async def adopt_live_instances(
-    source: RepositorySource, lifecycle: ModelLifecycle, is_as_given: Callable[[str], bool]
+    host: ControllerHost,
+    source: RepositorySource,
+    lifecycle: ModelLifecycle,
+    is_as_given: Callable[[str], bool],
 ) -> int:
     """Adopt what is alive and fits the options; returns how many instances there were.
 
     Args:
+        host: The cluster.
         source: Knows the options.
         lifecycle: Gets what is adopted.
         is_as_given: Tells of a model whether its files came with its load.
     """
-    live = await find_live_instances()
+    live = await host.find_live_instances()
+    await source.files.remove_all_but({found.description.spec.files_key for found in live})
     pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
     for found in live:
         generations = pools[found.name.model_name, found.name.version]
@@ -65,8 +70,10 @@ async def adopt_live_instances(
                 orphans += members
             else:
                 digest = newest.spec.options_digest
-                lifecycle.adopt(version, digest, config, _adopting(members, missing))
-        await kill_instances(orphans)
+                files_dir = newest.spec.model_dir if is_as_given(name) else ""
+                make = _adopting(host, members, missing)
+                lifecycle.adopt(version, digest, config, make, files_dir)
+        await host.kill_instances(orphans)
     return len(live)
 
 
@@ -82,9 +89,11 @@ def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> in
     return max(serving, key=lambda g: (serving[g], g)) if any(serving.values()) else -1
 
 
-def _adopting(members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> MakePool:
-    def make(on_change: Callable[[], None]) -> Pool:
-        pool = InstancePool(on_change)
+def _adopting(
+    host: ControllerHost, members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]
+) -> MakePool:
+    def make(on_change: Callable[[], None]) -> VersionPool:
+        pool = host.make_pool(on_change)
         pool.adopt(members, missing)
         return pool
 

@@ -7,8 +7,8 @@ Reading a repository blocks, so it happens on threads.
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
@@ -17,17 +17,21 @@ from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.registry import backend_name
 from cluster.controller.durable_state import DurableState
-from cluster.models.contracts import Candidate, Override, choose_override
+from cluster.controller.shared_files import SharedFiles
+from cluster.models.contracts import Candidate
+from cluster.models.override import Override, choose_override
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
-from cluster.repository.repository import ModelRepository, RepositoryModel
+from cluster.repository.repository import ModelRepository, RepositoryModel, require_listed
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import Limit
 
 _log = logging.getLogger(__name__)
+
+_LOOK_SHARED_S: Final = 1.0
 
 
 class RepositorySource:
@@ -37,6 +41,10 @@ class RepositorySource:
         options: The server's options.
         state: Gives generation numbers and the lanes' key.
         read_cluster: Tells what nodes there are.
+        files: Has files that came with a load reach the instances.
+
+    Attributes:
+        files: The same.
     """
 
     def __init__(
@@ -44,10 +52,14 @@ class RepositorySource:
         options: ServerOptions,
         state: DurableState,
         read_cluster: Callable[[], Awaitable[ClusterResources]],
+        files: SharedFiles,
     ) -> None:
         self._options = options
         self._state = state
         self._read_cluster = read_cluster
+        self.files = files
+        self._look: asyncio.Task[ClusterResources] | None = None
+        self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
         self._resource_limits = _resource_limits(options)
         self._repository = ModelRepository(
@@ -78,13 +90,26 @@ class RepositorySource:
         scan = await asyncio.to_thread(self._repository.scan)
         for path, error in scan.errors.items():
             _log.error("failed to list model repository '%s': %s", path, error)
-        if scan.errors and not scan.directories:
-            raise InternalError("; ".join(scan.errors.values()))
+        require_listed(scan)
         return scan.directories.keys(), scan.duplicates
 
     async def look_at_cluster(self) -> ClusterResources:
-        """Return the nodes there are; from now on configs are completed for their GPUs."""
-        cluster = await self._read_cluster()
+        """Return the nodes there are; from now on configs are completed for their GPUs.
+
+        Calls within a second of each other share one query of the GCS, which a poll of thousands of
+        models would otherwise ask thousands of times.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if self._look is None or now_s >= self._look_s + _LOOK_SHARED_S:
+            self._look = asyncio.create_task(_awaited(self._read_cluster()))
+            self._look_s = now_s
+        look = self._look
+        try:
+            cluster = await asyncio.shield(look)
+        except Exception:
+            # The next call asks again.
+            self._look = None if self._look is look else self._look
+            raise
         self._gpu_ids = cluster.gpu_ids
         return cluster
 
@@ -108,11 +133,16 @@ class RepositorySource:
     def _read(
         self, name: str, override: Override, kept: Override
     ) -> tuple[RepositoryModel, Override]:
-        used = choose_override(override, kept, lambda: self._repository.directory_digest(name))
-        model = self._repository.read_model(
-            name, override_config_json=used.config_json, override_files=used.files or None
-        )
-        return model, used
+        if override.files:
+            config_json, files = override.config_json, override.files
+            return self._repository.read_model(
+                name, override_config_json=config_json, override_files=files
+            ), override
+        directory = self._repository.open_directory(name)
+        used = choose_override(override, kept, directory.digest)
+        return self._repository.read_model(
+            name, override_config_json=used.config_json, directory=directory
+        ), used
 
     def _candidate(self, model: RepositoryModel, override: Override) -> Candidate:
         config = normalise(model.config, gpu_ids=self._gpu_ids)
@@ -145,9 +175,9 @@ class RepositorySource:
         """Complete an ensemble's config; see `cluster.models.contracts.ModelSource.compose`."""
         return with_composing(self.complete(config), composing)
 
-    def next_generation(self) -> int:
-        """Return a number no load has had, in this controller or an earlier one."""
-        return self._state.next_generation()
+    async def next_generation(self) -> int:
+        """Return a number; see `cluster.models.contracts.ModelSource.next_generation`."""
+        return await self._state.next_generation()
 
     async def plan(
         self,
@@ -161,6 +191,8 @@ class RepositorySource:
         """Plan one generation of a version; see `cluster.models.contracts.ModelSource.plan`."""
         if auto_complete:
             validate_before_auto_complete(config)
+        cluster = await self.look_at_cluster()
+        files_key, node = await self.files.share(candidate, cluster)
         request = PoolRequest(
             generation=generation,
             version=version,
@@ -173,24 +205,31 @@ class RepositorySource:
             ),
             secret=self._state.secret,
             digest=candidate.digests[version],
+            load_timeout_s=self._options.model_load_timeout_secs,
             log_level="INFO" if self._options.log_info else "WARNING",
             slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
+            heartbeat_timeout_s=self._options.instance_heartbeat_timeout_secs,
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,
+            files_key=files_key,
+            node=node,
         )
-        return plan_pool(config, request, await self.look_at_cluster())
+        return plan_pool(config, request, cluster)
 
     async def release(self, candidate: Candidate) -> None:
-        """Remove the directory made for a load; nothing when it is the repository's own."""
-        if candidate.is_temporary:
-            await asyncio.to_thread(shutil.rmtree, candidate.model_dir, ignore_errors=True)
+        """Remove the files made for a load; nothing when they are the repository's own."""
+        await self.files.remove(candidate)
 
     def _backend_config(self, config: ModelConfig) -> dict[str, str]:
         backend = backend_name(config.backend, config.platform)
         settings = self._options.backend_config
         general = {key: value for name, key, value in settings if not name}
         return general | {key: value for name, key, value in settings if name == backend}
+
+
+async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:
+    return await work
 
 
 def _resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:

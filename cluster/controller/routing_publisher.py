@@ -1,33 +1,47 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The routing table's versions, and those who wait for the next."""
+"""The routing table's versions, what has changed since each, and the routers that wait for more.
+
+Theory of operation. The table as a whole has one version; each model and the settings have the
+version in which they last changed. A router that polls says which version it has and gets what has
+a higher one. A router with a version that an earlier controller gave out, or one so old that the
+names of models removed since have been forgotten, gets the whole table.
+
+Reports for a scrape go the same way and cost no table: the number of the latest collection wakes
+the polls, and each router polls again with a report and that number.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from cluster.models.states import ModelRecord
-from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.routing_table import Model, PollAnswer, RoutingTable, TableChanges
 from deployments.settings.server_settings import ServerSettings
+
+# Names of removed models that are remembered; forgetting them costs a whole table.
+_MOST_REMOVED: Final = 1000
 
 
 class RoutingPublisher:
-    """Hands out the newest table.
+    """Hands out what has changed in the table.
 
     Versions are at least the clock's nanoseconds, so that those of a restarted controller are
-    higher than any its predecessor gave out. A table is built when someone takes it: of a hundred
-    changes between two polls of a router one table is made.
+    higher than any its predecessor gave out. Records are rendered when a router takes the table:
+    of a hundred changes between two polls of a router one is rendered.
 
     Nothing is handed out before `release`: what a controller knows before it has looked for live
     instances is no table, and routers that took it would refuse models that are being served.
 
     Args:
-        records: The records to render; read when a table is built.
+        records: The records to render; read when a table is taken.
         clock_ns: Wall clock.
         settings: What clients may change of a running server.
         router_ids: Routers an earlier controller had; `wait_known` waits for them.
 
     Attributes:
-        settings: The same; call `changed` after setting it.
+        settings: What clients may change; call `changed` after setting it.
+        tables: How many routers were given changes of the table, or the whole of it.
     """
 
     def __init__(
@@ -38,31 +52,44 @@ class RoutingPublisher:
         router_ids: Iterable[str] = (),
     ) -> None:
         self.settings = settings or ServerSettings()
+        self.tables = 0
         self._records = records
         self._clock_ns = clock_ns
-        self._version = clock_ns()
-        self._table: RoutingTable | None = None
+        # Of this controller's versions the first is never handed out: `release` makes a newer one.
+        self._version = self._oldest_version = clock_ns()
         self._initialised = False
         self._exiting = False
         self._held = True
         self._changed = asyncio.Event()
-        # The table each router has said that it has.
+        # The version that each router has said it has.
         self._known: dict[str, int] = dict.fromkeys(router_ids, 0)
+        self._answered = asyncio.Event()
+        # What was rendered last, and from which version on it has been as it is.
+        self._rendered_version = 0
+        self._rendered: dict[str, tuple[ModelRecord, Model]] = {}
+        self._model_versions: dict[str, int] = {}
+        self._removed: dict[str, int] = {}
+        self._rendered_settings = self.settings
+        self._settings_version = self._version
+        # The latest collection of reports, and the one that each router has answered.
+        self._report_number = clock_ns()
+        self._reported: dict[str, int] = {}
         self._reports: dict[str, bytes] = {}
-        self._told = asyncio.Event()
 
     @property
     def is_initialised(self) -> bool:
         """Whether start-up loading is done."""
         return self._initialised
 
+    @property
+    def router_ids(self) -> list[str]:
+        """Routers that have asked for a table and are not taken for gone."""
+        return list(self._known)
+
     def changed(self) -> None:
         """Note that the records changed."""
         self._version = max(self._version + 1, self._clock_ns())
-        self._table = None
-        # Waiters hold this event; the next ones wait for another.
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._wake()
 
     def mark_initialised(self) -> None:
         """Note that start-up loading is done."""
@@ -74,11 +101,6 @@ class RoutingPublisher:
         self._exiting = True
         self.release()
 
-    @property
-    def router_ids(self) -> list[str]:
-        """Routers that have asked for a table and are not taken for gone."""
-        return list(self._known)
-
     def release(self) -> None:
         """Hand out tables from now on."""
         self._held = False
@@ -86,51 +108,94 @@ class RoutingPublisher:
 
     def table(self) -> RoutingTable:
         """Return the newest table."""
-        if self._table is None:
-            self._table = RoutingTable(
-                version=self._version,
-                models={
-                    name: record.routing_model()
-                    for name, record in self._records.items()
-                    if record.versions
-                },
-                initialised=self._initialised,
-                exiting=self._exiting,
-                settings=self.settings,
-            )
-        return self._table
+        return RoutingTable().after(self.changes_since(0))
 
-    async def wait_newer(
-        self, known_version: int, timeout_s: float, router_id: str = "", report: bytes = b""
-    ) -> RoutingTable | None:
-        """Return the newest table as soon as it is newer; None when that takes too long.
+    def changes_since(self, known_version: int) -> TableChanges:
+        """Return what a router with a version of the table has to change in it."""
+        self._render()
+        is_whole = not self._oldest_version < known_version <= self._version
+        since = 0 if is_whole else known_version
+        has_settings = is_whole or self._settings_version > since
+        return TableChanges(
+            version=self._version,
+            is_whole=is_whole,
+            models={
+                name: self._rendered[name][1]
+                for name, version in self._model_versions.items()
+                if version > since
+            },
+            removed=frozenset(name for name, version in self._removed.items() if version > since),
+            initialised=self._initialised,
+            exiting=self._exiting,
+            settings=self._rendered_settings if has_settings else None,
+        )
+
+    async def poll(
+        self,
+        known_version: int,
+        timeout_s: float,
+        router_id: str = "",
+        reported: int = 0,
+        report: bytes = b"",
+    ) -> PollAnswer:
+        """Answer as soon as the table is newer or a report is wanted, or else after a time.
 
         Args:
             known_version: Version of the table the router has.
             timeout_s: How long to wait.
-            router_id: Who asks; `wait_known` waits for those that have a name.
-            report: What the router has counted; see `collect`.
+            router_id: The router; one without a name is neither waited for nor asked to report.
+            reported: The latest collection the router has heard of.
+            report: What the router has counted, when it has just heard of that collection.
         """
         if router_id:
+            if known_version > self._version:
+                # Given out by a controller whose clock was ahead of this one's.
+                self._version = self._oldest_version = known_version
+                self.changed()
             self._known[router_id] = known_version
-            self._reports[router_id] = report
-            self._told.set()
-            self._told = asyncio.Event()
+            if reported > self._reported.get(router_id, 0):
+                self._reported[router_id] = reported
+                self._reports[router_id] = report
+            self._answered.set()
+            self._answered = asyncio.Event()
         try:
             async with asyncio.timeout(timeout_s):
-                while self._held or self._version <= known_version:
+                while not (self._is_newer_than(known_version) or self._asks(router_id, reported)):
                     await self._changed.wait()
         except TimeoutError:
-            return None
-        return self.table()
+            pass
+        changes = None
+        if self._is_newer_than(known_version):
+            self.tables += 1
+            changes = self.changes_since(known_version)
+        return PollAnswer(changes, self._report_number)
 
     async def collect(self, router_id: str, timeout_s: float) -> list[bytes]:
-        """Have all other routers report, and return what they do."""
-        if self._known.keys() - {router_id}:
-            self.changed()
-            await self.wait_known(timeout_s)
-        self._reports = {name: self._reports.get(name, b"") for name in self._known}
+        """Have all other routers report, and return what they do; nobody gets a table for it.
+
+        Collections that begin while routers answer an earlier one share the next reports. A router
+        that does not report in time is taken for gone, until it asks again.
+        """
+        self._report_number = number = max(self._report_number + 1, self._clock_ns())
+        self._wake()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._silent(router_id, number):
+                    await self._answered.wait()
+        except TimeoutError:
+            for name in self._silent(router_id, number):
+                del self._known[name]
+        for name in self._reports.keys() - self._known.keys():
+            del self._reports[name], self._reported[name]
         return [report for name, report in self._reports.items() if report and name != router_id]
+
+    def _silent(self, router_id: str, number: int) -> list[str]:
+        """Return the routers that have not reported, without the one that asks."""
+        return [
+            name
+            for name in self._known
+            if name != router_id and self._reported.get(name, 0) < number
+        ]
 
     async def wait_known(self, timeout_s: float) -> None:
         """Wait until every router has the table as it is now.
@@ -141,6 +206,45 @@ class RoutingPublisher:
         try:
             async with asyncio.timeout(timeout_s):
                 while any(known < version for known in self._known.values()):
-                    await self._told.wait()
+                    await self._answered.wait()
         except TimeoutError:
             self._known = {name: known for name, known in self._known.items() if known >= version}
+
+    def _is_newer_than(self, known_version: int) -> bool:
+        return not self._held and self._version > known_version
+
+    def _asks(self, router_id: str, reported: int) -> bool:
+        return bool(router_id) and self._report_number != reported
+
+    def _wake(self) -> None:
+        # Waiters hold this event; the next ones wait for another.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _render(self) -> None:
+        """Note with the present version what has changed since the records were last rendered."""
+        version = self._version
+        if self._rendered_version == version:
+            return
+        self._rendered_version = version
+        shown = {name: record for name, record in self._records.items() if record.versions}
+        for name, record in shown.items():
+            known = self._rendered.get(name)
+            # Records are immutable: a record that is the same object has not changed.
+            if known is not None and known[0] is record:
+                continue
+            model = record.routing_model()
+            if known is not None and known[1] == model:
+                model = known[1]
+            else:
+                self._model_versions[name] = version
+                self._removed.pop(name, None)
+            self._rendered[name] = (record, model)
+        for name in self._rendered.keys() - shown.keys():
+            del self._rendered[name], self._model_versions[name]
+            self._removed[name] = version
+        if self.settings is not self._rendered_settings:
+            self._rendered_settings, self._settings_version = self.settings, version
+        while len(self._removed) > _MOST_REMOVED:
+            oldest = next(iter(self._removed))
+            self._oldest_version = max(self._oldest_version, self._removed.pop(oldest))

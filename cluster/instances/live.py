@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import ray
-from ray.exceptions import RayError
-
 from backends.api.errors import TritonError
-from cluster.actors.calls import actor_names, call, cause_of, kill_actor
+from cluster.instances.host import ActorLostError, InstanceHost
 from cluster.placement.planner import ActorName, parse_actor_name
-from deployments.instance.spec import NAMESPACE, InstanceDescription
+from deployments.instance.spec import InstanceDescription
 
 _log = logging.getLogger(__name__)
 
@@ -31,30 +28,29 @@ class LiveInstance:
     description: InstanceDescription
 
 
-async def find_live_instances() -> list[LiveInstance]:
+async def find_live_instances(host: InstanceHost) -> list[LiveInstance]:
     """Describe the instance actors that are alive, and kill those that cannot answer."""
-    texts = await asyncio.to_thread(actor_names)
-    names = [name for name in map(parse_actor_name, texts) if name is not None]
-    found = await asyncio.gather(*(_find_live(name) for name in names))
+    names = [name for name in map(parse_actor_name, await host.names()) if name is not None]
+    found = await asyncio.gather(*(_find_live(host, name) for name in names))
     return [live for live in found if live is not None]
 
 
-async def _find_live(name: ActorName) -> LiveInstance | None:
-    try:
-        handle = await asyncio.to_thread(ray.get_actor, str(name), namespace=NAMESPACE)
-    except ValueError:
+async def _find_live(host: InstanceHost, name: ActorName) -> LiveInstance | None:
+    handle = await host.look_up(str(name))
+    if handle is None:
         return None
     try:
         async with asyncio.timeout(_ADOPTION_TIMEOUT_S):
-            return LiveInstance(name, handle, await call(handle.describe.remote()))
-    except (RayError, TritonError, TimeoutError) as error:
-        _log.warning("instance %s is not adopted: %s", name, cause_of(error))
-        await asyncio.to_thread(kill_actor, handle)
+            return LiveInstance(name, handle, await host.call(handle, "describe"))
+    except (ActorLostError, TritonError, TimeoutError) as error:
+        why = str(error) or f"no answer within {_ADOPTION_TIMEOUT_S:g} s"
+        _log.warning("instance %s is not adopted: %s", name, why)
+        await host.kill(handle)
         return None
 
 
-async def kill_instances(instances: Iterable[LiveInstance]) -> None:
+async def kill_instances(host: InstanceHost, instances: Iterable[LiveInstance]) -> None:
     """Kill actors that belong to no generation in service."""
     for instance in instances:
         _log.info("orphan instance %s is killed", instance.name)
-        await asyncio.to_thread(kill_actor, instance.handle)
+        await host.kill(instance.handle)

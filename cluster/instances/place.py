@@ -6,6 +6,7 @@ A place is one task that lives through create, describe, watch, and again from t
 actor is lost:
 
 - A `wait_closed` call that never returns is the death watch: it fails the moment Ray knows.
+- An actor that lives and gets nowhere (`cluster.instances.prober`) is killed and created anew.
 - Ray restarts a crashed actor under its name; then `describe` answers again, with a new endpoint.
 - An actor Ray has given up on, or that keeps dying, is created anew, with a growing delay between
   attempts (`cluster.instances.restarts`).
@@ -17,21 +18,16 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import ray
-from ray.exceptions import RayError, RuntimeEnvSetupError
-
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from cluster.actors.arbiter import start_arbiter
-from cluster.actors.calls import call, cause_of, kill_actor
-from cluster.actors.controller_client import connect_controller
+from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
+from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts
 from cluster.placement.demand import blocked_reason
-from cluster.placement.nodes import read_cluster
 from cluster.placement.planner import demand_of
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.instance.actor import create_instance_actor
-from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
+from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot
+from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +43,8 @@ class InstancePlace:
     Args:
         spec: The recipe of its actor.
         on_change: Called on the loop whenever ``description`` or ``reason`` changed.
+        host: Where the actor lives.
+        prober: Tells when the actor gets nowhere.
         handle: An actor that is alive already; None to create one.
         description: What that actor says of itself.
 
@@ -60,6 +58,8 @@ class InstancePlace:
         self,
         spec: InstanceSpec,
         on_change: Callable[[], None],
+        host: InstanceHost,
+        prober: Prober,
         handle: Any = None,
         description: InstanceDescription | None = None,
     ) -> None:
@@ -69,11 +69,14 @@ class InstancePlace:
         self.load_error: TritonError | None = None
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_change = on_change
+        self._host = host
+        self._prober = prober
         self._handle = handle
         self._creation: asyncio.Future[Any] | None = None
         self._restarts = Restarts()
         self._is_hung = False
-        self._task = asyncio.create_task(self._live(), name=spec.name)
+        self._supervisor = Supervisor(f"instance {spec.name}")
+        self._task = self._supervisor.spawn("its life", self._live())
 
     @property
     def endpoint(self) -> InstanceEndpoint | None:
@@ -105,11 +108,11 @@ class InstancePlace:
             return None
         # A hung or dying actor must not hold up the others: whatever happens, it is killed.
         self._is_hung = True
-        with contextlib.suppress(RayError, TritonError, TimeoutError):
+        with contextlib.suppress(ActorLostError, TritonError, TimeoutError):
             async with asyncio.timeout(timeout_s + 1):
-                self._is_hung = not await call(self._handle.drain.remote(timeout_s))
+                self._is_hung = not await self._host.call(self._handle, "drain", timeout_s)
             async with asyncio.timeout(_STATISTICS_TIMEOUT_S):
-                snapshot: Snapshot = await call(self._handle.statistics.remote())
+                snapshot: Snapshot = await self._host.call(self._handle, "statistics")
                 return snapshot
         return None
 
@@ -117,41 +120,64 @@ class InstancePlace:
         """Shut the actor down, or kill it when that takes too long."""
         self.stop_watching()
         if self._handle is None and self._creation is not None:
-            with contextlib.suppress(RayError, TritonError, ValueError):
+            # Why it failed is known already, or does not matter any more.
+            with contextlib.suppress(Exception):
                 self._handle = await self._creation
         if self._handle is None:
             return
         # A model that still executes could not be finalized either.
         if self.description is not None and not self._is_hung:
-            with contextlib.suppress(RayError, TritonError, TimeoutError):
+            with contextlib.suppress(ActorLostError, TritonError, TimeoutError):
                 async with asyncio.timeout(timeout_s + 1):
-                    await call(self._handle.shutdown.remote())
-        await asyncio.to_thread(kill_actor, self._handle)
+                    await self._host.call(self._handle, "shutdown")
+        await self._host.kill(self._handle)
 
     async def _live(self) -> None:
         while True:
-            if self.description is None:
-                error = await self._bring_up()
-                if error is not None and not await self._may_retry(error):
+            try:
+                if not await self._live_once():
                     return
-                if error is not None:
-                    continue
-                self.settle()
-            await self._watch()
+            except Exception as error:
+                # A recipe that cannot be pickled, say: no reason for a load to wait for ever.
+                _log.exception("instance %s", self.spec.name)
+                if not await self._take_fault(error):
+                    return
+
+    async def _live_once(self) -> bool:
+        """Bring the actor up if need be and watch it; False when its first load has failed."""
+        if self.description is None:
+            error = await self._bring_up()
+            if error is not None:
+                return await self._may_retry(error)
+            self.settle()
+        await self._watch()
+        return True
+
+    async def _take_fault(self, error: Exception) -> bool:
+        """Note what nobody has foreseen; whether to go on."""
+        cause = f"{type(error).__name__}: {error}"
+        self.load_error = InternalError(f"instance {self.spec.name} was not started: {cause}")
+        self.reason = self.load_error.message
+        self.description = None
+        self._restarts.failed()
+        with contextlib.suppress(Exception):
+            await self._discard()
+        if not self.settled.done():
+            self.settle(self.load_error)
+            return False
+        self._on_change()
+        await asyncio.sleep(self._restarts.delay_s)
+        return True
 
     async def _bring_up(self) -> Exception | None:
         """Create the actor unless there is one, and wait for it to load."""
         try:
             if self._handle is None:
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
-                self._creation = asyncio.ensure_future(
-                    asyncio.to_thread(
-                        create_instance_actor, self.spec, connect_controller, start_arbiter
-                    )
-                )
+                self._creation = asyncio.ensure_future(self._host.create(self.spec))
                 self._handle = await asyncio.shield(self._creation)
             self.description = await self._describe()
-        except (RayError, TritonError, ValueError) as error:
+        except (ActorLostError, TritonError, ValueError) as error:
             # ValueError: the name is still held by an actor that is on its way out.
             return error
         self.load_error = None
@@ -161,11 +187,11 @@ class InstancePlace:
 
     async def _may_retry(self, error: Exception) -> bool:
         """Clean up after a failed attempt and wait before the next; a first load has no next."""
-        if isinstance(error, RayError) and not self.settled.done():
+        if isinstance(error, ActorLostError) and not self.settled.done():
             happened = (
-                "was not started" if isinstance(error, RuntimeEnvSetupError) else "died loading"
+                "was not started" if isinstance(error, EnvironmentFailedError) else "died loading"
             )
-            error = InternalError(f"instance {self.spec.name} {happened}: {cause_of(error)}")
+            error = InternalError(f"instance {self.spec.name} {happened}: {error}")
         if isinstance(error, ValueError) and not self.settled.done():
             error = InvalidArgumentError(f"instance {self.spec.name} cannot be placed: {error}")
         loaded_badly = isinstance(error, TritonError)
@@ -177,26 +203,27 @@ class InstancePlace:
             return False
         self.load_error = error if isinstance(error, TritonError) else None
         if not isinstance(error, ValueError):
-            self.reason = f"instance {self.spec.name} is restarting: {cause_of(error)}"
+            self.reason = f"instance {self.spec.name} is restarting: {_cause_of(error)}"
         _log.warning("%s", self.reason)
         self._on_change()
         await asyncio.sleep(self._restarts.delay_s)
         return True
 
     async def _describe(self) -> InstanceDescription:
-        placement = asyncio.create_task(self._report_placement())
+        placement = self._supervisor.spawn("report of its placement", self._report_placement())
         try:
-            return await call(self._handle.describe.remote())
+            description: InstanceDescription = await self._host.call(self._handle, "describe")
+            return description
         finally:
             placement.cancel()
 
     async def _report_placement(self) -> None:
         """Say what an actor without a process waits for; a process answers `health` at once."""
-        placed = asyncio.create_task(_answers(self._handle))
+        placed = self._supervisor.spawn("its first answer", self._answers(self._handle))
         timeout_s, was_blocked = _PLACEMENT_GRACE_S, False
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
-            blocked = blocked_reason(demand_of(self.spec), await read_cluster())
+            blocked = blocked_reason(demand_of(self.spec), await self._host.resources())
             if blocked:
                 was_blocked = True
                 self.reason = f"instance {self.spec.name} is {blocked}"
@@ -208,39 +235,59 @@ class InstancePlace:
             self._on_change()
 
     async def _watch(self) -> None:
-        """Return when the actor's process has ended and may be started again."""
+        """Return when the actor's process has ended, or was ended, and may be started again."""
         loop = asyncio.get_running_loop()
         self._restarts.started(loop.time())
-        why = "it closed"
-        try:
-            await call(self._handle.wait_closed.remote())
-        except (RayError, TritonError) as error:
-            why = cause_of(error)
+        death = await self._wait_lost(self._handle)
         self.description = None
-        self.reason = f"instance {self.spec.name} died: {why}; restarting"
+        self.reason = f"instance {self.spec.name} {death or self._no_progress}"
         _log.warning("%s", self.reason)
+        # Routers hear of it first: what they still send there waits for nothing.
         self._on_change()
         self._restarts.died(loop.time())
-        if not self._restarts.is_left_to_ray:
+        if not death or not self._restarts.is_left_to_ray:
             await self._discard()
             await asyncio.sleep(self._restarts.delay_s)
+
+    async def _wait_lost(self, handle: Any) -> str:
+        """Return how the actor ended; an empty text when it lives and gets nowhere."""
+        incarnation = "" if self.endpoint is None else self.endpoint.incarnation
+        wedged = self._prober.watch(incarnation, lambda: self._host.call(handle, "progress"))
+        closed = self._supervisor.spawn("wait for its end", self._wait_closed(handle))
+        try:
+            await asyncio.wait({closed, wedged}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._prober.forget(incarnation)
+            closed.cancel()
+        return closed.result() if closed.done() else ""
+
+    async def _wait_closed(self, handle: Any) -> str:
+        why = "it closed"
+        try:
+            await self._host.call(handle, "wait_closed")
+        except (ActorLostError, TritonError) as error:
+            why = _cause_of(error)
+        return f"died: {why}; restarting"
+
+    @property
+    def _no_progress(self) -> str:
+        return f"showed no progress for {self._prober.timeout_s:g} s; it is replaced"
 
     async def _discard(self) -> None:
         """End the actor for good; the next attempt creates another."""
         handle, self._handle, self._creation = self._handle, None, None
         if handle is not None:
-            await asyncio.to_thread(kill_actor, handle)
+            await self._host.kill(handle)
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""
-        try:
-            await asyncio.to_thread(ray.get_actor, self.spec.name, namespace=NAMESPACE)
-        except ValueError:
-            return True
-        return False
+        return await self._host.look_up(self.spec.name) is None
+
+    async def _answers(self, handle: Any) -> None:
+        # That an actor is lost is for `describe` to tell.
+        with contextlib.suppress(ActorLostError, TritonError):
+            await self._host.call(handle, "health")
 
 
-async def _answers(handle: Any) -> None:
-    # That an actor is lost is for `describe` to tell.
-    with contextlib.suppress(RayError, TritonError):
-        await call(handle.health.remote())
+def _cause_of(error: Exception) -> str:
+    return error.as_string() if isinstance(error, TritonError) else str(error)

@@ -14,8 +14,10 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from backends.api.model_config import ModelConfig
+from cluster.instances.host import InstanceHost
 from cluster.instances.live import LiveInstance
 from cluster.instances.place import InstancePlace
+from cluster.instances.prober import Prober
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics import counters as statistics
@@ -26,10 +28,14 @@ class InstancePool:
 
     Args:
         on_change: Called on the loop whenever endpoints or reasons changed.
+        host: Where the actors live.
+        prober: Tells of actors that get nowhere.
     """
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], host: InstanceHost, prober: Prober) -> None:
         self._on_change = on_change
+        self._host = host
+        self._prober = prober
         self._members: list[InstancePlace] = []
         self._staged: list[InstancePlace] = []
         self._leaving: list[InstancePlace] = []
@@ -218,7 +224,7 @@ class InstancePool:
         handle: object = None,
         description: InstanceDescription | None = None,
     ) -> InstancePlace:
-        place = InstancePlace(spec, self._notify, handle, description)
+        place = InstancePlace(spec, self._notify, self._host, self._prober, handle, description)
         places.append(place)
         self._next_index = max(self._next_index, spec.index + 1)
         return place

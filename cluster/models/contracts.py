@@ -2,81 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `ModelLifecycle` works with: candidates to load, pools, limits."""
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
-from backends.api.request import ParameterValue
+from cluster.models.override import NO_OVERRIDE, Override
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Override:
-    """Config and files given with a load in place of the repository's.
-
-    Attributes:
-        config_json: The config as JSON; None for the repository's.
-        files: Content by parameter name, ``file:<path in the model's directory>``.
-        directory_digest: Digest of the model's directory when it was loaded so; empty with files.
-    """
-
-    config_json: str | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    directory_digest: str = ""
-
-
-NO_OVERRIDE = Override()
-
-
-def read_override(name: str, parameters: Mapping[str, ParameterValue | bytes]) -> Override:
-    """Read the parameters of a load.
-
-    Raises:
-        TritonError: The name or a parameter is refused.
-
-    Triton: core/src/tritonserver.cc TRITONSERVER_ServerLoadModelWithParameters @73aad7c
-    """
-    if not name:
-        raise InternalError("failed to load '', failed to poll from model repository")
-    config_json: str | None = None
-    files: dict[str, bytes] = {}
-    for key, value in parameters.items():
-        if key == "config" and isinstance(value, str):
-            config_json = value
-        elif key.startswith("file:") and isinstance(value, bytes):
-            files[key] = value
-        else:
-            raise InvalidArgumentError(f"unrecognized load parameter '{key}'.")
-    return Override(config_json, files)
-
-
-def choose_override(
-    given: Override, kept: Override, read_directory_digest: Callable[[], str]
-) -> Override:
-    """Return what to read a model with.
-
-    A config without files holds until the model's directory changes, also for loads that give none;
-    files hold for their load only.
-
-    Args:
-        given: What came with this load.
-        kept: What the last successful load used.
-        read_directory_digest: Digests the model's directory as it is now.
-
-    Triton: core/src/model_repository_manager/model_repository_manager.cc InitializeModelInfo
-    @73aad7c
-    """
-    if given.files or given.directory_digest:
-        return given
-    if given.config_json is not None:
-        return replace(given, directory_digest=read_directory_digest())
-    if kept.directory_digest and kept.directory_digest == read_directory_digest():
-        return kept
-    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +40,7 @@ class Candidate:
         return (self.digests, self.config) == (other.digests, other.config)
 
 
-class Pool(Protocol):
+class VersionPool(Protocol):
     """The instances of one generation of a model version.
 
     `cluster.instances.pool.InstancePool` is one.
@@ -206,8 +139,12 @@ class ModelSource(Protocol):
             TritonError: They do not fit.
         """
 
-    def next_generation(self) -> int:
-        """Return a number no load has had."""
+    async def next_generation(self) -> int:
+        """Return a number no load has had, in this controller or an earlier one.
+
+        Raises:
+            TritonError: None can be had now.
+        """
 
     async def plan(
         self,
@@ -241,39 +178,6 @@ class LifecycleSettings:
     thread_count: int = 4
     retry_count: int = 0
     drain_s: float = 30.0
-
-
-class LoadSlot:
-    """A place among the versions that may load at a time; given back early by who must wait."""
-
-    def __init__(self, semaphore: asyncio.Semaphore) -> None:
-        self._semaphore = semaphore
-        self._held = False
-
-    async def __aenter__(self) -> "LoadSlot":
-        await self._semaphore.acquire()
-        self._held = True
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Give the place back; a second call does nothing."""
-        if self._held:
-            self._held = False
-            self._semaphore.release()
-
-
-class LoadSlots:
-    """The places there are: ``--model-load-thread-count``."""
-
-    def __init__(self, count: int) -> None:
-        self._semaphore = asyncio.Semaphore(count)
-
-    def one(self) -> LoadSlot:
-        """Return a place, to be entered."""
-        return LoadSlot(self._semaphore)
 
 
 class NoInstances:

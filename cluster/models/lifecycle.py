@@ -14,8 +14,20 @@ Rules, each of which a test holds:
   unloaded before one of them is, or when they no longer fit, and comes back with them.
 - A load that the cluster has no room for is reported as pending and goes on in the background.
 
-Who may know what: this module knows neither Ray nor the file system; pools and the repository are
-passed in.
+The way of a load, and who answers for what on it:
+
+- The *candidate* (a model as just read) belongs to `ModelLifecycle._load` until `ModelVersions`
+  takes it over with the first version that serves from it. `_load` releases, and so removes the
+  temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
+  last instance made from it has drained.
+- The *operation* of a model is the task `_Model.work`, started and replaced under `_Model.lock`
+  only. Who may cancel it: an unload, at once and before it has the lock; a later load, with the
+  lock, unless it is a poll that would load the same; `close`. A cancelled load cleans up after
+  itself before the next operation begins.
+- *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
+  gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
+
+This module knows neither Ray nor the file system: pools and the repository are passed in.
 
 Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
 """
@@ -24,31 +36,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any
 
-from backends.api.errors import (
-    TritonError,
-    UnavailableError,
-)
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
-from cluster.models.contracts import (
-    NO_OVERRIDE,
-    Candidate,
-    LifecycleSettings,
-    ModelSource,
-    Override,
-    Pool,
-)
+from cluster.models import operation
+from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import composing_versions, dependents_of, find_cycle, ready_config
+from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
-from cluster.models.states import (
-    UNLOADED_REASON,
-    VersionRecord,
-    load_failed,
-)
+from cluster.models.states import load_failed
 from cluster.models.version_loader import VersionLoader
-from cluster.models.versions import ModelVersions
-from deployments.contracts.routing_table import ModelReadyState
+from cluster.models.versions import MakePool, ModelVersions
+from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -66,15 +66,9 @@ class _Model:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     override: Override = NO_OVERRIDE
     kept_override: Override = NO_OVERRIDE
+    loading: Candidate | None = None
     has_changed: bool = False
     work: asyncio.Task[None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _LoadRequest:
-    override: Override
-    is_explicit: bool
-    retry_failed: bool
 
 
 class ModelLifecycle:
@@ -90,7 +84,7 @@ class ModelLifecycle:
     def __init__(
         self,
         source: ModelSource,
-        make_pool: Callable[[Callable[[], None]], Pool],
+        make_pool: Callable[[Callable[[], None]], VersionPool],
         on_change: Callable[[], None],
         settings: LifecycleSettings,
     ) -> None:
@@ -100,30 +94,29 @@ class ModelLifecycle:
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings
         self._models: dict[str, _Model] = {}
+        self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._composing: dict[str, frozenset[str]] = {}
-
-    # Operations
 
     async def load_all(
         self,
         names: Iterable[str],
         overrides: Mapping[str, Override] | None = None,
         *,
-        retry_failed: bool = True,
+        is_poll: bool = False,
     ) -> None:
         """Load models in parallel; failures are left in the records.
 
         Args:
             names: Models.
             overrides: By model: what to load it with.
-            retry_failed: Whether to load again what failed and has not changed since.
+            is_poll: As for `load`.
         """
         given = overrides or {}
         self._starting = {
             name: asyncio.create_task(
-                self.load(name, given.get(name, NO_OVERRIDE), retry_failed=retry_failed)
+                self.load(name, given.get(name, NO_OVERRIDE), is_poll=is_poll)
             )
             for name in names
         }
@@ -138,7 +131,7 @@ class ModelLifecycle:
         override: Override = NO_OVERRIDE,
         *,
         is_explicit: bool = True,
-        retry_failed: bool = True,
+        is_poll: bool = False,
         needed_by: str = "",
     ) -> None:
         """Load or reload a model; a model that has not changed is left as it is.
@@ -147,7 +140,8 @@ class ModelLifecycle:
             name: Model.
             override: What to load it with in place of the repository's.
             is_explicit: Whether a user asked for it.
-            retry_failed: Whether to load again what failed and has not changed since.
+            is_poll: Whether the poll of the repository asks. What failed, or is pending, is then
+                left alone unless it has changed since.
             needed_by: The ensemble that is waiting for it; others made of it are loaded anew.
 
         Raises:
@@ -156,11 +150,12 @@ class ModelLifecycle:
         """
         model = self._model(name)
         async with model.lock:
-            await _cancelled(model.work)
+            if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
+                return
+            await operation.cancel(model.work)
             model.blocked.clear()
-            request = _LoadRequest(override, is_explicit, retry_failed)
-            work = self._spawn(self._load(name, model, request))
-            model.work = work
+            load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
+            work = model.work = self._followed(operation.begin(f"load of '{name}'", load))
             blocked = asyncio.create_task(model.blocked.wait())
             try:
                 await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
@@ -205,6 +200,14 @@ class ModelLifecycle:
                     gone |= await self.unload(part, unload_dependents=True)
         return gone
 
+    async def unload_all(self, names: Iterable[str]) -> None:
+        """Unload models in parallel; one that fails is logged and keeps no other from going."""
+        wanted = tuple(names)
+        ends = await asyncio.gather(*map(self.unload, wanted), return_exceptions=True)
+        for name, end in zip(wanted, ends, strict=True):
+            if isinstance(end, Exception):
+                _log.error("failed to unload '%s'", name, exc_info=end)
+
     async def _withdraw(self, name: str) -> frozenset[str]:
         """End what serves of a model, after the ensembles made of it; returns all their names."""
         gone = frozenset((name,))
@@ -214,7 +217,7 @@ class ModelLifecycle:
         if model.work is not None:
             model.work.cancel()
         async with model.lock:
-            await _cancelled(model.work)
+            await operation.cancel(model.work)
             await model.versions.retire(model.versions.numbers)
         return gone
 
@@ -227,7 +230,7 @@ class ModelLifecycle:
             reload = self._reload(dependent)
             if self._model(dependent).lock.locked():
                 # An operation on it may in turn be waiting for this model.
-                self._spawn(reload)
+                self._spawn(f"reload of '{dependent}'", reload)
             else:
                 await reload
 
@@ -240,7 +243,7 @@ class ModelLifecycle:
     def is_pending(self, name: str) -> bool:
         """Whether a load of the model goes on in the background, for want of room."""
         model = self._models.get(name)
-        return model is not None and model.blocked.is_set() and _is_running(model.work)
+        return model is not None and model.blocked.is_set() and operation.is_running(model.work)
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance. Nothing may be loaded afterwards."""
@@ -257,7 +260,8 @@ class ModelLifecycle:
         version: int,
         digest: str,
         config: ModelConfig,
-        make: Callable[[Callable[[], None]], Pool],
+        make: MakePool,
+        files_dir: str = "",
     ) -> None:
         """Put a version in service that an earlier controller loaded.
 
@@ -266,34 +270,32 @@ class ModelLifecycle:
             digest: Digest its instances carry.
             config: Their complete config.
             make: Makes the pool of live instances, given the callback for its changes.
+            files_dir: Directory made for the load, if the files came with it.
         """
-        self._model(config.name).versions.adopt(version, digest, config, make)
+        self._model(config.name).versions.adopt(version, digest, config, make, files_dir)
 
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""
-        record = replace(self._records.of(name), is_known=True)
-        for version in versions:
-            if version not in record.versions:
-                unloaded = VersionRecord(version, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
-                record = record.with_version(unloaded)
-        self._records.put(record)
+        self._records.restore_unloaded(name, versions)
 
-    # Loading
-
-    async def _load(self, name: str, model: _Model, request: _LoadRequest) -> None:
+    async def _load(
+        self, name: str, model: _Model, override: Override, *, is_explicit: bool, is_poll: bool
+    ) -> None:
         try:
             model.has_changed = False
-            candidate = await self._source.read(name, request.override, model.kept_override)
+            candidate = await self._source.read(name, override, model.kept_override)
             failed = model.versions.failed
-            if not request.retry_failed and failed is not None and failed.is_same(candidate):
+            if is_poll and failed is not None and failed.is_same(candidate):
                 return
+            model.loading = candidate
             try:
                 model.override = candidate.override
                 candidate, composing = await self._compose(name, candidate)
                 model.has_changed = await model.versions.load(candidate, composing)
             finally:
+                model.loading = None
                 if not model.versions.owns(candidate):
-                    self._spawn(self._source.release(candidate))
+                    self._spawn(f"release of '{name}'", self._source.release(candidate))
         except TritonError as error:
             record = self._records.of(name)
             cause = error.__cause__
@@ -303,8 +305,19 @@ class ModelLifecycle:
             raise
         model.kept_override = model.override
         record = self.records[name]
-        is_explicit = request.is_explicit or record.is_explicit
-        self._records.put(replace(record, failure="", is_explicit=is_explicit))
+        self._records.put(
+            replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
+        )
+
+    async def _is_loading(self, name: str, model: _Model) -> bool:
+        """Whether the pending load of a model is what a load begun now would be."""
+        try:
+            candidate = await self._source.read(name, NO_OVERRIDE, model.kept_override)
+        except TritonError:
+            # The load that comes next meets the error too, and says so.
+            return False
+        await self._source.release(candidate)
+        return model.loading is not None and model.loading.is_same(candidate)
 
     async def _compose(
         self, name: str, candidate: Candidate
@@ -365,19 +378,11 @@ class ModelLifecycle:
             model = self._models[name] = _Model(versions, blocked)
         return model
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._followed(self._supervisor.spawn(name, work))
+
+    def _followed(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Have `close` wait for a task."""
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
-
-
-def _is_running(work: asyncio.Task[None] | None) -> TypeGuard[asyncio.Task[None]]:
-    return work is not None and not work.done()
-
-
-async def _cancelled(work: asyncio.Task[None] | None) -> None:
-    """Cancel an operation that was left pending, and wait until it has cleaned up."""
-    if _is_running(work):
-        work.cancel()
-        await asyncio.wait({work})

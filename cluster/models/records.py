@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of all models, and who hears of their changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
+from cluster.models.states import UNLOADED_REASON, LifecycleEvent, ModelRecord, VersionRecord
+from deployments.contracts.routing_table import ModelReadyState
 
 
 class Records:
@@ -47,6 +49,15 @@ class Records:
         record = self.of(name)
         before = record.versions.get(version, VersionRecord(version))
         self.put(record.with_version(before.after(event, reason)))
+
+    def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
+        """Note versions an earlier controller had unloaded."""
+        record = replace(self.of(name), is_known=True)
+        for version in versions:
+            if version not in record.versions:
+                unloaded = VersionRecord(version, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
+                record = record.with_version(unloaded)
+        self.put(record)
 
     def reasons(self, name: str) -> str:
         """Return what the versions of a model wait for."""

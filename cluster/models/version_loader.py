@@ -19,11 +19,11 @@ from backends.config.normalisation import with_groups_of
 from cluster.models.contracts import (
     Candidate,
     LifecycleSettings,
-    LoadSlots,
     ModelSource,
     NoInstances,
-    Pool,
+    VersionPool,
 )
+from cluster.models.load_slots import LoadSlots
 from cluster.placement.planner import Regrouping, regroup
 from deployments.instance.spec import InstanceSpec
 
@@ -40,7 +40,7 @@ class Loaded:
         leaving: Of such a pool: the instances that shall leave it.
     """
 
-    pool: Pool
+    pool: VersionPool
     config: ModelConfig
     leaving: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class VersionLoader:
     def __init__(
         self,
         source: ModelSource,
-        make_pool: Callable[[Callable[[], None]], Pool],
+        make_pool: Callable[[Callable[[], None]], VersionPool],
         settings: LifecycleSettings,
     ) -> None:
         self._source = source
@@ -77,7 +77,7 @@ class VersionLoader:
         self,
         candidate: Candidate,
         version: int,
-        on_change: Callable[[Pool], None],
+        on_change: Callable[[VersionPool], None],
         on_blocked: Callable[[], None],
     ) -> Loaded | TritonError:
         """Load a version; an error is returned, so that siblings can be waited for.
@@ -95,10 +95,10 @@ class VersionLoader:
                 return error
 
         def begin() -> _Attempt:
-            pool: Pool = self._make_pool(lambda: on_change(pool))
-            generation = self._source.next_generation()
+            pool: VersionPool = self._make_pool(lambda: on_change(pool))
 
             async def work(on_blocked: Callable[[], None]) -> Loaded:
+                generation = await self._source.next_generation()
                 config = await self._start(candidate, version, generation, pool, on_blocked)
                 return Loaded(pool, config)
 
@@ -137,7 +137,7 @@ class VersionLoader:
         return await self._try_often(candidate.config.name, version, lambda: attempt, on_blocked)
 
     async def _regrouping(
-        self, candidate: Candidate, version: int, pool: Pool, config: ModelConfig
+        self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig
     ) -> Regrouping:
         present = pool.specs
         if not present:
@@ -195,7 +195,7 @@ class VersionLoader:
         candidate: Candidate,
         version: int,
         generation: int,
-        pool: Pool,
+        pool: VersionPool,
         on_blocked: Callable[[], None],
     ) -> ModelConfig:
         async def plan(*, auto_complete: bool) -> Sequence[InstanceSpec]:

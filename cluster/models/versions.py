@@ -19,11 +19,12 @@ from typing import Any
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import change_requires_reload, with_groups_of
-from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, Pool
+from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.records import Records
 from cluster.models.states import (
     UNLOADED_REASON,
     LifecycleEvent,
+    ModelRecord,
     VersionRecord,
     load_failed,
     versions_failed,
@@ -43,7 +44,7 @@ class ModelVersions:
         source: Frees what candidates were read to.
         loader: Loads versions.
         settings: Limits.
-        spawn: Runs in the background what nobody waits for.
+        spawn: Runs in the background, under a name, what nobody waits for.
         on_blocked: Called when a load waits for room.
 
     Attributes:
@@ -57,7 +58,7 @@ class ModelVersions:
         source: ModelSource,
         loader: VersionLoader,
         settings: LifecycleSettings,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        spawn: Callable[[str, Coroutine[Any, Any, None]], object],
         on_blocked: Callable[[], None],
     ) -> None:
         self.failed: Candidate | None = None
@@ -68,7 +69,7 @@ class ModelVersions:
         self._settings = settings
         self._spawn = spawn
         self._on_blocked = on_blocked
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, VersionPool] = {}
         self._digests: dict[int, str] = {}
         self._candidate: Candidate | None = None
         self._composing: Mapping[str, ModelConfig] = {}
@@ -95,9 +96,7 @@ class ModelVersions:
         """
         name = self._name
         known = self._records.of(name)
-        self._records.note(
-            replace(known, is_known=True, labels=candidate.labels, composing=frozenset(composing))
-        )
+        self._records.note(replace(known, is_known=True))
         if not candidate.digests:
             raise load_failed(
                 name,
@@ -109,21 +108,33 @@ class ModelVersions:
         new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]
         regrouped = [v for v in wanted if v not in new and self._needs_regrouping(candidate, v)]
         if new or regrouped:
-            self._take_over(candidate, await self._prepare(candidate, new, regrouped))
+            loaded = await self._prepare(candidate, new, regrouped)
+            self._take_over(candidate, composing, loaded)
             _log.info("successfully loaded '%s'", name)
+        else:
+            # An adopted version came without what its instances do not know.
+            known = self._records.of(name)
+            described = _described(known, candidate, composing)
+            if described != known:
+                self._records.put(described)
         self._composing = composing
         stale = tuple(v for v in self._pools if v not in candidate.digests)
         if stale:
-            self._spawn(self.retire(stale))
+            self._spawn(f"unload of old versions of '{name}'", self.retire(stale))
         return bool(new or stale)
 
     def owns(self, candidate: Candidate) -> bool:
         """Whether instances run from what the candidate was read to."""
         return self._candidate is candidate
 
-    def adopt(self, version: int, digest: str, config: ModelConfig, make: "MakePool") -> None:
+    def adopt(
+        self, version: int, digest: str, config: ModelConfig, make: "MakePool", files_dir: str
+    ) -> None:
         """Put a version in service that an earlier controller loaded; see `ModelLifecycle`."""
-        pool: Pool = make(lambda: self._pool_changed(version, pool))
+        if files_dir:
+            # To be released with the last version that serves from it.
+            self._candidate = Candidate(config, files_dir, {}, is_temporary=True)
+        pool: VersionPool = make(lambda: self._pool_changed(version, pool))
         self._pools[version] = pool
         self._digests[version] = digest
         self._adopted.add(version)
@@ -131,7 +142,7 @@ class ModelVersions:
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
-        self._spawn(pool.let_go(self._settings.drain_s))
+        self._spawn(f"drain of '{self._name}'", pool.let_go(self._settings.drain_s))
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -200,7 +211,7 @@ class ModelVersions:
         return loaded
 
     async def _load_version(self, candidate: Candidate, version: int) -> Loaded | TritonError:
-        def on_change(pool: Pool) -> None:
+        def on_change(pool: VersionPool) -> None:
             self._pool_changed(version, pool)
 
         return await self._loader.load(candidate, version, on_change, self._on_blocked)
@@ -219,17 +230,23 @@ class ModelVersions:
         for version, outcome in loaded.items():
             is_regrouped = self._pools.get(version) is outcome.pool
             pool = outcome.pool
-            self._spawn(pool.unstage() if is_regrouped else pool.close(self._settings.drain_s))
+            undo = pool.unstage() if is_regrouped else pool.close(self._settings.drain_s)
+            self._spawn(f"undoing the load of '{self._name}'", undo)
         for version in new:
             if self._records.of(self._name).versions[version].state is ModelReadyState.LOADING:
                 error = errors.get(version)
                 reason = error.as_string() if error else UNLOADED_REASON
                 self._records.event(self._name, version, LifecycleEvent.LOAD_FAILED, reason)
 
-    def _take_over(self, candidate: Candidate, loaded: Mapping[int, Loaded]) -> None:
+    def _take_over(
+        self,
+        candidate: Candidate,
+        composing: Mapping[str, ModelConfig],
+        loaded: Mapping[int, Loaded],
+    ) -> None:
         """Put what was prepared in service, then let go of what it replaces."""
-        record = self._records.of(self._name)
-        replaced: list[Pool] = []
+        record = _described(self._records.of(self._name), candidate, composing)
+        replaced: list[VersionPool] = []
         before_candidate, self._candidate = self._candidate, candidate
         self.failed = None
         for version, new in loaded.items():
@@ -240,7 +257,7 @@ class ModelVersions:
             at = record.versions[version]
             if before is new.pool:
                 new.pool.commit(new.leaving)
-                self._spawn(new.pool.let_go(self._settings.drain_s))
+                self._spawn(f"drain of '{self._name}'", new.pool.let_go(self._settings.drain_s))
                 at = replace(at, config=new.config)
                 record = record.with_version(_of_pool(at, new.pool))
                 continue
@@ -252,15 +269,15 @@ class ModelVersions:
             at = at.serving(new.config, new.pool.load_duration_ns, digest)
             record = record.with_version(_of_pool(at, new.pool))
         self._records.put(record)
-        self._spawn(self._let_go(replaced, before_candidate))
+        self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
-    async def _let_go(self, pools: Iterable[Pool], candidate: Candidate | None) -> None:
+    async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""
         await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
         if candidate is not None:
             await self._source.release(candidate)
 
-    def _pool_changed(self, version: int, pool: Pool) -> None:
+    def _pool_changed(self, version: int, pool: VersionPool) -> None:
         """Carry over to the record what a pool says of its instances."""
         record = self._records.of(self._name).versions[version]
         if self._pools.get(version) is pool:
@@ -269,10 +286,17 @@ class ModelVersions:
             self._records.put_version(self._name, record.because(pool.reason))
 
 
-MakePool = Callable[[Callable[[], None]], Pool]
+def _described(
+    record: ModelRecord, candidate: Candidate, composing: Mapping[str, ModelConfig]
+) -> ModelRecord:
+    """Return a model's record with what a candidate that serves says of all its versions."""
+    return replace(record, labels=candidate.labels, composing=frozenset(composing))
 
 
-def _of_pool(record: VersionRecord, pool: Pool) -> VersionRecord:
+MakePool = Callable[[Callable[[], None]], VersionPool]
+
+
+def _of_pool(record: VersionRecord, pool: VersionPool) -> VersionRecord:
     """Return the record with what a pool says of its instances."""
     if record.is_ready and not pool.is_live:
         record = record.after(LifecycleEvent.INSTANCES_LOST)

@@ -16,7 +16,8 @@ from typing import Any
 
 from cluster import __version__
 from cluster.options.checks import finish
-from cluster.options.table import ALIASES, DEFAULTS, FLAGS, PENDING, Flag, ServerOptions
+from cluster.options.flag import Flag
+from cluster.options.table import ALIASES, DEFAULTS, FLAGS, PENDING, ServerOptions
 from cluster.options.values import ValueRefusedError
 
 __all__ = ["OptionError", "ServerOptions", "from_mapping", "parse_options", "render_options"]

@@ -8,64 +8,16 @@ tritonserver, except in the group Manta.
 Triton: server/src/command_line_parser.cc @e1db8a6
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any
 
 from cluster.options import values
+from cluster.options.flag import Flag
+from cluster.options.flag import declared as _flag
 
-T = TypeVar("T")
 Setting = tuple[str, str, str]
 Restriction = tuple[tuple[str, ...], str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """The description of an option.
-
-    Attributes:
-        name: Flag without the leading dashes.
-        group: Heading in the help.
-        meaning: One sentence.
-        parse: Reads one value; raises ValueRefusedError.
-        is_repeatable: Whether the option may be given several times; its value is a tuple.
-        takes_value: False for a switch, which is on when given.
-        is_unused: Whether it is accepted for compatibility only.
-        is_secret: Whether its value must not be shown.
-    """
-
-    name: str
-    group: str
-    meaning: str
-    parse: Callable[[str], Any]
-    is_repeatable: bool = False
-    takes_value: bool = True
-    is_unused: bool = False
-    is_secret: bool = False
-
-
-_PARSE_BY_TYPE: dict[type, Callable[[str], Any]] = {
-    bool: values.boolean,
-    int: values.integer,
-    float: values.real,
-    str: values.text_value,
-    tuple: values.text_value,
-}
-
-
-def _flag(
-    default: T, group: str, meaning: str, parse: Callable[[str], Any] | None = None, **traits: bool
-) -> T:
-    """Declare an option; the type of the default decides how it is read unless ``parse`` does."""
-    metadata = {
-        "group": group,
-        "meaning": meaning,
-        "parse": parse or _PARSE_BY_TYPE[type(default)],
-        "is_repeatable": isinstance(default, tuple),
-        **traits,
-    }
-    shown = not traits.get("is_secret", False)
-    return field(default=default, metadata=metadata, repr=shown)
 
 
 _SERVER, _LOGGING, _REPOSITORY = "Server", "Logging", "Model Repository"
@@ -368,11 +320,23 @@ class ServerOptions:
     cpus_per_instance: float = _flag(
         0.01, _MANTA, "CPUs that an instance on CPUs reserves in Ray.", values.fraction
     )
+    model_load_timeout_secs: float = _flag(
+        0.0,
+        _MANTA,
+        "Seconds that an instance may take to load and warm up its model; 0: no limit.",
+        values.fraction,
+    )
     lane_slab_threshold_bytes: int = _flag(
         65536,
         _MANTA,
         "Tensors from this size on travel through shared memory within a node.",
         values.at_least(1, "Error: --lane-slab-threshold-bytes must be greater than 0."),
+    )
+    instance_heartbeat_timeout_secs: float = _flag(
+        10.0,
+        _MANTA,
+        "Seconds without progress until an instance is replaced; 0: off.",
+        values.fraction,
     )
     print_options: bool = _flag(
         False, _MANTA, "Print all options with their sources and exit.", takes_value=False

@@ -129,7 +129,7 @@ def real(text: str) -> float:
 
 
 def fraction(text: str) -> float:
-    """Read a number of CPUs: zero or more."""
+    """Read a number of CPUs or of seconds: zero or more."""
     number = real(text)
     if number < 0:
         raise ValueRefusedError(f"Provided option value is out of bound. Got {text}, expected >= 0")

@@ -3,8 +3,9 @@
 """What one instance asks of a node, and whether any node can give it. Pure.
 
 A CPU instance reserves a small fraction of a CPU, because a reservation bounds how many models a
-box may hold, not how fast they run: fifty models on two cores is what Triton holds. A GPU instance
-reserves a fraction of a GPU. ``parameters`` of config.pbtxt override both.
+box may hold, not how fast they run: fifty models on two cores is what Triton holds. For the same
+reason a GPU instance reserves a small fraction of a GPU. ``parameters`` of config.pbtxt override
+both.
 """
 
 import json
@@ -18,6 +19,8 @@ from backends.api.model_config import ModelConfig
 CPU_RESOURCE = "CPU"
 GPU_RESOURCE = "GPU"
 GPU_INDEX_RESOURCE = "gpu_{index}"
+# Ray gives each node one resource of its own: this and its address.
+NODE_PREFIX = "node:"
 # Ray counts in ten-thousandths; what is smaller rounds to nothing and would reserve nothing.
 SMALLEST_FRACTION = 0.0001
 
@@ -55,7 +58,7 @@ class ClusterResources:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class RayDemand:
     """What one instance reserves."""
 
     num_cpus: float = 0.0
@@ -68,7 +71,7 @@ class Demand:
         return {name: amount for name, amount in wanted.items() if amount > 0}
 
 
-def read_demand(config: ModelConfig, default: Demand) -> Demand:
+def read_demand(config: ModelConfig, default: RayDemand) -> RayDemand:
     """Apply ``ray_num_cpus``, ``ray_num_gpus`` and ``ray_resources`` of the model's parameters.
 
     Args:
@@ -82,7 +85,7 @@ def read_demand(config: ModelConfig, default: Demand) -> Demand:
     resources = dict(default.resources)
     if "ray_resources" in parameters:
         resources.update(_resources_parameter(config.name, parameters["ray_resources"]))
-    return Demand(
+    return RayDemand(
         num_cpus=_number_parameter(config, "ray_num_cpus", default.num_cpus),
         num_gpus=_number_parameter(config, "ray_num_gpus", default.num_gpus),
         resources=resources,
@@ -118,7 +121,7 @@ def _amount(value: float) -> float:
     return max(value, SMALLEST_FRACTION) if value else 0.0
 
 
-def blocked_reason(demand: Demand, cluster: ClusterResources) -> str:
+def blocked_reason(demand: RayDemand, cluster: ClusterResources) -> str:
     """Say why no node can take the instance now; empty when one can.
 
     The text tells a demand that no node could ever meet from one that waits its turn.

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which environment the processes of a Python model run in, as a ``runtime_env`` of Ray.
+"""Which environment the processes of a model run in, as a ``runtime_env`` of Ray.
 
-Three things may ask for one: the parameter EXECUTION_ENV_PATH, which is Triton's; the parameter
-``runtime_env``, a JSON object that Ray gets as it is; and a ``requirements.txt`` beside model.py,
-which is looked at when neither parameter is given.
+Three things may ask for one: what the model's backend finds (`backends.registry.environment_of`),
+for a Python model Triton's parameter EXECUTION_ENV_PATH; the parameter ``runtime_env`` of a Python
+model, a JSON object that Ray gets as it is; and a ``requirements.txt`` beside model.py, which is
+looked at when neither parameter is given.
 
 Triton: python_backend/src/python_be.cc ModelState::ModelState, EXECUTION_ENV_PATH
 """
@@ -19,14 +20,11 @@ from ray.runtime_env import RuntimeEnv
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
-from backends.python.environment import launcher_command
-from backends.registry import backend_name
+from backends.registry import backend_name, environment_of
 
-ENVIRONMENT_PARAMETER: Final = "EXECUTION_ENV_PATH"
 RUNTIME_ENV_PARAMETER: Final = "runtime_env"
 REQUIREMENTS_FILE: Final = "requirements.txt"
 MAX_REQUIREMENTS_BYTES: Final = 1 << 20
-_MODEL_DIRECTORY: Final = "$$TRITON_MODEL_DIRECTORY"
 # These choose the interpreter too.
 _INTERPRETER_FIELDS: Final = frozenset(
     {"pip", "uv", "conda", "py_executable", "container", "image_uri"}
@@ -44,47 +42,31 @@ def runtime_env_of(config: ModelConfig, model_dir: str, version: int) -> dict[st
     Raises:
         InvalidArgumentError: A parameter or the requirements cannot be used.
     """
-    if backend_name(config.backend, config.platform) != "python":
-        return {}
     found: dict[str, Any] = {}
-    if RUNTIME_ENV_PARAMETER in config.parameters:
+    is_python = backend_name(config.backend, config.platform) == "python"
+    if is_python and RUNTIME_ENV_PARAMETER in config.parameters:
         found = _read_parameter(config.name, config.parameters[RUNTIME_ENV_PARAMETER])
-    environment = environment_path(config, model_dir)
-    if environment:
+    environment = environment_of(config, model_dir)
+    if environment is not None:
         both = sorted(_INTERPRETER_FIELDS & found.keys())
         if both:
             raise InvalidArgumentError(
-                f"model '{config.name}' has parameter '{ENVIRONMENT_PARAMETER}' and '{both[0]}' in "
+                f"model '{config.name}' has parameter '{environment.parameter}' and '{both[0]}' in "
                 f"parameter '{RUNTIME_ENV_PARAMETER}'; give one of them"
             )
-        return found | {"py_executable": launcher_command(environment)}
-    if RUNTIME_ENV_PARAMETER not in config.parameters:
+        return found | {"py_executable": environment.command}
+    if is_python and RUNTIME_ENV_PARAMETER not in config.parameters:
         requirements = Path(model_dir, str(version), REQUIREMENTS_FILE)
         if requirements.is_file():
             return _install(read_requirements(config.name, requirements))
     return found
 
 
-def environment_path(config: ModelConfig, model_dir: str) -> str:
-    """Return where EXECUTION_ENV_PATH of a model points to; empty without one.
-
-    Raises:
-        InvalidArgumentError: It is a relative path.
-    """
-    given = config.parameters.get(ENVIRONMENT_PARAMETER, "")
-    path = given.replace(_MODEL_DIRECTORY, model_dir)
-    if path and not path.startswith("/"):
-        raise InvalidArgumentError(
-            f"parameter '{ENVIRONMENT_PARAMETER}' of model '{config.name}' must be an absolute path"
-            f" or start with {_MODEL_DIRECTORY}, got '{given}'"
-        )
-    return path
-
-
 def environment_stamp(config: ModelConfig, model_dir: str) -> str:
-    """Return what changes when the file or folder EXECUTION_ENV_PATH names does."""
+    """Return what changes when the environment that a model brings does."""
     try:
-        status = Path(environment_path(config, model_dir) or "/dev/null").stat()
+        environment = environment_of(config, model_dir)
+        status = Path("/dev/null" if environment is None else environment.path).stat()
     except (OSError, ValueError, InvalidArgumentError):
         # Told by the load.
         return "none"

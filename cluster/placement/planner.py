@@ -12,12 +12,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
-from cluster.placement.demand import GPU_INDEX_RESOURCE, ClusterResources, Demand, read_demand
+from cluster.placement.demand import (
+    GPU_INDEX_RESOURCE,
+    NODE_PREFIX,
+    ClusterResources,
+    RayDemand,
+    read_demand,
+)
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 DEFAULT_CPUS_PER_INSTANCE = 0.01
+# Hundreds of instances on a GPU; Ray counts in ten-thousandths.
+GPUS_PER_INSTANCE = 0.002
 _SPEC_KINDS = {"KIND_CPU": "CPU", "KIND_GPU": "GPU", "KIND_MODEL": "MODEL", "KIND_AUTO": "CPU"}
 _DEFAULT_POLICIES = {"CPU": "cpu", "GPU": "gpu_{id}", "MODEL": "model"}
 _ACTOR_NAME = re.compile(
@@ -35,17 +42,19 @@ class PoolRequest:
         model_dir: Local path of the model's directory.
         auto_complete: Whether the backend shall fill in the config.
         cpus_per_instance: CPU fraction an instance reserves.
-        gpus_per_instance: GPU fraction a GPU instance reserves; 0 shares each GPU evenly among the
-            pool's instances on it.
         backend_config: ``--backend-config`` settings of the model's backend.
         runtime_env: Environment of the instances' processes, in Ray's terms.
         secret: Key of the lanes' handshake.
         digest: Digest of files and options; goes into every spec.
+        load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
         log_level: Level of the instances' logs.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
+        files_key: Where the cluster keeps files that came with the load; empty when it does not.
+        node: Resource of the one node the instances have to be on, and how much; mostly empty.
     """
 
     generation: int
@@ -53,16 +62,19 @@ class PoolRequest:
     model_dir: str
     auto_complete: bool = False
     cpus_per_instance: float = DEFAULT_CPUS_PER_INSTANCE
-    gpus_per_instance: float = 0.0
     backend_config: Mapping[str, str] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     digest: str = ""
+    load_timeout_s: float = 0.0
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    heartbeat_timeout_s: float = 0.0
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
+    files_key: str = ""
+    node: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +131,9 @@ def plan_pool(
     if config.has_ensemble_scheduling:
         return ()
     slots = tuple(_slots(config))
-    sharing: dict[int, int] = {}
-    for slot in slots:
-        if slot.kind == "GPU":
-            sharing[slot.device_id] = sharing.get(slot.device_id, 0) + 1
     threads = max(1, cluster.cores_per_node // max(1, len(slots)))
     return tuple(
-        _spec(index, slot, config, request, cluster, sharing.get(slot.device_id, 1), threads)
-        for index, slot in enumerate(slots)
+        _spec(index, slot, config, request, cluster, threads) for index, slot in enumerate(slots)
     )
 
 
@@ -147,10 +154,9 @@ def _spec(
     config: ModelConfig,
     request: PoolRequest,
     cluster: ClusterResources,
-    sharing: int,
     threads: int,
 ) -> InstanceSpec:
-    demand = read_demand(config, _default_demand(slot, request, cluster, sharing))
+    demand = read_demand(config, _default_demand(slot, request, cluster))
     return InstanceSpec(
         name=str(ActorName(config.name, request.version, index, request.generation)),
         generation=request.generation,
@@ -166,18 +172,21 @@ def _spec(
         thread_count=threads,
         num_cpus=demand.num_cpus,
         num_gpus=demand.num_gpus,
-        resources=dict(demand.resources),
+        resources={**demand.resources, **request.node},
         backend_config=dict(request.backend_config),
         runtime_env=request.runtime_env,
         secret=request.secret,
         options_digest=request.digest,
+        load_timeout_s=request.load_timeout_s,
         log_level=request.log_level,
         slab_threshold_bytes=request.slab_threshold_bytes,
+        heartbeat_timeout_s=request.heartbeat_timeout_s,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
         cache=request.cache,
         resource_limits=request.resource_limits,
         demand=None if request.resource_limits is None else _resource_demand(slot),
+        files_key=request.files_key,
     )
 
 
@@ -190,24 +199,22 @@ def _resource_demand(slot: _Slot) -> ResourceDemand | None:
     return ResourceDemand(resources, slot.group.priority) if resources else None
 
 
-def _default_demand(
-    slot: _Slot, request: PoolRequest, cluster: ClusterResources, sharing: int
-) -> Demand:
+def _default_demand(slot: _Slot, request: PoolRequest, cluster: ClusterResources) -> RayDemand:
     """Prefer what is most exact: a MIG profile, else the pinned GPU, else any GPU.
 
     Where nodes label their GPUs with a resource of their own (``gpu_0``, ``gpu_1``), the pinned
-    GPU itself is reserved; else Ray's anonymous ``GPU``.
+    GPU itself is reserved; else Ray's anonymous ``GPU``. As in Triton, models share a GPU until its
+    memory is full: what is reserved only ties the instance to a node that has one.
     """
     resources = {profile: 1.0 for profile in slot.group.profile if cluster.offers(profile)}
     if slot.kind != "GPU":
-        return Demand(num_cpus=request.cpus_per_instance, resources=resources)
-    fraction = request.gpus_per_instance or int(10_000 / sharing) / 10_000
+        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
     pinned = GPU_INDEX_RESOURCE.format(index=slot.device_id)
     if resources:
-        return Demand(num_cpus=request.cpus_per_instance, resources=resources)
+        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
     if cluster.offers(pinned):
-        return Demand(num_cpus=request.cpus_per_instance, resources={pinned: fraction})
-    return Demand(num_cpus=request.cpus_per_instance, num_gpus=fraction)
+        return RayDemand(num_cpus=request.cpus_per_instance, resources={pinned: GPUS_PER_INSTANCE})
+    return RayDemand(num_cpus=request.cpus_per_instance, num_gpus=GPUS_PER_INSTANCE)
 
 
 def replan_pool(
@@ -230,18 +237,22 @@ def replan_pool(
         runtime_env=like.runtime_env,
         secret=like.secret,
         digest=like.options_digest,
+        load_timeout_s=like.load_timeout_s,
         log_level=like.log_level,
         slab_threshold_bytes=like.slab_threshold_bytes,
+        heartbeat_timeout_s=like.heartbeat_timeout_s,
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,
+        files_key=like.files_key,
+        node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
     )
     return plan_pool(config, request, cluster)
 
 
-def demand_of(spec: InstanceSpec) -> Demand:
+def demand_of(spec: InstanceSpec) -> RayDemand:
     """Return what the spec's actor reserves."""
-    return Demand(spec.num_cpus, spec.num_gpus, spec.resources)
+    return RayDemand(spec.num_cpus, spec.num_gpus, spec.resources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ MAX_ENTRIES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """One entry of a directory.
 
     Attributes:
@@ -40,7 +40,7 @@ class Entry:
 class FileSystem(Protocol):
     """Read access to the files of a model repository."""
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
         """List a directory, sorted by name; entries that cannot be read are left out.
 
         Raises:
@@ -70,7 +70,7 @@ class FileSystem(Protocol):
 class LocalFileSystem:
     """The file system of this machine; nothing is copied."""
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
         """See `FileSystem`."""
         try:
             with os.scandir(path) as found:
@@ -118,10 +118,10 @@ def reason_of(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _entry(item: os.DirEntry[str]) -> Entry | None:
+def _entry(item: os.DirEntry[str]) -> DirectoryEntry | None:
     try:
         status = item.stat()
-        return Entry(item.name, item.is_dir(), f"{status.st_mtime_ns}:{status.st_size}")
+        return DirectoryEntry(item.name, item.is_dir(), f"{status.st_mtime_ns}:{status.st_size}")
     except OSError:
         return None
 

@@ -10,7 +10,7 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -20,27 +20,26 @@ from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
     TritonError,
-    UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, from_json, parse_pbtxt
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
 from cluster.repository.filesystem import (
-    Entry,
+    DirectoryEntry,
     FileSystem,
     LocalFileSystem,
     open_filesystem,
     reason_of,
     tree_digest,
 )
+from cluster.repository.labels import read_labels
 from cluster.repository.override_files import write_override
 from cluster.repository.version_policy import find_versions, select_versions
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
 DUPLICATE_REASON = "model appears in two or more repositories"
-MAX_LABELS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,47 @@ class _Place:
 
     filesystem: FileSystem
     path: str
+
+
+class ModelDirectory:
+    """A model's directory, of which each entry is listed and digested at most once.
+
+    Args:
+        name: The model.
+        place: Where it is.
+
+    Raises:
+        InternalError: It cannot be listed.
+    """
+
+    def __init__(self, name: str, place: _Place) -> None:
+        self.name = name
+        self.place = place
+        self.entries = place.filesystem.entries(place.path)
+        self._digests: dict[str, str] = {}
+
+    def digest(self) -> str:
+        """Digest all files, the config included.
+
+        Raises:
+            InternalError: The directory cannot be read; the message says why.
+        """
+        with _polling(self.name):
+            lines = [
+                f"{entry.name}={self.digest_of(entry)}"
+                for entry in self.entries
+                if entry.name != "__pycache__"
+            ]
+        return _digest_of_lines(lines)
+
+    def digest_of(self, entry: DirectoryEntry) -> str:
+        """Digest one entry; a directory with all that is in it."""
+        if not entry.is_directory:
+            return entry.stamp
+        if entry.name not in self._digests:
+            path = f"{self.place.path}/{entry.name}"
+            self._digests[entry.name] = tree_digest(self.place.filesystem, path)
+        return self._digests[entry.name]
 
 
 class ModelRepository:
@@ -153,6 +193,7 @@ class ModelRepository:
         *,
         override_config_json: str | None = None,
         override_files: Mapping[str, bytes] | None = None,
+        directory: ModelDirectory | None = None,
     ) -> RepositoryModel:
         """Read a model.
 
@@ -161,6 +202,7 @@ class ModelRepository:
             override_config_json: Config to use in place of the model's own, as JSON.
             override_files: Files to use in place of the model's directory, by the parameter's name
                 ``file:<path in the model's directory>``; they need ``override_config_json``.
+            directory: Its directory, where that has been opened already.
 
         Raises:
             InvalidArgumentError: The name is no name.
@@ -169,25 +211,26 @@ class ModelRepository:
         with _polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
-            return self._read(name, self._find(name), override_config_json)
+            directory = directory or ModelDirectory(name, self._find(name))
+            return self._read(directory, override_config_json)
 
-    def directory_digest(self, name: str) -> str:
-        """Digest a model's directory as it is now, its config included.
+    def open_directory(self, name: str) -> ModelDirectory:
+        """List a model's directory as it is now.
 
         Raises:
             InvalidArgumentError: The name is no name.
             InternalError: The directory cannot be read; the message says why.
         """
         with _polling(name):
-            place = self._find(name)
-            return tree_digest(place.filesystem, place.path)
+            return ModelDirectory(name, self._find(name))
 
     def _read_override(
         self, name: str, config_json: str | None, files: Mapping[str, bytes]
     ) -> RepositoryModel:
         path = write_override(config_json, files, self._temporary_root)
         try:
-            model = self._read(name, _Place(LocalFileSystem(), path), config_json)
+            made = ModelDirectory(name, _Place(LocalFileSystem(), path))
+            model = self._read(made, config_json)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
@@ -206,8 +249,8 @@ class ModelRepository:
             raise InvalidArgumentError(f"not unique across all model repositories: {paths}")
         return places[0]
 
-    def _read(self, name: str, place: _Place, config_json: str | None) -> RepositoryModel:
-        entries = place.filesystem.entries(place.path)
+    def _read(self, directory: ModelDirectory, config_json: str | None) -> RepositoryModel:
+        name, place, entries = directory.name, directory.place, directory.entries
         written, config_entry = self._read_config(name, place, config_json)
         config = self._complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
@@ -219,7 +262,7 @@ class ModelRepository:
             versions=versions,
             labels=read_labels(config, place.filesystem, place.path),
             needs_auto_complete=self._auto_complete and not config.has_ensemble_scheduling,
-            file_digests=_file_digests(place, entries, config_entry, versions),
+            file_digests=_file_digests(directory, config_entry, versions),
             is_config_provided=written is not None,
             warnings=warnings + missing,
         )
@@ -246,7 +289,7 @@ class ModelRepository:
             ) from None
 
     def _complete(
-        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[Entry]
+        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[DirectoryEntry]
     ) -> ModelConfig:
         if not config.name:
             config = edit(config, lambda message: setattr(message, "name", name))
@@ -260,6 +303,16 @@ class ModelRepository:
                 "must equal model name"
             )
         return config
+
+
+def require_listed(scan: RepositoryScan) -> None:
+    """Refuse a scan that found nothing because repositories cannot be listed.
+
+    Raises:
+        InternalError: The message says why of each.
+    """
+    if scan.errors and not scan.directories:
+        raise InternalError("; ".join(scan.errors.values()))
 
 
 @contextmanager
@@ -292,32 +345,7 @@ def check_model_name(name: str) -> None:
         )
 
 
-def read_labels(
-    config: ModelConfig, filesystem: FileSystem, model_dir: str
-) -> dict[str, tuple[str, ...]]:
-    """Read the label file of each output that names one.
-
-    Raises:
-        UnsupportedError: A label file lies outside the model's directory.
-        InternalError: A label file cannot be read.
-
-    Triton: core/src/model.cc Model::Init @73aad7c
-    """
-    labels = {}
-    for output in config.output:
-        if output.label_filename:
-            path = f"{model_dir}/{output.label_filename}"
-            if filesystem.escapes(path, model_dir):
-                raise UnsupportedError(
-                    f"label file path '{path}' for output '{output.name}' in model "
-                    f"'{config.name}' is outside model directory"
-                )
-            text = filesystem.read_bytes(path, MAX_LABELS_BYTES).decode(errors="replace")
-            labels[output.name] = tuple(text.removesuffix("\n").split("\n")) if text else ()
-    return labels
-
-
-def _first_version(place: _Place, entries: Sequence[Entry]) -> dict[str, bool] | None:
+def _first_version(place: _Place, entries: Sequence[DirectoryEntry]) -> dict[str, bool] | None:
     """List the lexicographically first version directory, else the first directory of all."""
     directories = [entry.name for entry in entries if entry.is_directory]
     numeric = [name for name in directories if name.isascii() and name.isdigit()]
@@ -328,27 +356,24 @@ def _first_version(place: _Place, entries: Sequence[Entry]) -> dict[str, bool] |
 
 
 def _file_digests(
-    place: _Place, entries: Sequence[Entry], config_entry: str, versions: Sequence[int]
+    directory: ModelDirectory, config_entry: str, versions: Sequence[int]
 ) -> dict[int, str]:
     """Digest each version's directory together with what all versions share."""
+    digest_of = directory.digest_of
 
-    def digest_of(entry: Entry) -> str:
-        if entry.is_directory:
-            return tree_digest(place.filesystem, f"{place.path}/{entry.name}")
-        return entry.stamp
-
-    def is_shared(entry: Entry) -> bool:
+    def is_shared(entry: DirectoryEntry) -> bool:
         return entry.name not in {config_entry, "__pycache__"} and not entry.name.isdigit()
 
     # The path is part of it: a directory made for a load never equals the repository's.
-    shared = [place.path, *(f"{e.name}={digest_of(e)}" for e in entries if is_shared(e))]
+    entries = directory.entries
+    shared = [directory.place.path, *(f"{e.name}={digest_of(e)}" for e in entries if is_shared(e))]
     by_name = {entry.name: entry for entry in entries}
     return {
-        version: blake2b(
-            "\0".join([*shared, digest_of(by_name[str(version)])]).encode(
-                "utf-8", "surrogateescape"
-            ),
-            digest_size=16,
-        ).hexdigest()
+        version: _digest_of_lines([*shared, digest_of(by_name[str(version)])])
         for version in versions
     }
+
+
+def _digest_of_lines(lines: Iterable[str]) -> str:
+    text = "\0".join(lines).encode("utf-8", "surrogateescape")
+    return blake2b(text, digest_size=16).hexdigest()

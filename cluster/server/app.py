@@ -10,10 +10,8 @@ deploys it without a driver;
 import os
 import secrets
 import socket
-import time
 from typing import Any
 
-import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 
@@ -24,11 +22,10 @@ from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
 from cluster.server import serve_application
 from cluster.server.claim import claim_again
+from cluster.server.node_counting import NodeCountingPolicy
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
 from deployments.ingress import Ingress, IngressSettings
 
-# A node is noticed within this; the policy runs in Serve's control loop and must not block it.
-_NODE_COUNT_TTL_S = 1.0
 _MOST_REPLICAS = 10_000
 # Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with
 # one name for all builds: the replicas of a new one would have no place before the old ones stop.
@@ -36,23 +33,6 @@ _PER_NODE_RESOURCE = "node:__internal_implicit_resource_manta-ingress-"
 _BUILD_BYTES = 8
 # For closing what is left, once the stages of a drain are over.
 _SHUTDOWN_SLACK_S = 5.0
-
-
-class NodeCountingPolicy:
-    """Autoscaling policy that asks for K replicas per live node."""
-
-    def __init__(self, replicas_per_node: int) -> None:
-        self._replicas_per_node = replicas_per_node
-        self._count = 1
-        self._expires_s = 0.0
-
-    def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
-        """Return the wanted number of replicas."""
-        now_s = time.monotonic()
-        if now_s >= self._expires_s:
-            self._expires_s = now_s + _NODE_COUNT_TTL_S
-            self._count = max(1, sum(bool(node["Alive"]) for node in ray.nodes()))
-        return self._count * self._replicas_per_node, context.policy_state
 
 
 def settings_from(options: ServerOptions) -> IngressSettings:
@@ -71,6 +51,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         http_max_input_bytes=options.http_max_input_size,
         slab_threshold_bytes=options.lane_slab_threshold_bytes,
         exit_timeout_s=float(options.exit_timeout_secs),
+        heartbeat_timeout_s=options.instance_heartbeat_timeout_secs,
         log=log_settings(options),
         http_restrictions=options.http_restricted_api,
         grpc_restrictions=options.grpc_restricted_protocol,

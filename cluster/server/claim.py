@@ -6,7 +6,7 @@ A server whose owner is gone, but which has not ended itself yet, is ended by wh
 """
 
 import time
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
@@ -23,21 +23,75 @@ _ANSWER_TIMEOUT_S: Final = 15.0
 _END_TIMEOUT_S: Final = 60.0
 
 
-def require_unclaimed() -> None:
+class ControllerActors(Protocol):
+    """What a claim needs of the cluster's actors."""
+
+    def find(self) -> Any:
+        """Return the handle of the controller; None when there is none."""
+
+    def ask(self, handle: Any, method: str, timeout_s: float | None) -> Any:
+        """Call a controller's method and return its answer.
+
+        Raises:
+            GetTimeoutError: It does not answer in time.
+            RayActorError: It is gone.
+        """
+
+    def create(self, options: ServerOptions, owner: Owner) -> Any:
+        """Return the handle of the controller, created when there is none."""
+
+    def wait_gone(self, timeout_s: float) -> None:
+        """Wait until an ending controller's name is free."""
+
+    def sleep(self, delay_s: float) -> None:
+        """Let time pass."""
+
+
+class RayControllerActors:
+    """Implements `ControllerActors` on the cluster this process is connected with."""
+
+    def find(self) -> Any:
+        """See `ControllerActors`."""
+        try:
+            return ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+        except ValueError:
+            return None
+
+    def ask(self, handle: Any, method: str, timeout_s: float | None) -> Any:
+        """See `ControllerActors`."""
+        return ray.get(getattr(handle, method).remote(), timeout=timeout_s)
+
+    def create(self, options: ServerOptions, owner: Owner) -> Any:
+        """See `ControllerActors`."""
+        return get_or_create_controller(options, owner)
+
+    def wait_gone(self, timeout_s: float) -> None:
+        """See `ControllerActors`."""
+        wait_gone(timeout_s)
+
+    def sleep(self, delay_s: float) -> None:
+        """See `ControllerActors`."""
+        time.sleep(delay_s)
+
+
+_RAY: Final = RayControllerActors()
+
+
+def require_unclaimed(actors: ControllerActors = _RAY) -> None:
     """Make sure that no server runs on this cluster; end one that its owner has left.
 
     Raises:
         AlreadyExistsError: A server runs; the message names its owner.
         UnavailableError: One is about to end but does not.
     """
-    handle = _find()
+    handle = actors.find()
     if handle is None:
         return
     try:
-        owner = _present_owner(handle)
+        owner = _present_owner(actors, handle)
         if owner is not None:
             raise _refusal(owner)
-        ray.get(handle.end.remote(), timeout=_END_TIMEOUT_S)
+        actors.ask(handle, "end", _END_TIMEOUT_S)
     except GetTimeoutError:
         raise UnavailableError(
             "the Manta server that ran on this Ray cluster does not end; look into the log of"
@@ -46,54 +100,47 @@ def require_unclaimed() -> None:
     except RayActorError:
         # It has ended meanwhile, which is what was wanted.
         pass
-    wait_gone(_ANSWER_TIMEOUT_S)
+    actors.wait_gone(_ANSWER_TIMEOUT_S)
 
 
-def claim(options: ServerOptions, owner: Owner) -> Any:
+def claim(options: ServerOptions, owner: Owner, actors: ControllerActors = _RAY) -> Any:
     """Start the controller for an owner and return its handle.
 
     Raises:
         AlreadyExistsError: Another owner was faster.
     """
-    handle = get_or_create_controller(options, owner)
-    first, _ = ray.get(handle.owner.remote())
+    handle = actors.create(options, owner)
+    first, _ = actors.ask(handle, "owner", None)
     if first.token != owner.token:
         raise _refusal(first)
     return handle
 
 
-def claim_again(options: ServerOptions, owner: Owner) -> Any:
+def claim_again(options: ServerOptions, owner: Owner, actors: ControllerActors = _RAY) -> Any:
     """`claim` for an owner that may have the cluster already, with other options.
 
     Raises:
         AlreadyExistsError: Another owner has the cluster.
     """
-    handle = _find()
+    handle = actors.find()
     if handle is not None:
         try:
-            first, _ = ray.get(handle.owner.remote(), timeout=_ANSWER_TIMEOUT_S)
+            first, _ = actors.ask(handle, "owner", _ANSWER_TIMEOUT_S)
             if first.token == owner.token:
-                handle = claim(options, owner)
-                ray.get(handle.heartbeat.remote())
+                handle = claim(options, owner, actors)
+                actors.ask(handle, "heartbeat", None)
                 return handle
         except RayActorError:
             pass
-    require_unclaimed()
-    return claim(options, owner)
+    require_unclaimed(actors)
+    return claim(options, owner, actors)
 
 
-def _find() -> Any:
-    try:
-        return ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-    except ValueError:
-        return None
-
-
-def _present_owner(handle: Any) -> Owner | None:
+def _present_owner(actors: ControllerActors, handle: Any) -> Owner | None:
     """Return the owner if it is there, None if it has left its server."""
     shortest_s = float("inf")
     while True:
-        answer: tuple[Owner, float] = ray.get(handle.owner.remote(), timeout=_ANSWER_TIMEOUT_S)
+        answer: tuple[Owner, float] = actors.ask(handle, "owner", _ANSWER_TIMEOUT_S)
         owner, silence_s = answer
         if owner.is_deployed is not None:
             return owner if owner.is_deployed() else None
@@ -103,7 +150,7 @@ def _present_owner(handle: Any) -> Owner | None:
         if silence_s > SILENCE_S:
             return None
         shortest_s = silence_s
-        time.sleep(_POLL_S)
+        actors.sleep(_POLL_S)
 
 
 def _refusal(owner: Owner) -> AlreadyExistsError:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The routing table: what the controller tells routers about models and their instances.
 
-Pure data. A table is immutable and versioned; a router swaps the whole of it. Routers go on with
-their last table when the controller is gone.
+Pure data. A table is immutable and versioned. It travels by difference: a router names the version
+it has and gets what has changed since, a `TableChanges`. Routers go on with their last table when
+the controller is gone.
 """
 
 import hashlib
@@ -61,7 +62,7 @@ class ModelVersion:
         digest: Of the files, config and options it was loaded with; changes with every reload that
             replaced the instances.
         leaving: Instances that finish their last requests; what they count still counts.
-        past: By node: encoded counters of instances that have left, the rest of them staying.
+        past: By node: encoded counters of instances that have left while others still serve.
     """
 
     version: int
@@ -102,11 +103,49 @@ class RoutingTable:
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
 
+    def after(self, changes: "TableChanges") -> "RoutingTable":
+        """Return the table with changes made; models that have not changed are the same objects."""
+        kept = (
+            {}
+            if changes.is_whole
+            else {name: model for name, model in self.models.items() if name not in changes.removed}
+        )
+        return RoutingTable(
+            changes.version,
+            {**kept, **changes.models},
+            changes.initialised,
+            changes.exiting,
+            self.settings if changes.settings is None else changes.settings,
+        )
+
+    def changed_since(self, other: "RoutingTable") -> frozenset[str]:
+        """Return the names of models that another table does not have, or has otherwise."""
+        before, now = other.models, self.models
+        return frozenset(
+            name
+            for name in before.keys() | now.keys()
+            # After a change by difference, what has not changed is the same object.
+            if now.get(name) is not before.get(name) and now.get(name) != before.get(name)
+        )
+
     def past(self, name: str, version: int) -> dict[str, bytes]:
         """Return, by node, what instances that have left a version had counted, encoded."""
         model = self.models.get(name)
         entries = model.versions if model else ()
         return next((entry.past for entry in entries if entry.version == version), {})
+
+    def ready(self, name: str, version: int = -1) -> ModelVersion | None:
+        """Return a ready version, or None.
+
+        Args:
+            name: Model name.
+            version: Version number; negative for the newest ready one.
+        """
+        model = self.models.get(name)
+        for entry in reversed(model.versions if model else ()):
+            if entry.state is ModelReadyState.READY and (version < 0 or version == entry.version):
+                return entry
+        return None
 
     def identity(self, name: str, version: int = -1) -> bytes:
         """Return what stands for a version as it is loaded now, its ensemble's models included.
@@ -120,18 +159,48 @@ class RoutingTable:
         return digest.digest()
 
     def _identify(self, digest: "hashlib.blake2b", name: str, version: int) -> None:
-        model = self.models.get(name)
-        ready = [
-            entry
-            for entry in (model.versions if model else ())
-            if entry.state is ModelReadyState.READY and version in {entry.version, -1}
-        ]
-        if not ready:
+        entry = self.ready(name, version)
+        if entry is None:
             return
-        entry = ready[-1]
         digest.update(repr((name, entry.version, entry.digest)).encode())
         for step in entry.config.ensemble_steps if entry.config else ():
             self._identify(digest, step.model_name, step.model_version)
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """What a router has to change in its table.
+
+    Attributes:
+        version: The table's version afterwards.
+        is_whole: Whether ``models`` are all there are, whatever the router has.
+        models: By name: models that are new or have changed.
+        removed: Names of models that are gone.
+        initialised: As in the table.
+        exiting: As in the table.
+        settings: The settings; None when they have not changed.
+    """
+
+    version: int
+    is_whole: bool
+    models: dict[str, Model]
+    removed: frozenset[str]
+    initialised: bool
+    exiting: bool
+    settings: ServerSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class PollAnswer:
+    """What the controller answers a router that polls.
+
+    Attributes:
+        changes: What has changed since the version the router has; None when nothing has.
+        report_number: The router's next poll carries a report when this has grown, and the number.
+    """
+
+    changes: TableChanges | None
+    report_number: int
 
 
 def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonError:

@@ -9,7 +9,6 @@ Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 """
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Collection
@@ -17,18 +16,20 @@ from typing import Any, Final
 
 import msgspec
 
-from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
+from deployments.contracts.control import ClusterControl, RepositoryControl
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion
-from deployments.contracts.sinks import ClusterControl, Inflight, RepositoryControl, ResponseSink
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
-from deployments.metrics import counters as model_statistics
+from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
+from deployments.data_plane.using_sink import UsingSink
 from deployments.metrics.distributions import bounds_ms
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.page import ModelMetrics, render
-from deployments.routing.reports import counters_of, make_report
+from deployments.metrics.statistics_json import to_json as statistics_json
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
 from deployments.settings.metrics_settings import MetricsSettings
@@ -36,12 +37,11 @@ from deployments.shared_memory.regions import (
     RegionMaps,
     RegionSink,
     leave_in_regions,
+    region_names,
     resolve_regions,
 )
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.tracer import Tracer
-
-logger = logging.getLogger(__name__)
 
 # The Triton release whose protocol behaviour is served; clients compare it, people read it.
 TRITON_VERSION: Final = "2.73.0"
@@ -65,8 +65,8 @@ EXTENSIONS: Final = (
 _INT64_MAX: Final = 2**63 - 1
 _LEADING_INTEGER: Final = re.compile(r"\s*([+-]?[0-9]{1,20})")
 
-# Instances answer control calls from their event loop; one that does not within this is hung.
-_CALL_TIMEOUT_S: Final = 2.0
+# As old as the page may be that a load report in an answer's header is made of.
+_PAGE_AGE_S: Final = 1.0
 # As long as Triton waits for a model to say whether it is ready.
 _READINESS_TIMEOUT_S: Final = 5.0
 
@@ -107,7 +107,8 @@ class DataPlane:
         self.tracer = tracer or Tracer()
         self._machine: MachineSampler | None = None
         self.repository: RepositoryControl = control
-        self._control = control
+        self._collector = StatisticsCollector(router, control)
+        self._page = Recent(self._make_page)
         self.draining = False
         self.exiting = False
         self._server_id = server_id
@@ -229,22 +230,14 @@ class DataPlane:
         Raises:
             InvalidArgumentError: The model or version is not available.
         """
-        rows = []
         entries = self._statistics_entries(name, version)
-        is_counted_in_routers = any(
-            entry.config and (entry.config.has_ensemble_scheduling or entry.config.response_cache)
-            for _, entry in entries
-        )
-        reports = await self._router_reports() if is_counted_in_routers else []
-        for model_name, entry in entries:
-            rows.append(
-                model_statistics.to_json(
-                    model_name,
-                    str(entry.version),
-                    await self._instance_statistics(model_name, entry.version, reports),
-                )
-            )
-        return {"model_stats": rows}
+        counted = await self._collector.collect(entries)
+        return {
+            "model_stats": [
+                statistics_json(model_name, str(entry.version), statistics)
+                for (model_name, entry), statistics in zip(entries, counted, strict=True)
+            ]
+        }
 
     def infer(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
@@ -261,18 +254,27 @@ class DataPlane:
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
     ) -> Inflight:
         """Send a request on whose tensors lie in clients' shared memory."""
+        names = region_names(request)
         resolve_regions(
             request,
-            self._router.table.settings.regions,
+            self.settings.known_regions(),
             self._maps,
+            node_id=self._router.node_id,
             runs_here=model.ensemble is not None,
         )
         model.checker.check(request)
-        if model.ensemble is not None:
-            regions, request.regions = request.regions or {}, None
-            return self._router.submit(model, request, RegionSink(sink, regions, self._maps))
-        leave_in_regions(request)
-        return self._router.submit_local(model, request, sink)
+        uses = self.settings.uses
+        uses.begin(names)
+        try:
+            if model.ensemble is not None:
+                regions, request.regions = request.regions or {}, None
+                passed = RegionSink(sink, regions, self._maps, lambda: uses.end(names))
+                return self._router.submit(model, request, passed)
+            leave_in_regions(request)
+            return self._router.submit_local(model, request, UsingSink(sink, uses, names))
+        except Exception:
+            uses.end(names)
+            raise
 
     def forget_regions(self, sources: Collection[str]) -> None:
         """Drop what is kept of clients' shared memory but that of ``sources``."""
@@ -280,30 +282,33 @@ class DataPlane:
         self.settings.release_others(sources)
 
     async def metrics_text(self) -> bytes:
-        """Return this node's metrics in Prometheus text format."""
+        """Return this node's metrics in Prometheus text format.
+
+        Scrapes that come while one is under way share the next.
+        """
+        return await self._page.new()
+
+    async def recent_metrics_text(self) -> bytes:
+        """Return this node's metrics as they were at most a second ago."""
+        return await self._page.at_most_old(_PAGE_AGE_S)
+
+    async def _make_page(self) -> bytes:
         settings = self._router.table.settings.metrics
-        rows = []
-        reports = await self._router_reports()
-        for model in self._router.table.models.values():
-            for entry in model.versions:
-                if entry.state is not ModelReadyState.READY or entry.config is None:
-                    continue
-                merged = await self._instance_statistics(
-                    model.name, entry.version, reports, own_node_only=True
-                )
-                rows.append(
-                    ModelMetrics(
-                        model.name,
-                        str(entry.version),
-                        merged,
-                        load_duration_ns=entry.load_duration_ns,
-                        metric_tags=entry.config.metric_tags,
-                        has_cache=self._router.has_cache and entry.config.response_cache,
-                        first_response_bounds=(
-                            bounds_ms(entry.config) if settings.has_histograms else ()
-                        ),
-                    )
-                )
+        entries = [entry for entry in self._ready_entries() if entry[1].config is not None]
+        counted = await self._collector.collect(entries, own_node_only=True)
+        rows = [
+            ModelMetrics(
+                name,
+                str(entry.version),
+                statistics,
+                load_duration_ns=entry.load_duration_ns,
+                metric_tags=entry.config.metric_tags,
+                has_cache=self._router.has_cache and entry.config.response_cache,
+                first_response_bounds=bounds_ms(entry.config) if settings.has_histograms else (),
+            )
+            for (name, entry), statistics in zip(entries, counted, strict=True)
+            if entry.config is not None
+        ]
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         return render(rows, host, gpus, settings, self._router.cache_gauges())
@@ -317,46 +322,16 @@ class DataPlane:
             time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
         )
 
-    async def _instance_statistics(
-        self, name: str, version: int, reports: list[bytes], *, own_node_only: bool = False
-    ) -> model_statistics.Snapshot:
-        links = [
-            link
-            for link in self._router.links_of(name, version)
-            if link.is_local or not own_node_only
-        ]
-        # Of the same table as the links: an instance is counted by one of the two.
-        past = [
-            counted
-            for node_id, counted in self._router.table.past(name, version).items()
-            if node_id == self._router.node_id or not own_node_only
-        ]
-        answers = await self._router.call_instances(links, "statistics", _CALL_TIMEOUT_S)
-        snapshots = [model_statistics.decode(data) for data in (*answers, *past)]
-        if reports:
-            node_id = self._router.node_id if own_node_only else ""
-            snapshots += counters_of(reports, name, version, node_id)
-        return model_statistics.merge(snapshots)
-
-    async def _router_reports(self) -> list[bytes]:
-        """Return what all routers have counted; nothing without ensembles and caches."""
-        if not any(model.is_counted_here for model in self._router.all_served()):
-            return []
-        own = make_report(self._router)
-        try:
-            return [own, *await self._control.router_reports()]
-        except TritonError as error:
-            logger.warning("only the counters of this process are shown: %s", error.message)
-            return [own]
-
-    def _statistics_entries(self, name: str, version: str) -> list[tuple[str, ModelVersion]]:
-        table = self._router.table
-        ready = [
+    def _ready_entries(self) -> list[Entry]:
+        return [
             (model.name, entry)
-            for model in table.models.values()
+            for model in self._router.table.models.values()
             for entry in model.versions
             if entry.state is ModelReadyState.READY
         ]
+
+    def _statistics_entries(self, name: str, version: str) -> list[Entry]:
+        ready = self._ready_entries()
         if not name:
             return ready
         of_model = [row for row in ready if row[0] == name]

@@ -6,6 +6,7 @@ Reads come from the routing table, so they cost nothing; changes go through the 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from backends.api.errors import (
     TritonError,
     UnsupportedError,
 )
-from deployments.contracts.sinks import SettingsControl
+from deployments.contracts.control import SettingsControl
 from deployments.settings.server_settings import (
     LogChange,
     LogSettings,
@@ -29,6 +30,10 @@ from deployments.settings.server_settings import (
 )
 from deployments.shared_memory.cuda import CudaMaps
 from deployments.shared_memory.system import HeldObjects
+from deployments.shared_memory.uses import RegionUses
+from deployments.supervision.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
 
 _DISABLED: Final = (
     "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
@@ -47,6 +52,9 @@ class SettingsPlane:
         node_id: Ray node of this process.
         allow_client_memory: ``--allow-client-shm``.
         cuda: Memory of this node's GPUs.
+
+    Attributes:
+        uses: Counts the requests that use each region.
     """
 
     def __init__(
@@ -66,6 +74,10 @@ class SettingsPlane:
         self._allow_client_memory = allow_client_memory
         self._held = HeldObjects()
         self._cuda = cuda or CudaMaps()
+        self.uses = RegionUses(self._unused)
+        self._tasks = Supervisor("settings")
+        # Regions that were left with their last request, until the controller has forgotten them.
+        self._removals: dict[str, asyncio.Task[None]] = {}
 
     @property
     def log(self) -> LogSettings:
@@ -117,7 +129,7 @@ class SettingsPlane:
         Raises:
             NotFoundError: There is no region of that name and kind.
         """
-        regions = self._current().regions
+        regions = self.known_regions()
         if not name:
             return [regions[key] for key in sorted(regions) if regions[key].is_cuda == is_cuda]
         region = regions.get(name)
@@ -131,6 +143,13 @@ class SettingsPlane:
                 f"memory, not {_KINDS[is_cuda]} shared memory"
             )
         return [region]
+
+    def known_regions(self) -> dict[str, Region]:
+        """Return the regions that requests may name."""
+        regions = self._current().regions
+        if not self._removals:
+            return regions
+        return {name: each for name, each in regions.items() if name not in self._removals}
 
     def require_client_memory(self) -> None:
         """Refuse when clients may not use shared memory.
@@ -148,6 +167,7 @@ class SettingsPlane:
             TritonError: As Triton would.
         """
         self.require_client_memory()
+        await self._removed(name)
         region = Region(name, key, offset, size_bytes, self._node_id)
         # The controller would refuse too; said here before the object is looked at.
         check_name(self._current(), name)
@@ -160,10 +180,44 @@ class SettingsPlane:
             self._held.settle(region.source, is_registered=is_registered)
 
     async def unregister(self, name: str = "", *, is_cuda: bool = False) -> None:
-        """Forget the region of a name, or all of a kind; an unknown one is no error."""
+        """Forget the region of a name, or all of a kind; an unknown one is no error.
+
+        A region that requests of this ingress use stays, for further requests too, until the last
+        of them has ended.
+        """
         self.require_client_memory()
-        if any(region.is_cuda == is_cuda for region in self._current().regions.values()):
+        regions = self.known_regions().values()
+        wanted = [each for each in regions if each.is_cuda == is_cuda and name in ("", each.name)]
+        unused = [each.name for each in wanted if not self.uses.leave(each.name)]
+        if unused and len(unused) == len(wanted):
             await self._control.change_settings(RegionRemoved(name, is_cuda))
+            return
+        for each in unused:
+            await self._control.change_settings(RegionRemoved(each, is_cuda))
+
+    def _unused(self, name: str) -> None:
+        """Forget a region that was unregistered while requests used it."""
+        region = self._current().regions.get(name)
+        if region is not None and name not in self._removals:
+            removal = self._tasks.spawn(f"removal of region '{name}'", self._remove(region))
+            self._removals[name] = removal
+            removal.add_done_callback(lambda _: self._removals.pop(name, None))
+
+    async def _remove(self, region: Region) -> None:
+        try:
+            await self._control.change_settings(RegionRemoved(region.name, region.is_cuda))
+        except TritonError as error:
+            _log.warning(
+                "shared memory region '%s', which was unregistered during requests, stays: %s",
+                region.name,
+                error.message,
+            )
+
+    async def _removed(self, name: str) -> None:
+        """Wait until a region of a name that nothing uses any more is forgotten."""
+        removal = self._removals.get(name)
+        if removal is not None:
+            await asyncio.wait({removal})
 
     def release_others(self, sources: Collection[str]) -> None:
         """Let go of the objects whose regions are gone."""
@@ -184,6 +238,7 @@ class SettingsPlane:
             TritonError: As Triton would.
         """
         self.require_client_memory()
+        await self._removed(name)
         check_name(self._current(), name)
         # Not on the loop: CUDA's first call in a process takes its time.
         source = await asyncio.to_thread(self._cuda.check, name, handle, device_id, size_bytes)

@@ -10,8 +10,8 @@ Triton: core/src/ensemble_scheduler/ensemble_scheduler.cc @73aad7c
 """
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -24,18 +24,41 @@ from deployments.metrics.counters import FailureReason, InstanceStatistics, Snap
 from deployments.shared_memory.regions import RegionSink
 from deployments.tracing.call import TracedCall
 
-if TYPE_CHECKING:
-    from deployments.routing.router import Router
-    from deployments.routing.served_model import ServedModel
-
 _NS_PER_MS: Final = 1_000_000
+
+
+class StepModel(Protocol):
+    """The model of a step, as an ensemble needs it."""
+
+    @property
+    def name(self) -> str:
+        """Model name."""
+
+    @property
+    def version(self) -> int:
+        """Version number."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """The complete config."""
+
+    def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
+        """Check a request and send it; everything that follows reaches the sink.
+
+        Raises:
+            TritonError: The request does not fit the model; the sink hears nothing.
+        """
+
+
+# Model name and version (-1 for the newest ready one) -> the ready model; raises TritonError.
+FindStepModel = Callable[[str, int], StepModel]
 
 
 class Ensemble:
     """One ready version of an ensemble.
 
     Args:
-        router: Carries the steps' requests.
+        find: Finds the model of a step.
         config: The complete config.
         version_text: The version, for responses.
     """
@@ -43,16 +66,16 @@ class Ensemble:
     __slots__ = (
         "_bound",
         "_config",
+        "_find",
         "_is_batching",
         "_is_used",
         "_limits",
-        "_router",
         "_statistics",
         "_version_text",
     )
 
-    def __init__(self, router: "Router", config: ModelConfig, version_text: str) -> None:
-        self._router = router
+    def __init__(self, find: FindStepModel, config: ModelConfig, version_text: str) -> None:
+        self._find = find
         self._config = config
         self._version_text = version_text
         self._is_batching = config.max_batch_size > 0
@@ -63,7 +86,7 @@ class Ensemble:
         self._is_used = False
 
     def unbind(self) -> None:
-        """Look the models up again for the next request: the routing table has changed."""
+        """Look the models up again for the next request: this ensemble or a step's has changed."""
         self._bound = None
 
     def start(self, request: InferenceRequest, sink: ResponseSink) -> Inflight:
@@ -115,11 +138,10 @@ class Ensemble:
 
     def _bind(self) -> "_Bound":
         models = [
-            self._router.find(step.model_name, step.model_version)
-            for step in self._config.ensemble_steps
+            self._find(step.model_name, step.model_version) for step in self._config.ensemble_steps
         ]
         graph = compile_graph(self._config, [model.config for model in models])
-        self._bound = bound = _Bound(self._router, graph, models)
+        self._bound = bound = _Bound(graph, models)
         return bound
 
     def _ended(self, run: EnsembleRun, error: TritonError | None) -> None:
@@ -138,19 +160,15 @@ class Ensemble:
 class _Bound:
     """A graph and the models its steps run on."""
 
-    __slots__ = ("_models", "_router", "graph")
+    __slots__ = ("_models", "graph")
 
-    def __init__(self, router: "Router", graph: StepGraph, models: "Sequence[ServedModel]") -> None:
-        self._router = router
+    def __init__(self, graph: StepGraph, models: Sequence[StepModel]) -> None:
         self._models = models
         self.graph = graph
 
     def run_step(self, step: Step, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
-        """Send a step's request to its model; see `ensemble_step.StepRunner`."""
-        model = self._models[step.index]
-        model.checker.check(request)
-        request.model_version = model.version
-        return self._router.submit(model, request, sink)
+        """Send a step's request to its model; see `deployments.ensembles.step.StepRunner`."""
+        return self._models[step.index].start(request, sink)
 
     def runner_in(self, call: TracedCall) -> StepRunner:
         """Return a `run_step` whose requests belong to a trace."""

@@ -11,7 +11,7 @@ from deployments.ensembles.step import Origin
 _UNSET: tuple[Tensor | None, Origin] = (None, None)
 
 
-class Frame:
+class StepTensors:
     """Tensors by number; each is let go with its last reader.
 
     Args:

@@ -31,7 +31,7 @@ from backends.api.request import (
 )
 from deployments.contracts.sinks import ResponseSink
 from deployments.ensembles.condition import SKIPPED, is_met
-from deployments.ensembles.frame import Frame
+from deployments.ensembles.frame import StepTensors
 from deployments.ensembles.graph import StepGraph
 from deployments.ensembles.step import (
     NOBODY,
@@ -105,7 +105,7 @@ class EnsembleRun:
         self._limits = limits
         self._on_end = on_end
         self._plan = graph.plan(request.outputs)
-        self._frames: dict[int, Frame] = {}
+        self._frames: dict[int, StepTensors] = {}
         # Responses of each decoupled step so far: the next one's iteration.
         self._counts: dict[int, int] = {}
         self._open: set[StepSink] = set()
@@ -216,7 +216,7 @@ class EnsembleRun:
         """
         frame = self._frames.get(iteration)
         if frame is None:
-            frame = self._frames[iteration] = Frame(self._plan)
+            frame = self._frames[iteration] = StepTensors(self._plan)
         missing = frame.missing
         sinks: list[StepSink] = []
         self._fill(iteration, frame, values, origin, sinks)
@@ -236,7 +236,7 @@ class EnsembleRun:
     def _fill(
         self,
         iteration: int,
-        frame: Frame,
+        frame: StepTensors,
         values: Iterable[tuple[int, Tensor | None]],
         origin: Origin,
         sinks: list[StepSink],
@@ -257,7 +257,7 @@ class EnsembleRun:
         self._has_responded = True
         self._sink.respond(response, final=False)
 
-    def _request_of(self, index: int, iteration: int, frame: Frame) -> StepSink | None:
+    def _request_of(self, index: int, iteration: int, frame: StepTensors) -> StepSink | None:
         """Return the request of a step that has its inputs, or None when the step is skipped."""
         step = self._graph.steps[index]
         request = self.request
@@ -309,7 +309,7 @@ class EnsembleRun:
             ),
         )
 
-    def _response_of(self, frame: Frame) -> InferenceResponse:
+    def _response_of(self, frame: StepTensors) -> InferenceResponse:
         request = self.request
         outputs = []
         parameters: dict[str, ParameterValue] = {}

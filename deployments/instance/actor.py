@@ -5,7 +5,9 @@
 Three threads: Ray's event loop answers the controller. The execution thread loads the model and
 then executes batches; between short executions it serves the lanes too. During long ones a follower
 does (`deployments.instance.lead`). So control calls and lanes are answered while the model loads or
-computes, and a model sees one thread from its first line to its last.
+computes, and a model sees one thread from its first line to its last, but for its ``is_ready``
+(`deployments.instance.readiness`). A fault in any of the three ends the process
+(`deployments.instance.ending`).
 
 The constructor only starts the load. `describe` waits for it, opens the lanes at its first call and
 raises what went wrong, as often as it is asked: a failed load must not look like a crash, which Ray
@@ -20,35 +22,36 @@ import os
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import ray
 import setproctitle
 
-from backends.api.backend import ModelInstance
-from backends.api.errors import InternalError, TritonError, UnsupportedError
-from backends.api.model_config import ModelConfig
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.contracts.sinks import ControllerLink
+from deployments.instance.ending import Ending
 from deployments.instance.executor import Executor
+from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.model_calls import RouterCaller
+from deployments.instance.model_files import FetchFiles, with_local_files
+from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
+from deployments.instance.readiness import Readiness
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
+from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from deployments.lane.messages import LaneLimits
-from deployments.lane.server import LaneServer, ServerRequest
+from deployments.lane.server import LaneServer
+from deployments.lane.tls import server_tls
 from deployments.metrics import counters as statistics
-from deployments.metrics.distributions import Distributions, bounds_ms
 from deployments.rate_limiter.arbiter import Limit
 from deployments.rate_limiter.claim import ResourceClaim
 from deployments.reactor.reactor import Reactor
-from deployments.settings.log_lines import set_up_logging
-from deployments.settings.metrics_settings import MetricsSettings
-from deployments.settings.server_settings import InstanceSettings
 from deployments.shared_memory.regions import RegionMaps
 from deployments.slabs.pool import SlabPool
 
@@ -63,76 +66,6 @@ _RAY_EXIT_TIMEOUT_S = 2
 _GOAWAY_GRACE_S = 0.2
 
 
-class _LaneHandler:
-    """What lanes ask of an instance."""
-
-    __slots__ = ("_config", "_executor", "_instance", "_maps", "_metrics", "_readiness")
-
-    def __init__(
-        self, config: ModelConfig, executor: Executor, instance: ModelInstance, maps: RegionMaps
-    ) -> None:
-        self._config = config
-        self._metrics = MetricsSettings()
-        self._readiness: Future[bytes] | None = None
-        self._executor = executor
-        self._instance = instance
-        self._maps = maps
-
-    def received(self, requests: list[ServerRequest]) -> None:
-        self._executor.received(requests)
-
-    def cancelled(self, request: ServerRequest) -> None:
-        del request
-        self._executor.look_again()
-
-    def call(self, method: str, payload: bytes) -> "bytes | Future[bytes]":
-        """Answer ``statistics`` (an encoded snapshot) or ``health``, or take on ``settings``.
-
-        ``knows_sequence`` tells whether the sequence of an id goes on here.
-
-        Raises:
-            UnsupportedError: There is no such method.
-        """
-        if method == "statistics":
-            snapshot = self._executor.statistics()
-            snapshot.custom = self._instance.custom_metrics()
-            return statistics.encode(snapshot)
-        if method == "health":
-            return self._asked_ready()
-        if method == "knows_sequence":
-            correlation_id = msgspec.msgpack.decode(payload, type=int | str)
-            return msgspec.msgpack.encode(self._executor.knows(correlation_id))
-        if method == "settings":
-            settings = msgspec.msgpack.decode(payload, type=InstanceSettings)
-            set_up_logging(settings.log)
-            self._maps.forget_others(settings.region_sources)
-            self._observe(settings.metrics)
-            return b""
-        raise UnsupportedError(f"instances know no lane call '{method}'")
-
-    def _asked_ready(self) -> "Future[bytes]":
-        """Ask the model on a thread of its own: it may take its time, or for ever."""
-        if self._readiness is None or self._readiness.done():
-            readiness: Future[bytes] = Future()
-            self._readiness = readiness
-
-            def ask() -> None:
-                readiness.set_result(msgspec.msgpack.encode(self._instance.is_ready()))
-
-            threading.Thread(target=ask, name="manta-readiness", daemon=True).start()
-        return self._readiness
-
-    def _observe(self, metrics: MetricsSettings) -> None:
-        if metrics == self._metrics:
-            return
-        self._metrics = metrics
-        distributions = None
-        if metrics.has_summaries or metrics.has_histograms:
-            bounds = bounds_ms(self._config) if metrics.has_histograms else None
-            distributions = Distributions(has_summaries=metrics.has_summaries, bounds=bounds)
-        self._executor.observe(distributions)
-
-
 class ModelInstanceActor:
     """One loaded model instance, as the controller sees it.
 
@@ -141,6 +74,7 @@ class ModelInstanceActor:
         connect: Makes the link to the controller, for models that call models; importable here.
         start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
             name of its socket; importable here.
+        fetch_files: Gets files that came with a load from the cluster's store; importable here.
     """
 
     def __init__(
@@ -148,10 +82,12 @@ class ModelInstanceActor:
         spec: InstanceSpec,
         connect: Callable[[], ControllerLink] | None = None,
         start_arbiter: ArbiterStarter | None = None,
+        fetch_files: FetchFiles | None = None,
     ) -> None:
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.model_name}/{spec.version}#{spec.index}")
         self._spec = spec
+        self._started_s = time.monotonic()
         self._incarnation = secrets.token_hex(8)
         self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
         self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
@@ -159,11 +95,14 @@ class ModelInstanceActor:
         self._limits = LaneLimits(threshold_bytes=spec.slab_threshold_bytes)
         self._reactor = Reactor()
         self._lanes: LaneServer | None = None
+        self._progress: ProgressWatch | None = None
+        self._readiness: Readiness | None = None
         self._description: InstanceDescription | None = None
         self._describing = asyncio.Lock()
-        self._closed = asyncio.Event()
+        self._ending = Ending(spec.name, self._close_lanes)
         self._caller = None if connect is None else self._make_caller(connect)
         self._start_arbiter = start_arbiter
+        self._fetch_files = fetch_files
         self._claim: ResourceClaim | None = None
         threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
 
@@ -171,27 +110,34 @@ class ModelInstanceActor:
         """Wait for the load and return what the instance is and where its lanes end.
 
         Raises:
-            TritonError: The load failed.
+            TritonError: The load failed or takes too long, or a fault is ending the process.
         """
         if self._caller is not None:
             self._caller.run_on(asyncio.get_running_loop())
-        loaded = await asyncio.shield(asyncio.wrap_future(self._loaded))
+        loaded = await self._wait_loaded()
+        self._ending.check()
         async with self._describing:
             if self._description is None:
                 self._description = await self._serve(loaded)
         return self._description
 
     async def health(self) -> bool:
-        """Return whether the instance is loaded and ready; answers at once, whatever it does."""
-        if not self._serving.done() or self._loaded.exception() is not None:
+        """Return whether the instance is loaded and its model says it is ready."""
+        if self._readiness is None:
             return False
-        return await asyncio.to_thread(self._loaded.result().instance.is_ready)
+        return await asyncio.wrap_future(self._readiness.ask())
 
     async def statistics(self) -> statistics.Snapshot:
         """Return the counters since the load."""
         if not self._serving.done():
             return statistics.merge(())
         return self._serving.result().statistics()
+
+    async def progress(self) -> Progress:
+        """Return whether the lanes are served and executions get on; within a second or so."""
+        if self._progress is None:
+            return NOT_SERVING
+        return await self._progress.ask()
 
     async def drain(self, timeout_s: float) -> bool:
         """Refuse new requests and wait for those in flight.
@@ -211,18 +157,21 @@ class ModelInstanceActor:
         return await self._serving.result().drain(timeout_s - grace_s)
 
     async def wait_closed(self) -> None:
-        """Return when `shutdown` was called; a crash fails the call. The controller's watch."""
-        await self._closed.wait()
+        """Return when `shutdown` was called; a crash fails the call. The controller's watch.
+
+        Raises:
+            InternalError: A fault is about to end the process; the message is the reason.
+        """
+        await self._ending.wait()
 
     async def shutdown(self) -> None:
         """Close the model and end the process; its caller sees the actor's death."""
-        self._closed.set()
+        self._ending.finish()
         if self._serving.done():
             await self._serving.result().close(_CLOSE_TIMEOUT_S)
         if self._claim is not None:
             await asyncio.wrap_future(self._reactor.submit(self._claim.close))
-        if self._lanes is not None:
-            await asyncio.wrap_future(self._reactor.submit(self._lanes.close))
+        await asyncio.wrap_future(self._close_lanes())
         if self._caller is not None:
             await self._caller.close()
         self._slabs.close()
@@ -230,6 +179,28 @@ class ModelInstanceActor:
         # that this end is meant, and the process may go.
         signal.alarm(_RAY_EXIT_TIMEOUT_S)
         ray.actor.exit_actor()
+
+    async def _wait_loaded(self) -> LoadedInstance:
+        timeout_s = self._spec.load_timeout_s
+        loading = asyncio.shield(asyncio.wrap_future(self._loaded))
+        if not timeout_s or self._loaded.done():
+            return await loading
+        try:
+            async with asyncio.timeout(self._started_s + timeout_s - time.monotonic()):
+                return await loading
+        except TimeoutError:
+            # Who asked ends this process; nothing else stops a thread that loads.
+            raise UnavailableError(
+                f"instance {self._spec.name} has not loaded model '{self._spec.model_name}' within "
+                f"{timeout_s:g} s; load it faster or raise --model-load-timeout-secs"
+            ) from None
+
+    def _close_lanes(self) -> "Future[None]":
+        if self._lanes is None:
+            closed: Future[None] = Future()
+            closed.set_result(None)
+            return closed
+        return self._reactor.submit(self._lanes.close)
 
     def _make_caller(self, connect: Callable[[], ControllerLink]) -> RouterCaller:
         return RouterCaller(
@@ -240,6 +211,7 @@ class ModelInstanceActor:
             slabs=self._slabs,
             limits=self._limits,
             cache=self._spec.cache,
+            heartbeat_timeout_s=self._spec.heartbeat_timeout_s,
         )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
@@ -248,18 +220,22 @@ class ModelInstanceActor:
             loaded.config,
             spec.version,
             loaded.instance,
-            Lead(self._reactor),
+            Lead(self._reactor, on_fault=self._ending.die),
             loaded.statistics,
             loaded.state_files,
             self._claim,
         )
+        timeout_us = execution_timeout_us(loaded.config)
+        if timeout_us:
+            Watchdog(spec.model_name, timeout_us, executor.activity, self._ending.die).start()
         if self._claim is not None:
             self._claim.serve(executor.look_again)
         maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
+        self._readiness = Readiness(spec.model_name, loaded.instance.is_ready)
         self._lanes = LaneServer(
-            _LaneHandler(loaded.config, executor, loaded.instance, maps),
+            InstanceLanes(loaded.config, executor, loaded.instance, maps, self._readiness),
             reactor=self._reactor,
             secret=spec.secret,
             slabs=self._slabs,
@@ -267,7 +243,8 @@ class ModelInstanceActor:
             limits=self._limits,
             maps=maps,
         )
-        _, tcp = self._lanes.start(uds, host)
+        _, tcp = self._lanes.start(uds, host, tls=server_tls())
+        self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(
             name=f"{spec.model_name}/{spec.version}#{spec.index}",
@@ -293,7 +270,8 @@ class ModelInstanceActor:
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused
-            loaded = load_instance(self._spec, self._caller, pause)
+            spec = with_local_files(self._spec, self._fetch_files)
+            loaded = load_instance(spec, self._caller, pause)
         except TritonError as error:
             self._loaded.set_exception(error)
             return
@@ -314,13 +292,15 @@ def create_instance_actor(
     spec: InstanceSpec,
     connect: Callable[[], ControllerLink] | None = None,
     start_arbiter: ArbiterStarter | None = None,
+    fetch_files: FetchFiles | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
     Args:
         spec: The recipe.
         connect: See `ModelInstanceActor`.
-        start_arbiter: Likewise.
+        start_arbiter: See `ModelInstanceActor`.
+        fetch_files: See `ModelInstanceActor`.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -342,4 +322,4 @@ def create_instance_actor(
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
     )
-    return remote.remote(spec, connect, start_arbiter)
+    return remote.remote(spec, connect, start_arbiter, fetch_files)

@@ -11,8 +11,22 @@ responses go on while the model computes. The execution thread remembers how lon
 For a slow model the follower leads from the start and keeps the lead between executions, and the
 execution thread gets its requests through its alarm and hands outcomes over by posting them.
 
-The lead is a lock. The follower's watch costs nothing while nothing is executed: after a while
-without an execution it sleeps until the next one begins.
+Where the two threads may be; each column is a state of the pair, an arrow what moves it::
+
+                 fast model                    long execution                 slow model
+  execution    +-> turns reactor --begins--> executes ------ends----------> sleeps on its alarm
+  thread       |      ^    |                    |                              ^        |
+               |   ends within 1 ms          lasts 1 ms                       ends    woken
+               |      |    v                    v                              |        v
+  follower     |   watches (asleep while     takes the lead,                turns the reactor
+               |   nothing is executed)      turns reactor                  all the time
+               +---------------- execution thread takes the lead back <--- fast executions again
+
+Exactly one thread holds the lead (a lock) while it turns the reactor; nobody does while a short
+execution runs. The scheduler, the outbox and the counters belong to the executor's mutex, never to
+the lead. A thread holds the mutex without waiting for anything, so it may be taken with the lead
+held, and the lead is never taken with the mutex held. Other threads only post callbacks.
+Should either thread die, the process ends (`deployments.instance.ending`).
 """
 
 import threading
@@ -20,6 +34,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from deployments.instance.ending import OnFault, log_fault
 from deployments.reactor.reactor import Reactor
 
 # An execution that lasts longer than this does so under the follower's lead.
@@ -42,21 +57,31 @@ class Lead:
     Args:
         reactor: The reactor.
         clock_ns: Monotonic clock.
+        on_fault: Called on the thread where it happened when one of the two can no longer do what
+            it is there for.
 
     Attributes:
         reactor: The reactor.
+        on_fault: The same as the argument.
         is_held: Whether the execution thread leads.
+        executing_since_ns: When the present execution began; 0 while there is none.
+        execution_count: Executions that have begun.
     """
 
-    def __init__(self, reactor: Reactor, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        on_fault: OnFault = log_fault,
+    ) -> None:
         self.reactor = reactor
+        self.on_fault = on_fault
         self.is_held = False
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._slowness = 0
-        # When the present execution began; 0 while there is none.
-        self._since_ns = 0
-        self._execution_count = 0
+        self.executing_since_ns = 0
+        self.execution_count = 0
         # The follower's alarm: held while it sleeps, released to wake it.
         self._alarm = threading.Lock()
         self._alarm.acquire()
@@ -75,8 +100,8 @@ class Lead:
 
     def execution_begins(self, now_ns: int) -> None:
         """Let go of the lead for the time of an execution."""
-        self._since_ns = now_ns
-        self._execution_count += 1
+        self.executing_since_ns = now_ns
+        self.execution_count += 1
         if self.is_held:
             self.is_held = False
             self._lock.release()
@@ -88,11 +113,11 @@ class Lead:
     def execution_ended(self, now_ns: int) -> None:
         """Take the lead again, unless the follower has it and the model is slow."""
         slowness = self._slowness
-        if now_ns - self._since_ns > _TAKE_OVER_NS:
+        if now_ns - self.executing_since_ns > _TAKE_OVER_NS:
             self._slowness = min(slowness + 1, _MOST_SLOW)
         elif slowness:
             self._slowness = slowness - 1
-        self._since_ns = 0
+        self.executing_since_ns = 0
         if self._lock.acquire(blocking=False):
             self.is_held = True
         elif self._slowness <= _FAST_UP_TO:
@@ -100,7 +125,7 @@ class Lead:
 
     def leave(self) -> None:
         """Leave the lead to the follower for good."""
-        self._since_ns = 0
+        self.executing_since_ns = 0
         if self.is_held:
             self.is_held = False
             self._lock.release()
@@ -135,6 +160,12 @@ class Lead:
     # The follower's side.
 
     def _follow(self) -> None:
+        try:
+            self._take_turns()
+        except BaseException as error:
+            self.on_fault("follower thread died", error)
+
+    def _take_turns(self) -> None:
         while not self._is_stopped:
             self._watch()
             if self._lock.acquire(blocking=False):
@@ -147,19 +178,19 @@ class Lead:
     def _watch(self) -> None:
         """Return when the follower should lead."""
         quiet_looks = 0
-        seen_count = self._execution_count
+        seen_count = self.execution_count
         while not self._is_stopped:
             if self._is_called:
                 self._is_called = False
                 return
-            since_ns = self._since_ns
+            since_ns = self.executing_since_ns
             if since_ns and self._clock_ns() - since_ns > _TAKE_OVER_NS:
                 return
-            if not since_ns and self._execution_count == seen_count:
+            if not since_ns and self.execution_count == seen_count:
                 quiet_looks += 1
             else:
                 quiet_looks = 0
-                seen_count = self._execution_count
+                seen_count = self.execution_count
             if quiet_looks < _QUIET_LOOKS:
                 self._alarm.acquire(timeout=_WATCH_S)
             else:
@@ -169,6 +200,6 @@ class Lead:
     def _sleep(self) -> None:
         self._is_asleep = True
         # An execution that began before it was said has woken nobody.
-        if not (self._since_ns or self._is_called or self._is_stopped):
+        if not (self.executing_since_ns or self._is_called or self._is_stopped):
             self._alarm.acquire()
         self._is_asleep = False

@@ -126,12 +126,18 @@ def _set_thread_count(count: int) -> None:
 def _claim_device(spec: InstanceSpec) -> int:
     """Return the index of the instance's GPU among those this process sees.
 
-    Ray shows a process the GPUs it reserved, so its own is the first. Where a node's GPU is
-    reserved as a resource of its own, Ray does not know and the process hides the others itself.
+    Ray shows a process the GPU it reserved a part of, and packs parts onto one GPU. The process
+    therefore chooses its GPU itself, unless its model says how much to reserve (``ray_num_gpus``):
+    then Ray's choice holds. What is no index, such as the UUID of a MIG device, is left as it is.
     """
     if spec.kind != "GPU":
         return spec.device_id
-    if spec.num_gpus == 0 and f"gpu_{spec.device_id}" in spec.resources:
+    is_shared = (
+        0 < spec.num_gpus < 1
+        and "ray_num_gpus" not in spec.config.parameters
+        and os.environ.get("CUDA_VISIBLE_DEVICES", "").isdecimal()
+    )
+    if is_shared or (spec.num_gpus == 0 and f"gpu_{spec.device_id}" in spec.resources):
         os.environ["CUDA_VISIBLE_DEVICES"] = str(spec.device_id)
         return 0
     return 0 if spec.num_gpus > 0 else spec.device_id

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of a model to other models: a router inside the instance's process.
 
-It starts with the model's first call, follows the same table as the ingresses' and opens lanes only
-to the models that are called. Models call from any thread; the router lives on the actor's event
-loop, which a model cannot block.
+It starts with the model's first call, follows the same table as the ingresses do and opens lanes
+only to the models that are called. Models call from any thread; the router lives on the actor's
+event loop, which a model cannot block.
 
 An instance never calls itself: it could only wait for its own end.
 """
@@ -26,13 +26,15 @@ from backends.api.errors import (
 )
 from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
-from deployments.contracts.routing_table import RoutingTable
-from deployments.contracts.sinks import ControllerLink, Inflight, ResponseSink
+from deployments.contracts.control import ControllerLink
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.factory import make_store
+from deployments.routing.links import Heartbeat
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
+from deployments.routing.table_watch import TableWatch
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.call import Recorder
 
@@ -55,6 +57,7 @@ class RouterCaller:
         slabs: This process's shared slabs.
         limits: Bounds of each lane.
         cache: Name and settings of the response cache of called models; None without one.
+        heartbeat_timeout_s: How long called instances may be silent; 0.0 for ever.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class RouterCaller:
         slabs: SlabPool,
         limits: LaneLimits = DEFAULT_LIMITS,
         cache: tuple[str, Mapping[str, str]] | None = None,
+        heartbeat_timeout_s: float = 0.0,
     ) -> None:
         self._connect = connect
         self._running: Future[asyncio.AbstractEventLoop] = Future()
@@ -76,10 +80,11 @@ class RouterCaller:
         self._slabs = slabs
         self._limits = limits
         self._cache = cache
+        self._heartbeat_timeout_s = heartbeat_timeout_s
         self._starting = threading.Lock()
         self._router: Router | None = None
         self._controller: ControllerLink | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._watch: TableWatch | None = None
 
     def run_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take the event loop of the process, which runs on another thread than models do."""
@@ -126,12 +131,19 @@ class RouterCaller:
         self._started()
         self._run(self._link().unload(name, unload_dependents=unload_dependents))
 
+    def check_health(self) -> None:
+        """Check that the routing table is followed, if a call of the model ever needed it.
+
+        Raises:
+            InternalError: It is not, so that calls go where models were and are no more.
+        """
+        if self._watch is not None:
+            self._watch.check()
+
     async def close(self) -> None:
         """Stop following the table and close all lanes; calls on them fail."""
         if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
+            await self._watch.close()
         if self._router is not None:
             await self._router.close()
 
@@ -143,6 +155,7 @@ class RouterCaller:
         return self._router
 
     async def _start(self) -> Router:
+        timeout_s = self._heartbeat_timeout_s
         router = Router(
             self._node_id,
             self._secret,
@@ -151,21 +164,17 @@ class RouterCaller:
             None if self._cache is None else make_store(*self._cache, os.environ),
             opens_on_demand=True,
             own_incarnation=self._incarnation,
+            heartbeat=Heartbeat(timeout_s, self._link().report_wedged) if timeout_s else None,
         )
-        has_table = asyncio.Event()
-
-        def update(table: RoutingTable) -> None:
-            router.update(table)
-            has_table.set()
-
-        watch = asyncio.get_running_loop().create_task(
-            self._link().watch_routing_table(update, lambda: make_report(router))
+        watch = TableWatch(
+            "calls of the model", self._link(), router.update, lambda: make_report(router)
         )
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
-                await has_table.wait()
+                await watch.wait_first()
         except TimeoutError:
-            watch.cancel()
+            await watch.close()
+            await router.close()
             raise UnavailableError(
                 f"the model controller has not answered within {_START_TIMEOUT_S:.0f} s"
             ) from None

@@ -8,7 +8,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.rate_limiter.arbiter import Demand, Limit
+from deployments.rate_limiter.arbiter import Limit, ResourceDemand
 
 # Of all named actors, in Ray.
 NAMESPACE = "manta"
@@ -39,14 +39,18 @@ class InstanceSpec:
         runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
         secret: Key of the lanes' handshake. Never logged.
         options_digest: Digest of everything above that, when it changes, asks for a reload.
+        load_timeout_s: How long the load may take, warmup included; 0.0 for ever.
         log_level: Level of the process's log.
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        heartbeat_timeout_s: How long instances that it calls may be silent; 0.0 for ever.
         group: The instance group it belongs to.
         host_policy: Settings of the host policy that holds for it, by name.
         cache: Name and settings of the response cache, for calls to other models; None without
             one. Never logged.
         resource_limits: The rate limiter's resources; None while it is off.
         demand: What the instance needs of them to execute; None when nothing.
+        files_key: Where the cluster keeps the files of ``model_dir``, for nodes on which it is not;
+            empty when it is the repository's.
     """
 
     name: str
@@ -68,13 +72,16 @@ class InstanceSpec:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     options_digest: str = ""
+    load_timeout_s: float = 0.0
     log_level: str = "INFO"
     slab_threshold_bytes: int = 1 << 16
+    heartbeat_timeout_s: float = 0.0
     group: InstanceGroup = InstanceGroup()
     host_policy: Mapping[str, str] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
-    demand: Demand | None = None
+    demand: ResourceDemand | None = None
+    files_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

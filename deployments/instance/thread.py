@@ -1,28 +1,47 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of the thread that executes: when it executes, serves its lanes and sleeps.
+"""The loop of the thread that executes: decide, execute, settle, answer, wait.
 
-With nothing to execute it turns the reactor if it leads (`deployments.instance.lead`), else it
-sleeps on a lock that `ExecutionThread.wake` releases.
+With nothing to execute the thread turns the reactor if it leads (`deployments.instance.lead`, which
+has the picture), else it sleeps on a lock that `ExecutionThread.wake` releases.
 """
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from deployments.instance.lead import Lead
+from deployments.scheduling.scheduler import Decision, Item
 
-# What `execute_next` may return in place of the time to ask again at.
-NOW: Final = 0
-NEVER: Final = 1 << 63
-ENDED: Final = -1
+Execution = TypeVar("Execution")
 
 _NS_PER_S: Final = 1_000_000_000
 # With more to execute, the thread looks at its lanes this often.
 _TURN_EVERY_NS: Final = 200_000
 
 
-class ExecutionThread:
+class Steps(Protocol[Item, Execution]):
+    """What the thread does in turn; called on it alone."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the thread shall end once there is nothing to execute."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is probably nothing to execute."""
+
+    def decide(self) -> Decision[Item]:
+        """Choose what to execute; with nothing, call `ExecutionThread.may_sleep`."""
+
+    def execute(self, decision: Decision[Item]) -> Execution:
+        """Have the model execute it."""
+
+    def settle(self, decision: Decision[Item], execution: Execution) -> None:
+        """Put the outcomes on their way."""
+
+
+class ExecutionThread(Generic[Item, Execution]):
     """Runs an executor's executions.
 
     Args:
@@ -43,30 +62,25 @@ class ExecutionThread:
         self._alarm = threading.Lock()
         self._alarm.acquire()
 
-    def run(self, execute_next: Callable[[], int], is_idle: Callable[[], bool]) -> None:
-        """Execute on the calling thread until ``execute_next`` returns `ENDED`.
-
-        Args:
-            execute_next: Executes what there is and returns `NOW`, or calls `may_sleep` and returns
-                until when there will be nothing.
-            is_idle: Whether there is probably nothing to execute.
-        """
-        lead = self._lead
-        lead.start()
+    def run(self, steps: Steps[Item, Execution]) -> None:
+        """Execute on the calling thread until ``steps`` is closing and has nothing to execute."""
+        self._lead.start()
         try:
-            while (ask_at_ns := execute_next()) != ENDED:
-                if not lead.is_held:
-                    if ask_at_ns != NOW:
-                        self._sleep(ask_at_ns)
-                elif ask_at_ns != NOW:
-                    self._wait_at_lanes(ask_at_ns)
-                elif self._clock_ns() - self._turned_ns > _TURN_EVERY_NS:
-                    self._wait_at_lanes(NOW)
-                elif is_idle():
-                    # Answers leave before anything else is thought about.
-                    self._reactor.run_posted()
+            while True:
+                decision = steps.decide()
+                if decision.batch:
+                    steps.settle(decision, steps.execute(decision))
+                    # What was executed must not live on in this frame while the thread waits.
+                    del decision
+                    self._answer(steps)
+                elif steps.is_closing:
+                    return
+                else:
+                    wake_at_ns = decision.wake_at_ns
+                    del decision
+                    self._wait(wake_at_ns)
         finally:
-            lead.leave()
+            self._lead.leave()
 
     def may_sleep(self) -> None:
         """Note that there is nothing to execute; the mutex is held."""
@@ -80,18 +94,35 @@ class ExecutionThread:
         else:
             self._reactor.return_soon()
 
-    def _wait_at_lanes(self, until_ns: int) -> None:
-        timeout_s: float | None = None
-        if until_ns != NEVER:
-            timeout_s = max(0.0, (until_ns - self._clock_ns()) / _NS_PER_S)
+    def _answer(self, steps: Steps[Item, Execution]) -> None:
+        """Let outcomes leave where this thread leads; a follower sends them by itself."""
+        if not self._lead.is_held:
+            return
+        if self._clock_ns() - self._turned_ns > _TURN_EVERY_NS:
+            self._turn(0.0)
+        elif steps.is_idle:
+            # Answers leave before anything else is thought about.
+            self._reactor.run_posted()
+
+    def _wait(self, until_ns: int | None) -> None:
+        if self._lead.is_held:
+            self._turn(self._until_s(until_ns))
+        else:
+            self._sleep(self._until_s(until_ns))
+
+    def _until_s(self, until_ns: int | None) -> float | None:
+        if until_ns is None:
+            return None
+        return max(0.0, (until_ns - self._clock_ns()) / _NS_PER_S)
+
+    def _turn(self, timeout_s: float | None) -> None:
         self._reactor.turn(timeout_s)
         self._turned_ns = self._clock_ns()
 
-    def _sleep(self, until_ns: int) -> None:
-        if until_ns == NEVER:
+    def _sleep(self, timeout_s: float | None) -> None:
+        if timeout_s is None:
             self._alarm.acquire()
             return
-        timeout_s = max(0.0, (until_ns - self._clock_ns()) / _NS_PER_S)
         if self._alarm.acquire(timeout=timeout_s):
             return
         with self._mutex:

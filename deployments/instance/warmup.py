@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from backends.api.request import InferenceRequest, InferenceResponse, Tensor, id
 from deployments.metrics.counters import InstanceStatistics, times_of
 from deployments.routing.request_check import RequestChecker
 
+# How long a decoupled model may send nothing for a warmup request before its load has failed.
+SILENCE_S: Final = 60.0
 _FOLDER = "warmup"
 _LENGTH_BYTES = 4  # of an empty BYTES element: its length, nothing else
 _NS_PER_MS = 1_000_000
@@ -31,12 +34,14 @@ _NS_PER_MS = 1_000_000
 class _WarmupRequest:
     """One request of a sample; keeps what went wrong and when it was over."""
 
-    __slots__ = ("_ended", "error", "request")
+    __slots__ = ("_ended", "_has_moved", "error", "request")
 
     def __init__(self, request: InferenceRequest) -> None:
         self.request = request
         self.error: TritonError | None = None
         self._ended = threading.Event()
+        # Whether a response has come since it was looked at.
+        self._has_moved = False
 
     @property
     def is_cancelled(self) -> bool:
@@ -44,11 +49,13 @@ class _WarmupRequest:
 
     def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
         del response
+        self._has_moved = True
         if final:
             self._ended.set()
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         self.error = self.error or error
+        self._has_moved = True
         if final:
             self._ended.set()
 
@@ -56,11 +63,19 @@ class _WarmupRequest:
         # One execution is all the warmup a model gets.
         self._ended.set()
 
-    def wait_ended(self, *, decoupled: bool) -> None:
-        """Return once the last response came; only a decoupled model may still owe it."""
+    def wait_ended(self, silence_s: float, *, decoupled: bool) -> None:
+        """Return once the last response came; only a decoupled model may still owe it.
+
+        Args:
+            silence_s: How long a decoupled model may send nothing before it has failed.
+            decoupled: Whether the model is decoupled.
+        """
         if not decoupled and not self._ended.is_set():
             self.fail(InternalError("the model sent no response"))
-        self._ended.wait()
+        while not self._ended.wait(silence_s):
+            if not self._has_moved:
+                self.fail(InternalError(f"the model sent no response for {silence_s:g} s"))
+            self._has_moved = False
 
 
 def run_warmup(
@@ -69,6 +84,7 @@ def run_warmup(
     model_dir: str,
     statistics: InstanceStatistics,
     clock_ns: Callable[[], int] = time.monotonic_ns,
+    silence_s: float = SILENCE_S,
 ) -> None:
     """Execute every sample of ``model_warmup`` as often as it asks for.
 
@@ -78,6 +94,8 @@ def run_warmup(
         model_dir: The model's directory, which holds ``warmup/`` for data from files.
         statistics: Where the executions are counted.
         clock_ns: Monotonic clock.
+        silence_s: How long a decoupled model may send nothing before its sample has failed. Triton
+            waits for ever.
 
     Raises:
         InvalidArgumentError: A sample does not fit the model, its data cannot be read, or a request
@@ -87,7 +105,7 @@ def run_warmup(
     prepared = [(sample, _requests(sample, config, model_dir)) for sample in samples]
     for sample, requests in prepared:
         for _ in range(sample.count):
-            errors = _execute(instance, requests, config, statistics, clock_ns)
+            errors = _execute(instance, requests, config, statistics, clock_ns, silence_s)
             if errors:
                 raise InvalidArgumentError(
                     f"failed to run warmup sample '{sample.name}': "
@@ -101,6 +119,7 @@ def _execute(
     config: ModelConfig,
     statistics: InstanceStatistics,
     clock_ns: Callable[[], int],
+    silence_s: float,
 ) -> list[TritonError]:
     works = [_WarmupRequest(request) for request in requests]
     batch = ExecuteBatch(works)
@@ -113,7 +132,7 @@ def _execute(
     except Exception as error:  # a model may raise anything
         return [InternalError(f"{type(error).__name__}: {error}")]
     for work in works:
-        work.wait_ended(decoupled=config.decoupled)
+        work.wait_ended(silence_s, decoupled=config.decoupled)
     times = times_of(batch, start_ns, clock_ns())
     count = len(works)
     statistics.record_execution(count, times, time.time_ns() // _NS_PER_MS)

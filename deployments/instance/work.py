@@ -63,8 +63,11 @@ class Streams(Protocol):
     def stream(self, work: "StreamWork", outcome: Outcome, *, final: bool) -> None:
         """Send an outcome on its way."""
 
+    def await_credit(self, work: "StreamWork") -> None:
+        """Wait until the caller takes a response of a request with a window."""
 
-class ServedModel:
+
+class ExecutedModel:
     """What every request of one model version shares.
 
     Args:
@@ -164,7 +167,7 @@ class Work:
 
     lengths: Lengths
 
-    def __init__(self, model: ServedModel, lane: LaneRequest, enqueue_ns: int) -> None:
+    def __init__(self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int) -> None:
         request = lane.request
         self.model = model
         self.lane = lane
@@ -224,7 +227,7 @@ class UnaryWork(Work):
 
     __slots__ = ("outcome",)
 
-    def __init__(self, model: ServedModel, lane: LaneRequest, enqueue_ns: int) -> None:
+    def __init__(self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int) -> None:
         super().__init__(model, lane, enqueue_ns)
         self.outcome: Outcome = None
 
@@ -290,7 +293,7 @@ class StreamWork(Work):
     __slots__ = ("_streams", "error", "response_count", "started_ns")
 
     def __init__(
-        self, model: ServedModel, lane: LaneRequest, enqueue_ns: int, streams: Streams
+        self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int, streams: Streams
     ) -> None:
         super().__init__(model, lane, enqueue_ns)
         self._streams = streams
@@ -307,7 +310,7 @@ class StreamWork(Work):
         if response is not None:
             self.model.finish(response, self)
             if self.request.window:
-                self.lane.await_credit()
+                self._streams.await_credit(self)
         elif not final:
             return
         self._streams.stream(self, response, final=final)

@@ -4,7 +4,7 @@
 
 Prefix, little endian, 20 bytes::
 
-    u8 kind | u8 flags | u16 hint | u32 request id | u32 message bytes | u64 tail bytes
+    u8 kind | u8 flags | u16 of padding | u32 request id | u32 message bytes | u64 tail bytes
 
 The message of INFER and RESPONSE is a msgpack array that msgspec reads without copying tensor
 bytes; large tensors lie in the tail or in a slab, and FLAG_EXTENTS says that there are some.
@@ -17,7 +17,7 @@ import msgspec
 
 from backends.api.request import EMPTY
 
-PREFIX: Final = struct.Struct("<BBHIIQ")
+PREFIX: Final = struct.Struct("<BBxxIIQ")
 PREFIX_BYTES: Final = PREFIX.size
 
 # Plain ints: comparing with an enum member costs an attribute look-up per frame.
@@ -36,13 +36,13 @@ RELEASE: Final = 12
 GOAWAY: Final = 13
 TRACE: Final = 14
 CREDIT: Final = 15
-_LAST_KIND: Final = CREDIT
+PING: Final = 16
+PONG: Final = 17
+LAST_KIND: Final = PONG
 
 FLAG_FINAL: Final = 1
 FLAG_EXTENTS: Final = 2
 _KNOWN_FLAGS: Final = FLAG_FINAL | FLAG_EXTENTS
-
-MAX_HINT: Final = 0xFFFF
 
 # A message holds headers and small tensors, so anything near this is a mistake; gRPC's own limit
 # for a whole request is 2 GiB.
@@ -60,7 +60,6 @@ class Frame(msgspec.Struct, gc=False):
     Attributes:
         kind: One of the constants above.
         flags: FLAG_FINAL | FLAG_EXTENTS.
-        hint: On RESPONSE and ERROR the instance's queue depth, saturated at MAX_HINT.
         request_id: The request, call or slab that the frame is about.
         message: The message, a view into the received bytes.
         tail: The tail, a view too.
@@ -68,7 +67,6 @@ class Frame(msgspec.Struct, gc=False):
 
     kind: int
     flags: int
-    hint: int
     request_id: int
     message: memoryview
     tail: memoryview
@@ -96,7 +94,7 @@ class FrameReader:
         self._head = bytearray()
         self._head_bytes = PREFIX_BYTES
         self._tail = bytearray()
-        self._fields: tuple[int, int, int, int, int, int] | None = None
+        self._fields: tuple[int, int, int, int, int] | None = None
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next piece of the stream.
@@ -116,7 +114,7 @@ class FrameReader:
         offset = self._accumulate(view, frames) if self._head else 0
         unpack_from, check = PREFIX.unpack_from, self._check
         while end - offset >= PREFIX_BYTES:
-            kind, flags, hint, request_id, message_bytes, tail_bytes = unpack_from(data, offset)
+            kind, flags, request_id, message_bytes, tail_bytes = unpack_from(data, offset)
             check(kind, flags, message_bytes, tail_bytes)
             start = offset + PREFIX_BYTES
             stop = start + message_bytes
@@ -124,7 +122,7 @@ class FrameReader:
             if after > end:
                 break
             tail = view[stop:after] if tail_bytes else EMPTY
-            frames.append(Frame(kind, flags, hint, request_id, view[start:stop], tail))
+            frames.append(Frame(kind, flags, request_id, view[start:stop], tail))
             offset = after
         if offset < end:
             self._accumulate(view[offset:], frames)
@@ -138,18 +136,18 @@ class FrameReader:
             if len(self._head) < PREFIX_BYTES:
                 return taken
             fields = PREFIX.unpack_from(self._head)
-            kind, flags, _, _, message_bytes, tail_bytes = fields
+            kind, flags, _, message_bytes, tail_bytes = fields
             self._check(kind, flags, message_bytes, tail_bytes)
             self._fields = fields
             self._head_bytes = PREFIX_BYTES + message_bytes
-        kind, flags, hint, request_id, _, tail_bytes = self._fields
+        kind, flags, request_id, _, tail_bytes = self._fields
         taken += self._fill(self._head, self._head_bytes, view[taken:])
         # A buffer of its own keeps the tail as aligned as malloc makes it.
         taken += self._fill(self._tail, tail_bytes, view[taken:])
         if len(self._head) == self._head_bytes and len(self._tail) == tail_bytes:
             message = memoryview(self._head).toreadonly()[PREFIX_BYTES:]
             tail = memoryview(self._tail).toreadonly() if tail_bytes else EMPTY
-            frames.append(Frame(kind, flags, hint, request_id, message, tail))
+            frames.append(Frame(kind, flags, request_id, message, tail))
             self._reset()
         return taken
 
@@ -164,13 +162,13 @@ class FrameReader:
 
     def _check(self, kind: int, flags: int, message_bytes: int, tail_bytes: int) -> None:
         if (
-            not 0 < kind <= _LAST_KIND
+            not 0 < kind <= LAST_KIND
             or flags & ~_KNOWN_FLAGS
             or message_bytes > self._max_message
             or tail_bytes > self._max_tail
         ):
             raise FrameError(
                 f"frame of kind {kind}, flags {flags:#x}, {message_bytes} message bytes and "
-                f"{tail_bytes} tail bytes; expected kind 1..{_LAST_KIND}, flags within "
+                f"{tail_bytes} tail bytes; expected kind 1..{LAST_KIND}, flags within "
                 f"{_KNOWN_FLAGS:#x}, at most {self._max_message} and {self._max_tail} bytes"
             )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from deployments.lane.connection import LaneConnection
 from deployments.lane.handshake import MIN_SECRET_BYTES
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerState
@@ -59,7 +60,7 @@ class LaneServer:
 
     @property
     def inflight_count(self) -> int:
-        """Unanswered requests on all lanes; the depth that responses report."""
+        """Unanswered requests on all lanes."""
         return self._state.inflight_count
 
     def start(
@@ -109,10 +110,10 @@ class LaneServer:
     def _listen(
         self,
         sock: socket.socket,
-        make_lane: Callable[[], ServerLane],
+        make_end: Callable[[], LaneConnection],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._listeners.append(ListeningSocket(self._state.reactor, sock, make_lane, tls))
+        self._listeners.append(ListeningSocket(self._state.reactor, sock, make_end, tls))
 
     def _bind_unix(self, uds: str) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -130,11 +131,11 @@ class LaneServer:
             raise
         return sock
 
-    def _local_lane(self) -> ServerLane:
-        return ServerLane(self._state, self._secret, offers_slabs=True)
+    def _local_lane(self) -> LaneConnection:
+        return ServerLane(self._state, self._secret, offers_slabs=True).connection
 
-    def _remote_lane(self) -> ServerLane:
-        return ServerLane(self._state, self._secret, offers_slabs=False)
+    def _remote_lane(self) -> LaneConnection:
+        return ServerLane(self._state, self._secret, offers_slabs=False).connection
 
 
 def _bind_tcp(host: str) -> socket.socket:

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One lane at the instance's end, and the requests it brings."""
 
-import asyncio
 import contextlib
 import logging
-import secrets as random
+import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Protocol
@@ -24,7 +23,8 @@ from deployments.lane.frames import (
     FLAG_FINAL,
     GOAWAY,
     INFER,
-    MAX_HINT,
+    PING,
+    PONG,
     RESPONSE,
     SETUP,
     TRACE,
@@ -43,7 +43,6 @@ from deployments.lane.messages import (
 )
 from deployments.lane.server_request import ServerRequest
 from deployments.reactor.reactor import Reactor
-from deployments.reactor.transport import LaneTransport
 from deployments.shared_memory.regions import RegionMaps, map_inputs, place_outputs
 from deployments.slabs.extents import Detached, attach
 from deployments.slabs.pool import SlabPool, SlabUnavailableError
@@ -79,7 +78,7 @@ class ServerState:
     Attributes:
         reactor: What carries them.
         handler: Where requests go.
-        inflight_count: Unanswered requests on all lanes; the depth that responses report.
+        inflight_count: Unanswered requests on all lanes.
         is_draining: Whether routers shall send no more requests.
         maps: Clients' shared memory.
         lanes: The connections, also those that have proved nothing yet.
@@ -120,63 +119,79 @@ class ServerState:
         self.unproved_count = 0
 
 
-class ServerLane(LaneConnection):
-    """A router's connection."""
+class ServerLane:
+    """A router's connection.
+
+    Args:
+        server: What the lanes of one server share.
+        secret: The cluster's lane secret.
+        offers_slabs: Whether the router may be on this node.
+
+    Attributes:
+        connection: What its transport talks to.
+    """
 
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
-        handshake = ServerHandshake(secret, random.token_bytes(NONCE_BYTES))
-        super().__init__(
+        handshake = ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES))
+        self.connection = LaneConnection(
+            self,
             server.reactor,
             handshake,
             server.slabs,
             server.limits,
             offers_slabs=offers_slabs,
         )
+        self._limits = server.limits
         self._server = server
         self._handler = server.handler
         self._unanswered: dict[int, ServerRequest] = {}
         self._has_setup = False
         self._is_proved = False
+        self.connection.control[PING] = self._on_ping
 
-    # Phases
+    # What the connection calls: `deployments.lane.connection.LaneRole`
 
-    def connection_made(self, transport: asyncio.BaseTransport | LaneTransport) -> None:
-        """Start the handshake, unless too many strangers are at it."""
-        super().connection_made(transport)
+    def describe(self) -> str:
+        """Return what the lane is called in the log."""
+        return "lane from a router"
+
+    def connected(self) -> None:
+        """Give the stranger the time of a handshake, unless too many are at it."""
         self._server.lanes.add(self)
         self._server.unproved_count += 1
         if self._server.unproved_count > MAX_UNPROVED_COUNT:
-            self._break("too many connections that have not proved themselves")
+            self.connection.break_off("too many connections that have not proved themselves")
 
-    def _describe(self) -> str:
-        return "lane from a router"
-
-    def _on_authenticated(self) -> None:
+    def authenticated(self) -> None:
+        """Count it among the strangers no more."""
         self._is_proved = True
         self._server.unproved_count -= 1
 
-    def _on_setup(self, setup: Setup) -> None:
+    def take_setup(self, setup: Setup) -> None:
+        """Answer the router's part of the set-up; its second message completes it."""
+        slabs = self.connection.slabs
         if self._has_setup:
-            self._extents.uses_slabs = setup.maps_yours and self._offers_slabs
-            self._set_up_done()
+            slabs.peer_maps(setup)
+            self.connection.set_up_done()
             if self._server.is_draining:
                 self.send_goaway()
             return
         self._has_setup = True
-        reply = self._own_setup(self._server.incarnation)
-        reply.maps_yours = self._maps_slabs_of(setup)
-        self._send(SETUP, 0, encode(reply))
+        reply = slabs.own_setup(self._server.incarnation)
+        reply.maps_yours = slabs.maps_slabs_of(setup)
+        self.connection.send(SETUP, 0, encode(reply))
 
     def send_goaway(self) -> None:
         """Ask the router for no more requests."""
-        if self._is_set_up and not self._is_lost:
-            self._send(GOAWAY, 0)
+        if self.connection.is_set_up and not self.connection.is_lost:
+            self.connection.send(GOAWAY, 0)
 
     def close(self) -> None:
         """Close the lane; its unanswered requests are cancelled."""
-        self._close("closed here")
+        self.connection.close("closed here")
 
-    def _on_lost(self, reason: str) -> None:
+    def lost(self, reason: str) -> None:
+        """Cancel what it has brought."""
         server = self._server
         server.lanes.discard(self)
         if not self._is_proved:
@@ -185,7 +200,7 @@ class ServerLane(LaneConnection):
         self._unanswered.clear()
         server.inflight_count -= len(orphans)
         if orphans:
-            logger.info("%s lost with %d requests: %s", self._describe(), len(orphans), reason)
+            logger.info("%s lost with %d requests: %s", self.describe(), len(orphans), reason)
         for request in orphans:
             request.abandon()
         for request in orphans:
@@ -193,9 +208,8 @@ class ServerLane(LaneConnection):
 
     # Reading
 
-    def _take_frames(self, frames: list[Frame]) -> None:
-        if not self._is_set_up:
-            frames = self._take_setup(frames)
+    def take_frames(self, frames: list[Frame]) -> None:
+        """Take requests, all of one read together, and what else the router has to say."""
         batch: list[ServerRequest] = []
         later: list[Frame] = []
         for frame in frames:
@@ -207,7 +221,7 @@ class ServerLane(LaneConnection):
             elif kind == CREDIT:
                 self._on_credit(frame.request_id)
             else:
-                self._take_control(frame)
+                self.connection.take_control(frame)
         if batch:
             self._deliver(batch)
         # Only now does the handler know the requests that came in the same read.
@@ -216,6 +230,9 @@ class ServerLane(LaneConnection):
                 self._on_call(frame)
             else:
                 self._on_cancel(frame.request_id)
+
+    def _on_ping(self, frame: Frame) -> None:
+        self.connection.send(PONG, frame.request_id)
 
     def _on_cancel(self, request_id: int) -> None:
         request = self._unanswered.get(request_id)
@@ -238,7 +255,7 @@ class ServerLane(LaneConnection):
         self._server.inflight_count += 1
         if frame.flags & FLAG_EXTENTS:
             try:
-                attach(request.inputs, frame.tail, self._slab_reader)
+                attach(request.inputs, frame.tail, self.connection.slabs.reader)
             except SlabUnavailableError as error:
                 accepted.fail(UnavailableError(f"request for '{request.model_name}': {error}"))
                 return
@@ -299,7 +316,7 @@ class ServerLane(LaneConnection):
         prepared: tuple[bytes, Detached | None] = (b"", None)
         if response is not None:
             try:
-                prepared = self._prepare(response, response.outputs)
+                prepared = self.connection.prepare(response, response.outputs)
             except UnsendableError as error:
                 name = response.model_name
                 unsendable = InternalError(f"response of model '{name}' cannot be sent: {error}")
@@ -309,8 +326,7 @@ class ServerLane(LaneConnection):
             raise ValueError("a response of None must be final")
         if final:
             self._finish(request, request_id)
-        self._hint = min(self._server.inflight_count, MAX_HINT)
-        self._send_prepared(RESPONSE, request_id, prepared, FLAG_FINAL if final else 0)
+        self.connection.send_prepared(RESPONSE, request_id, prepared, FLAG_FINAL if final else 0)
 
     def fail(
         self, request: ServerRequest, request_id: int, error: TritonError, *, final: bool = True
@@ -318,13 +334,12 @@ class ServerLane(LaneConnection):
         """Send an error of an unfinished request."""
         if final:
             self._finish(request, request_id)
-        hint = min(self._server.inflight_count, MAX_HINT)
         message = encode(ErrorMessage(error.code, error.message))
-        self._send(ERROR, request_id, message, FLAG_FINAL if final else 0, hint)
+        self.connection.send(ERROR, request_id, message, FLAG_FINAL if final else 0)
 
     def send_report(self, request_id: int, report: TraceReport) -> None:
         """Send what a trace is to know of a request that is about to end."""
-        self._send(TRACE, request_id, encode(report))
+        self.connection.send(TRACE, request_id, encode(report))
 
     def _finish(self, request: ServerRequest, request_id: int) -> None:
         request.is_finished = True
@@ -357,14 +372,16 @@ class ServerLane(LaneConnection):
 
             def later(done: "Future[bytes]") -> None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and the lane with it
-                    self._loop.call_soon_threadsafe(self._answer_call, call_id, method, done.result)
+                    self._server.reactor.call_soon_threadsafe(
+                        self._answer_call, call_id, method, done.result
+                    )
 
             result.add_done_callback(later)
         elif len(result) > self._limits.max_message_bytes:
             too_long = f"the answer to '{method}' has {len(result)} bytes"
             self._fail_call(call_id, InternalError(too_long))
         else:
-            self._send(CALL_RESULT, call_id, result)
+            self.connection.send(CALL_RESULT, call_id, result)
 
     def _fail_call(self, call_id: int, error: TritonError) -> None:
-        self._send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))
+        self.connection.send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))

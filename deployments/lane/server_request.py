@@ -4,15 +4,12 @@
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from backends.api.errors import TritonError
-from backends.api.request import InferenceRequest, InferenceResponse
+from backends.api.request import Extent, InferenceRequest, InferenceResponse
 from deployments.tracing.call import calls_of
 from deployments.tracing.record import Activity, TraceReport
-
-if TYPE_CHECKING:
-    from deployments.lane.server_lane import ServerLane
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +65,33 @@ class Window:
             self._changed.notify_all()
 
 
+class Answering(Protocol):
+    """What a request asks of its lane; `deployments.lane.server_lane.ServerLane` is one."""
+
+    def place_outputs(
+        self, response: InferenceResponse, regions: dict[str, Extent]
+    ) -> TritonError | None:
+        """Write outputs to clients' shared memory, or return why that cannot be."""
+
+    def respond(
+        self,
+        request: "ServerRequest",
+        request_id: int,
+        response: InferenceResponse | None,
+        *,
+        final: bool,
+    ) -> None:
+        """Send a response of an unfinished request."""
+
+    def fail(
+        self, request: "ServerRequest", request_id: int, error: TritonError, *, final: bool = True
+    ) -> None:
+        """Send an error of an unfinished request."""
+
+    def send_report(self, request_id: int, report: TraceReport) -> None:
+        """Send what a trace is to know of a request that is about to end."""
+
+
 class ServerRequest:
     """A request that a router has sent; exactly one terminal answer is owed for it.
 
@@ -82,8 +106,8 @@ class ServerRequest:
 
     __slots__ = ("_id", "_lane", "_report", "_window", "is_cancelled", "is_finished", "request")
 
-    def __init__(self, lane: "ServerLane", request_id: int, request: InferenceRequest) -> None:
-        self._lane: ServerLane | None = lane
+    def __init__(self, lane: Answering, request_id: int, request: InferenceRequest) -> None:
+        self._lane: Answering | None = lane
         self._id = request_id
         self.request = request
         self.is_cancelled = False

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Inference statistics of one instance, their sum over instances, and Triton's JSON for them.
+"""Inference statistics of one instance, and their sum over instances.
 
 Counters change once per executed batch. Every request of a batch is charged the whole batch's
 compute times, as Triton's backends report them; queue, compute_input, compute_infer and
@@ -12,13 +12,17 @@ Triton: core/src/infer_stats.cc @73aad7c
 import itertools
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Final
 
 import msgspec
 
 from backends.api.backend import ExecuteBatch
 from backends.api.custom_metrics import CustomFamily
 from deployments.metrics.distributions import Distributions, add_classes
+
+# Triton has a row for each position of the longest stream ever. A language model's streams have
+# thousands, which every scrape would copy, send and add up.
+LAST_RESPONSE_POSITION: Final = 999
 
 
 class FailureReason(StrEnum):
@@ -30,6 +34,14 @@ class FailureReason(StrEnum):
     OTHER = "OTHER"
 
 
+class ResponseOutcome(StrEnum):
+    """What a response of a decoupled model is."""
+
+    SUCCESS = "success"
+    FAIL = "fail"
+    EMPTY = "empty"
+
+
 class BatchStatistics(msgspec.Struct, array_like=True):
     """Executions of one batch size, and what they took."""
 
@@ -37,6 +49,13 @@ class BatchStatistics(msgspec.Struct, array_like=True):
     compute_input_ns: int = 0
     compute_infer_ns: int = 0
     compute_output_ns: int = 0
+
+    def add(self, part: "BatchStatistics") -> None:
+        """Add what another instance counted."""
+        self.count += part.count
+        self.compute_input_ns += part.compute_input_ns
+        self.compute_infer_ns += part.compute_infer_ns
+        self.compute_output_ns += part.compute_output_ns
 
 
 class ResponseStatistics(msgspec.Struct, array_like=True):
@@ -51,6 +70,15 @@ class ResponseStatistics(msgspec.Struct, array_like=True):
     fail_ns: int = 0
     empty_count: int = 0
     empty_ns: int = 0
+
+    def add(self, part: "ResponseStatistics") -> None:
+        """Add what another instance counted."""
+        self.success_count += part.success_count
+        self.success_ns += part.success_ns
+        self.fail_count += part.fail_count
+        self.fail_ns += part.fail_ns
+        self.empty_count += part.empty_count
+        self.empty_ns += part.empty_ns
 
 
 class Snapshot(msgspec.Struct, array_like=True):
@@ -75,7 +103,8 @@ class Snapshot(msgspec.Struct, array_like=True):
         cache_miss_ns: Looking those up and storing their responses.
         pending_count: Requests enqueued and not executing, at the time of the snapshot.
         batches: By batch size.
-        responses: By position in the stream; decoupled models only.
+        responses: By position in the stream, from 0; decoupled models only. The row at
+            `LAST_RESPONSE_POSITION` counts all later responses too.
         latencies: Classes of the last minute's latencies, see `Distributions`; if summaries are on.
         bucket_counts: Requests by the time to their first response; if histograms are on.
         first_response_ms: Sum of those times.
@@ -263,20 +292,29 @@ class InstanceStatistics:
         totals.cache_miss_ns += duration_ns
         totals.success_ns += duration_ns
 
-    def record_response(self, position: int, outcome: str, duration_ns: int) -> None:
+    def record_response(self, position: int, outcome: ResponseOutcome, duration_ns: int) -> None:
         """Count one response of a decoupled model.
 
         Args:
             position: Its place in the stream, from 0.
-            outcome: ``success``, ``fail`` or ``empty``.
+            outcome: What it is.
             duration_ns: Since the start of the execution.
         """
         responses = self._totals.responses
+        position = min(position, LAST_RESPONSE_POSITION)
         row = responses.get(position)
         if row is None:
             row = responses[position] = ResponseStatistics()
-        setattr(row, f"{outcome}_count", getattr(row, f"{outcome}_count") + 1)
-        setattr(row, f"{outcome}_ns", getattr(row, f"{outcome}_ns") + duration_ns)
+        match outcome:
+            case ResponseOutcome.SUCCESS:
+                row.success_count += 1
+                row.success_ns += duration_ns
+            case ResponseOutcome.FAIL:
+                row.fail_count += 1
+                row.fail_ns += duration_ns
+            case ResponseOutcome.EMPTY:
+                row.empty_count += 1
+                row.empty_ns += duration_ns
 
     def snapshot(self, pending_count: int) -> Snapshot:
         """Return a copy of the counters."""
@@ -289,41 +327,37 @@ class InstanceStatistics:
         return merge((totals,))
 
 
-_SUMMED = tuple(
-    name
-    for name in Snapshot.__struct_fields__
-    if name
-    not in {
-        "last_inference_ms",
-        "fail_count",
-        "batches",
-        "responses",
-        "latencies",
-        "bucket_counts",
-        "custom",
-    }
-)
-
-
-def _add(total: msgspec.Struct, part: msgspec.Struct, fields: Sequence[str]) -> None:
-    for name in fields:
-        setattr(total, name, getattr(total, name) + getattr(part, name))
+def _add_counters(total: Snapshot, part: Snapshot) -> None:
+    """Add what is simply summed; every other field has its own rule in `merge`."""
+    total.inference_count += part.inference_count
+    total.execution_count += part.execution_count
+    total.success_count += part.success_count
+    total.success_ns += part.success_ns
+    total.fail_ns += part.fail_ns
+    total.queue_ns += part.queue_ns
+    total.compute_input_ns += part.compute_input_ns
+    total.compute_infer_ns += part.compute_infer_ns
+    total.compute_output_ns += part.compute_output_ns
+    total.cache_hit_count += part.cache_hit_count
+    total.cache_hit_ns += part.cache_hit_ns
+    total.cache_miss_count += part.cache_miss_count
+    total.cache_miss_ns += part.cache_miss_ns
+    total.pending_count += part.pending_count
+    total.first_response_ms += part.first_response_ms
 
 
 def merge(snapshots: Iterable[Snapshot]) -> Snapshot:
     """Add up the statistics of a model version's instances."""
     total = Snapshot(fail_count=dict.fromkeys(FailureReason, 0))
     for snapshot in snapshots:
-        _add(total, snapshot, _SUMMED)
+        _add_counters(total, snapshot)
         total.last_inference_ms = max(total.last_inference_ms, snapshot.last_inference_ms)
         for reason, count in snapshot.fail_count.items():
             total.fail_count[reason] = total.fail_count.get(reason, 0) + count
         for size, batch in snapshot.batches.items():
-            row = total.batches.setdefault(size, BatchStatistics())
-            _add(row, batch, BatchStatistics.__struct_fields__)
+            total.batches.setdefault(size, BatchStatistics()).add(batch)
         for position, response in snapshot.responses.items():
-            at = total.responses.setdefault(position, ResponseStatistics())
-            _add(at, response, ResponseStatistics.__struct_fields__)
+            total.responses.setdefault(position, ResponseStatistics()).add(response)
         _merge_distributions(total, snapshot)
         if snapshot.custom:
             total.custom += snapshot.custom
@@ -337,58 +371,3 @@ def _merge_distributions(total: Snapshot, part: Snapshot) -> None:
         add_classes(classes, more)
     counts = itertools.zip_longest(total.bucket_counts, part.bucket_counts, fillvalue=0)
     total.bucket_counts = [ours + theirs for ours, theirs in counts]
-
-
-def _duration(count: int, ns: int) -> dict[str, int]:
-    return {"count": count, "ns": ns}
-
-
-def to_json(name: str, version: str, totals: Snapshot) -> dict[str, Any]:
-    """Render one element of ``model_stats``, in Triton's field order.
-
-    The keys are also the fields of the gRPC message ModelStatistics.
-    """
-    computed = totals.success_count - totals.cache_hit_count
-    return {
-        "name": name,
-        "version": version,
-        "last_inference": totals.last_inference_ms,
-        "inference_count": totals.inference_count,
-        "execution_count": totals.execution_count,
-        "inference_stats": {
-            "success": _duration(totals.success_count, totals.success_ns),
-            "fail": _duration(sum(totals.fail_count.values()), totals.fail_ns),
-            "queue": _duration(totals.success_count, totals.queue_ns),
-            "compute_input": _duration(computed, totals.compute_input_ns),
-            "compute_infer": _duration(computed, totals.compute_infer_ns),
-            "compute_output": _duration(computed, totals.compute_output_ns),
-            "cache_hit": _duration(totals.cache_hit_count, totals.cache_hit_ns),
-            "cache_miss": _duration(totals.cache_miss_count, totals.cache_miss_ns),
-        },
-        "response_stats": {
-            str(position): _response_json(row) for position, row in sorted(totals.responses.items())
-        },
-        "batch_stats": [
-            {
-                "batch_size": size,
-                "compute_input": _duration(row.count, row.compute_input_ns),
-                "compute_infer": _duration(row.count, row.compute_infer_ns),
-                "compute_output": _duration(row.count, row.compute_output_ns),
-            }
-            for size, row in sorted(totals.batches.items())
-        ],
-        "memory_usage": [],
-    }
-
-
-def _response_json(row: ResponseStatistics) -> dict[str, dict[str, int]]:
-    # Responses leave as soon as the model sends them, so there is no output time to tell apart.
-    answered_count = row.success_count + row.fail_count
-    return {
-        "compute_infer": _duration(answered_count, row.success_ns + row.fail_ns),
-        "compute_output": _duration(row.success_count, 0),
-        "success": _duration(row.success_count, row.success_ns),
-        "fail": _duration(row.fail_count, row.fail_ns),
-        "empty_response": _duration(row.empty_count, row.empty_ns),
-        "cancel": _duration(0, 0),
-    }

@@ -39,7 +39,6 @@ class ModelMetrics:
         version: Version, as text.
         statistics: Counters, summed over the instances the row stands for.
         load_duration_ns: How long the load took.
-        gpu_uuid: GPU of those instances; empty on CPU.
         metric_tags: Tags of the model's config; each becomes a label ``_<key>``.
         has_cache: Whether the model's response cache is on.
         first_response_bounds: Buckets of the histogram, milliseconds.
@@ -49,7 +48,6 @@ class ModelMetrics:
     version: str
     statistics: Snapshot
     load_duration_ns: int = 0
-    gpu_uuid: str = ""
     metric_tags: Mapping[str, str] = field(default_factory=dict)
     has_cache: bool = False
     first_response_bounds: tuple[float, ...] = ()
@@ -65,7 +63,6 @@ class _Family:
     help: str
     value: Value
     only_cached: bool = False
-    by_gpu: bool = True
     fold: Callable[[float, float], float] = operator.add
     is_latency: bool = False
 
@@ -153,14 +150,12 @@ _GAUGES = (
         "gauge",
         "Instantaneous number of pending requests awaiting execution per-model.",
         lambda m: m.statistics.pending_count,
-        by_gpu=False,
     ),
     _Family(
         "nv_model_load_duration_secs",
         "gauge",
         "Model load time in seconds",
         lambda m: m.load_duration_ns / _NS_PER_S,
-        by_gpu=False,
         fold=max,
     ),
 )
@@ -211,12 +206,10 @@ _GPU_GAUGES = (
 )
 
 
-def _labels(model: ModelMetrics, *, by_gpu: bool = True, reason: str = "") -> str:
+def _labels(model: ModelMetrics, *, reason: str = "") -> str:
     labels = {f"_{key}": value for key, value in model.metric_tags.items()}
     labels["model"] = model.name
     labels["version"] = model.version
-    if by_gpu and model.gpu_uuid:
-        labels["gpu_uuid"] = model.gpu_uuid
     if reason:
         labels["reason"] = reason
     return label_set(sorted(labels.items()))
@@ -226,7 +219,7 @@ def _family(lines: list[str], family: _Family, models: Sequence[ModelMetrics]) -
     rows: dict[str, float] = {}
     for model in models:
         if model.has_cache or not family.only_cached:
-            labels = _labels(model, by_gpu=family.by_gpu)
+            labels = _labels(model)
             rows[labels] = family.fold(rows.get(labels, 0), family.value(model))
     if not rows:
         return

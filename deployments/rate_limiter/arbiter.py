@@ -3,7 +3,7 @@
 """The rate limiter of one node: which instance may execute next with the resources there are.
 
 Every instance that needs resources is a *member*. It asks, holds its whole demand from the grant
-until its execution is done, and may ask again in the same breath. While an execution waits for a
+until its execution is done, and may ask again in the same message. While an execution waits for a
 model it has called, it pauses: what it holds is free for others, the called model among them, and
 it is granted again, before anybody else, when the execution goes on. So models that call each other
 cannot wait for each other's resources for ever, as they do in Triton.
@@ -47,7 +47,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ResourceDemand:
     """What an instance needs to execute.
 
     Attributes:
@@ -59,7 +59,7 @@ class Demand:
     priority: int = 1
 
 
-class Phase(enum.Enum):
+class ClaimPhase(enum.Enum):
     """Where a member is."""
 
     IDLE = "idle"
@@ -69,7 +69,7 @@ class Phase(enum.Enum):
     RESUMING = "resuming"
 
 
-class Event(enum.Enum):
+class ClaimEvent(enum.Enum):
     """What a member says."""
 
     ASK = "ask"
@@ -81,21 +81,21 @@ class Event(enum.Enum):
 
 
 _NEXT: Final = {
-    (Phase.IDLE, Event.ASK): Phase.ASKING,
-    (Phase.HOLDING, Event.DONE): Phase.IDLE,
-    (Phase.HOLDING, Event.DONE_AND_ASK): Phase.ASKING,
-    (Phase.HOLDING, Event.DECLINE): Phase.IDLE,
-    (Phase.HOLDING, Event.PAUSE): Phase.PAUSED,
-    (Phase.PAUSED, Event.RESUME): Phase.RESUMING,
+    (ClaimPhase.IDLE, ClaimEvent.ASK): ClaimPhase.ASKING,
+    (ClaimPhase.HOLDING, ClaimEvent.DONE): ClaimPhase.IDLE,
+    (ClaimPhase.HOLDING, ClaimEvent.DONE_AND_ASK): ClaimPhase.ASKING,
+    (ClaimPhase.HOLDING, ClaimEvent.DECLINE): ClaimPhase.IDLE,
+    (ClaimPhase.HOLDING, ClaimEvent.PAUSE): ClaimPhase.PAUSED,
+    (ClaimPhase.PAUSED, ClaimEvent.RESUME): ClaimPhase.RESUMING,
 }
 # What says that there was an execution, rather than a pause or nothing to execute.
-_EXECUTED: Final = {Event.DONE, Event.DONE_AND_ASK}
+_EXECUTED: Final = {ClaimEvent.DONE, ClaimEvent.DONE_AND_ASK}
 
 
 @dataclass(slots=True, eq=False)
 class _Member:
-    demand: Demand
-    phase: Phase = Phase.IDLE
+    demand: ResourceDemand
+    phase: ClaimPhase = ClaimPhase.IDLE
     # Executions times priority, and that number as it counts while the member asks.
     score: int = 0
     rank: int = 0
@@ -104,7 +104,7 @@ class _Member:
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        is_asking = self.phase is Phase.ASKING
+        is_asking = self.phase is ClaimPhase.ASKING
         return (is_asking, self.rank if is_asking else 0, self.turn)
 
 
@@ -144,7 +144,7 @@ class ResourceArbiter:
         """How many of each resource are held."""
         return +self._held
 
-    def phase(self, name: str) -> Phase:
+    def phase(self, name: str) -> ClaimPhase:
         """Return where a member is."""
         return self._members[name].phase
 
@@ -153,11 +153,13 @@ class ResourceArbiter:
         self._is_open = True
         return self._allocate()
 
-    def join(self, name: str, demand: Demand, phase: Phase = Phase.IDLE) -> list[str]:
+    def join(
+        self, name: str, demand: ResourceDemand, phase: ClaimPhase = ClaimPhase.IDLE
+    ) -> list[str]:
         """Take in a member.
 
         Args:
-            name: The member, which is none yet.
+            name: The instance that wants to join.
             demand: What it needs.
             phase: Where it is. One that comes from another arbiter may hold what it was granted
                 there; it goes on holding it.
@@ -171,11 +173,11 @@ class ResourceArbiter:
         member = _Member(demand, score=self._reached)
         self._members[name] = member
         self._enter(member, phase)
-        if phase is Phase.HOLDING:
+        if phase is ClaimPhase.HOLDING:
             self._held.update(demand.resources)
         return self._allocate()
 
-    def apply(self, name: str, event: Event) -> list[str]:
+    def apply(self, name: str, event: ClaimEvent) -> list[str]:
         """Note what a member says.
 
         Raises:
@@ -185,7 +187,7 @@ class ResourceArbiter:
         phase = _NEXT.get((member.phase, event))
         if phase is None:
             raise ValueError(f"a member that is {member.phase.value} cannot say {event.value}")
-        if member.phase is Phase.HOLDING:
+        if member.phase is ClaimPhase.HOLDING:
             self._held.subtract(member.demand.resources)
             if event in _EXECUTED:
                 member.score += max(1, member.demand.priority)
@@ -195,16 +197,16 @@ class ResourceArbiter:
     def leave(self, name: str) -> list[str]:
         """Forget a member; what it held is free."""
         member = self._members.pop(name)
-        if member.phase is Phase.HOLDING:
+        if member.phase is ClaimPhase.HOLDING:
             self._held.subtract(member.demand.resources)
         demands = [member.demand for member in self._members.values()]
         self._totals = count_resources(demands, self._limits)
         return self._allocate()
 
-    def _enter(self, member: _Member, phase: Phase) -> None:
+    def _enter(self, member: _Member, phase: ClaimPhase) -> None:
         member.phase = phase
         member.turn = next(self._turns)
-        if phase is Phase.ASKING:
+        if phase is ClaimPhase.ASKING:
             member.score = member.rank = max(member.score, self._reached)
 
     def _allocate(self) -> list[str]:
@@ -213,7 +215,7 @@ class ResourceArbiter:
         waiting = [
             (member.order, name, member)
             for name, member in self._members.items()
-            if member.phase in {Phase.ASKING, Phase.RESUMING}
+            if member.phase in {ClaimPhase.ASKING, ClaimPhase.RESUMING}
         ]
         granted = []
         # What somebody ahead waits for is not taken by those behind.
@@ -222,9 +224,9 @@ class ResourceArbiter:
             resources = member.demand.resources
             if wanted.isdisjoint(resources) and self._fits(resources):
                 self._held.update(resources)
-                if member.phase is Phase.ASKING:
+                if member.phase is ClaimPhase.ASKING:
                     self._reached = max(self._reached, member.rank)
-                member.phase = Phase.HOLDING
+                member.phase = ClaimPhase.HOLDING
                 granted.append(name)
             else:
                 wanted.update(resources)
@@ -237,7 +239,9 @@ class ResourceArbiter:
         )
 
 
-def count_resources(demands: Iterable[Demand], limits: Sequence[Limit] = ()) -> dict[Resource, int]:
+def count_resources(
+    demands: Iterable[ResourceDemand], limits: Sequence[Limit] = ()
+) -> dict[Resource, int]:
     """Return how many there are of each resource that one of several instances needs.
 
     Args:

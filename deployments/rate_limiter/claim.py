@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
-from deployments.rate_limiter.arbiter import Demand, Event, Phase
+from deployments.rate_limiter.arbiter import ClaimEvent, ClaimPhase, ResourceDemand
 from deployments.rate_limiter.messages import (
     GRANTED,
     JOINED,
@@ -48,7 +48,7 @@ class ResourceClaim:
         reactor: Whoever turns it reads the arbiter's packets.
     """
 
-    def __init__(self, name: str, demand: Demand, path: str, reactor: Reactor) -> None:
+    def __init__(self, name: str, demand: ResourceDemand, path: str, reactor: Reactor) -> None:
         self._name = name
         self._demand = demand
         self._path = path
@@ -60,13 +60,13 @@ class ResourceClaim:
         self._resumed = threading.Event()
         # Guarded by the lock; the phase is read without it on the thread that changes it.
         self._lock = threading.Lock()
-        self._phase = Phase.IDLE
+        self._phase = ClaimPhase.IDLE
         self._sock: socket.socket | None = None
 
     @property
     def is_held(self) -> bool:
         """Whether the instance may execute now."""
-        return self._phase is Phase.HOLDING
+        return self._phase is ClaimPhase.HOLDING
 
     def join(self, timeout_s: float = _JOIN_TIMEOUT_S) -> None:
         """Tell the arbiter of the instance, and wait for its answer.
@@ -124,21 +124,21 @@ class ResourceClaim:
     def ask(self) -> None:
         """Ask for the resources, unless that was done."""
         with self._lock:
-            if self._phase is Phase.IDLE:
-                self._step(Event.ASK, Phase.ASKING)
+            if self._phase is ClaimPhase.IDLE:
+                self._step(ClaimEvent.ASK, ClaimPhase.ASKING)
 
     def done(self, *, ask_again: bool) -> None:
         """Give the resources back after an execution and perhaps get in line again."""
         with self._lock:
             if ask_again:
-                self._step(Event.DONE_AND_ASK, Phase.ASKING)
+                self._step(ClaimEvent.DONE_AND_ASK, ClaimPhase.ASKING)
             else:
-                self._step(Event.DONE, Phase.IDLE)
+                self._step(ClaimEvent.DONE, ClaimPhase.IDLE)
 
     def decline(self) -> None:
         """Give the resources back without an execution."""
         with self._lock:
-            self._step(Event.DECLINE, Phase.IDLE)
+            self._step(ClaimEvent.DECLINE, ClaimPhase.IDLE)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -146,21 +146,21 @@ class ResourceClaim:
 
         Does nothing on other threads than the executing one, and outside of executions.
         """
-        if threading.get_ident() != self._thread or self._phase is not Phase.HOLDING:
+        if threading.get_ident() != self._thread or self._phase is not ClaimPhase.HOLDING:
             yield
             return
         with self._lock:
-            self._step(Event.PAUSE, Phase.PAUSED)
+            self._step(ClaimEvent.PAUSE, ClaimPhase.PAUSED)
         try:
             yield
         finally:
             self._resumed.clear()
             with self._lock:
-                self._step(Event.RESUME, Phase.RESUMING)
+                self._step(ClaimEvent.RESUME, ClaimPhase.RESUMING)
             if not self._is_closed:
                 self._resumed.wait()
 
-    def _step(self, event: Event, phase: Phase) -> None:
+    def _step(self, event: ClaimEvent, phase: ClaimPhase) -> None:
         self._phase = phase
         if self._sock is not None:
             # A lost arbiter's successor is told the phase.
@@ -218,8 +218,8 @@ class ResourceClaim:
 
     def _granted(self) -> None:
         with self._lock:
-            is_resumed = self._phase is Phase.RESUMING
-            self._phase = Phase.HOLDING
+            is_resumed = self._phase is ClaimPhase.RESUMING
+            self._phase = ClaimPhase.HOLDING
         if is_resumed:
             self._resumed.set()
         elif self._wake is not None:

@@ -4,8 +4,8 @@
 
 A packet socket in the kernel's abstract namespace, which keeps packets apart and tells each side at
 once when the other's process has died. The first packet of a claim is a `Join`, answered by
-`JOINED` or by the text of an error; each later one is the value of an `Event`. The arbiter sends
-`GRANTED`. Both sides make sure that the other belongs to the same user.
+`JOINED` or by the text of an error; each later one is the value of a `ClaimEvent`. The arbiter
+sends `GRANTED`. Both sides make sure that the other belongs to the same user.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from deployments.rate_limiter.arbiter import Demand, Phase, Resource
+from deployments.rate_limiter.arbiter import ClaimPhase, Resource, ResourceDemand
 
 JOINED: Final = b"joined"
 GRANTED: Final = b"granted"
@@ -42,16 +42,16 @@ class Join(msgspec.Struct):
     phase: str
 
     @property
-    def demand(self) -> Demand:
+    def demand(self) -> ResourceDemand:
         """What the instance needs."""
         resources = {Resource(device, name): count for device, name, count in self.resources}
-        return Demand(resources, self.priority)
+        return ResourceDemand(resources, self.priority)
 
 
 _decoder = msgspec.msgpack.Decoder(Join)
 
 
-def encode_join(name: str, demand: Demand, phase: Phase) -> bytes:
+def encode_join(name: str, demand: ResourceDemand, phase: ClaimPhase) -> bytes:
     """Return the first packet of a claim."""
     resources = [(key.device, key.name, count) for key, count in demand.resources.items()]
     return msgspec.msgpack.encode(Join(name, resources, demand.priority, phase.value))

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from backends.api.errors import TritonError
-from deployments.rate_limiter.arbiter import Event, Phase, ResourceArbiter
+from deployments.rate_limiter.arbiter import ClaimEvent, ClaimPhase, ResourceArbiter
 from deployments.rate_limiter.messages import (
     GRANTED,
     JOINED,
@@ -132,7 +132,7 @@ class ArbiterServer:
     def _admit(self, connection: _Connection, packet: bytes) -> None:
         try:
             join = decode_join(packet)
-            phase = Phase(join.phase)
+            phase = ClaimPhase(join.phase)
         except (msgspec.MsgspecError, ValueError):
             self._lose(connection)
             return
@@ -155,7 +155,7 @@ class ArbiterServer:
 
     def _hear(self, connection: _Connection, packet: bytes) -> None:
         try:
-            granted = self._arbiter.apply(connection.name, Event(packet.decode()))
+            granted = self._arbiter.apply(connection.name, ClaimEvent(packet.decode()))
         except ValueError as error:
             _log.warning("rate limiter: instance %s: %s", connection.name, error)
             self._lose(connection)

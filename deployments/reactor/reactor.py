@@ -125,6 +125,8 @@ class Reactor:
         future: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
         def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 future.set_result(function(*args))
             except BaseException as error:

@@ -12,11 +12,11 @@ import msgspec
 
 from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.contracts.sinks import Inflight, ResponseSink, TracedSink
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.metrics.counters import InstanceStatistics, Snapshot
 from deployments.response_cache.key import request_key
 from deployments.response_cache.store import CacheStore
-from deployments.tracing.record import TraceReport
+from deployments.tracing.record import TracedSink, TraceReport
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +98,7 @@ class _CachedRequest:
             try:
                 self._inner = self._forward(self._request, self)
             except TritonError as error:
+                self._is_over = True
                 self._sink.fail(error)
             return
         self._is_over = True

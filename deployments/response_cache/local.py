@@ -57,6 +57,9 @@ class LocalCache:
             self._used_bytes += cost_bytes
         self._insertion_ns += self._clock_ns() - start_ns
 
+    async def close(self) -> None:
+        """See `CacheStore`; the entries end with the process."""
+
     def gauges(self) -> Mapping[str, float]:
         """See `CacheStore`."""
         return {

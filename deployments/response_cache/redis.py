@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 _PREFIX = b"manta/response/"
 # Entries on their way to a slow server; more are dropped.
 _MAX_PENDING_BYTES = 64 * 1024 * 1024
+# Lookups a slow server has not answered; more are misses at once.
+_MAX_LOOKUPS = 1000
 _COMPLAINT_INTERVAL_S = 30.0
 
 # Setting of --cache-config redis,... -> argument of redis.asyncio.Redis, and its kind.
@@ -101,12 +103,17 @@ class RedisCache:
             ) from error
         self._client: Any = Redis(**arguments)
         self._failures: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
+        self._lookups = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._pending_bytes = 0
         self._complained_s = -_COMPLAINT_INTERVAL_S
 
     def find(self, key: bytes, found: Found, /) -> None:
         """See `CacheStore`; calls back when Redis has answered or failed."""
+        if self._lookups >= _MAX_LOOKUPS:
+            found(None)
+            return
+        self._lookups += 1
         self._spawn(self._find(key, found))
 
     def insert(self, key: bytes, entry: bytes, /) -> None:
@@ -131,6 +138,11 @@ class RedisCache:
             entry = await self._client.get(_PREFIX + key)
         except self._failures as error:
             self._complain(error)
+        except Exception:
+            # A fault of the client library costs the cache, not the answer.
+            _log.exception("a lookup in the Redis response cache failed")
+        finally:
+            self._lookups -= 1
         found(entry)
 
     async def _insert(self, key: bytes, entry: bytes) -> None:
@@ -138,6 +150,8 @@ class RedisCache:
             await self._client.set(_PREFIX + key, entry, nx=True)
         except self._failures as error:
             self._complain(error)
+        except Exception:
+            _log.exception("an entry could not be put into the Redis response cache")
         finally:
             self._pending_bytes -= len(entry)
 

@@ -19,3 +19,6 @@ class CacheStore(Protocol):
 
     def gauges(self) -> Mapping[str, float]:
         """Return what ``/metrics`` shows of the whole cache, by Triton's metric name."""
+
+    async def close(self) -> None:
+        """Give back what the store holds; entries on their way may be waited for."""

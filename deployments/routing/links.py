@@ -5,16 +5,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 from backends.api.errors import TritonError
 from deployments.contracts.routing_table import InstanceEndpoint
-from deployments.lane.client import LaneClient, LaneInflight
-
-if TYPE_CHECKING:
-    from deployments.routing.ordered_sink import Order
-    from deployments.routing.sequence_routes import SequenceRoutes
+from deployments.lane.client import SILENT_PERIODS, LaneClient, LaneInflight
+from deployments.routing.pool import Link, LinkPool
+from deployments.supervision.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -24,64 +22,22 @@ _RECONNECT_FIRST_S: Final = 0.01
 _RECONNECT_MOST_S: Final = 1.0
 
 
-class Link:
-    """The way to one incarnation of one instance."""
-
-    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
-
-    def __init__(self, endpoint: InstanceEndpoint, pool: "Pool", *, is_local: bool) -> None:
-        self.endpoint = endpoint
-        self.pool = pool
-        self.is_local = is_local
-        self.lane: LaneClient | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.closed = False
-
-
-@dataclass(slots=True)
-class Pool:
-    """The instances of one model version, and the requests that wait for a first lane.
-
-    Attributes:
-        sequences: Where its sequences run; None when the model has none.
-        order: The order of its responses; None when any will do.
-        leaving: Ways to instances that finish their last requests, open for what they count.
-    """
-
-    links: list[Link] = field(default_factory=list)
-    lanes: list[LaneClient] = field(default_factory=list)
-    waiting: list[LaneInflight] = field(default_factory=list)
-    sequences: "SequenceRoutes | None" = None
-    order: "Order | None" = None
-    next_index: int = 0
-    # Of a router that opens lanes on demand: instances without a lane, until the first request.
-    unopened: list[InstanceEndpoint] = field(default_factory=list)
-    is_used: bool = False
-    leaving: list[Link] = field(default_factory=list)
-    # Whether this process is among the instances.
-    has_own: bool = False
-
-    def choose(self, avoid: LaneClient | None = None) -> LaneClient | None:
-        """Return the open lane with the fewest requests outstanding, or None."""
-        lanes = self.lanes
-        if len(lanes) == 1:
-            only = lanes[0]
-            return None if only is avoid or only.draining else only
-        best: LaneClient | None = None
-        count = len(lanes)
-        # Starting one further each time spreads equal instances evenly.
-        self.next_index = start = (self.next_index + 1) % count if count else 0
-        for offset in range(count):
-            lane = lanes[(start + offset) % count]
-            if lane is avoid or lane.draining:
-                continue
-            if best is None or lane.outstanding < best.outstanding:
-                best = lane
-        return best
-
-
 # What a lane calls when it ends: itself, and the requests that have no terminal outcome.
 OnLost = Callable[[LaneClient, list[LaneInflight]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a router does about instances that owe an answer and say nothing.
+
+    Attributes:
+        timeout_s: How long they may be silent.
+        report: Tells the controller afterwards: an instance's name, its incarnation and the
+            reason; may raise TritonError.
+    """
+
+    timeout_s: float
+    report: Callable[[str, str, str], Awaitable[None]]
 
 
 class LinkSet:
@@ -94,6 +50,7 @@ class LinkSet:
         on_lost: Called when a link has lost its lane, with the requests that were on it.
         opens_on_demand: Whether links to a model's instances open with `open_all`.
         own_incarnation: Instance in this process, which gets no link.
+        heartbeat: What to do about silent instances; None to leave them alone.
     """
 
     def __init__(
@@ -105,6 +62,7 @@ class LinkSet:
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._node_id = node_id
         self._connect = connect
@@ -112,8 +70,13 @@ class LinkSet:
         self._on_lost = on_lost
         self._opens_on_demand = opens_on_demand
         self._own_incarnation = own_incarnation
+        self._heartbeat = heartbeat
+        self._supervisor = Supervisor("links")
+        self._is_checking = False
         self._links: dict[tuple[str, str], Link] = {}
         self._leaving: dict[tuple[str, str], Link] = {}
+        # The open lanes, also those of links that are closed to new requests.
+        self._lanes: dict[LaneClient, Link] = {}
 
     def all(self) -> list[Link]:
         """Return the links; those that close once they are idle are not among them."""
@@ -123,7 +86,7 @@ class LinkSet:
         self,
         wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
         leaving: Collection[tuple[str, str]],
-        pools: dict[tuple[str, int], Pool],
+        pools: dict[tuple[str, int], LinkPool],
     ) -> None:
         """Close the links to instances that are gone and open those to new ones.
 
@@ -146,7 +109,7 @@ class LinkSet:
         for key, (endpoint, model_key) in wanted.items():
             if key in self._links:
                 continue
-            pool = pools.setdefault(model_key, Pool())
+            pool = pools.setdefault(model_key, LinkPool())
             if endpoint.incarnation == self._own_incarnation:
                 pool.has_own = True
             elif self._opens_on_demand and not pool.is_used:
@@ -154,23 +117,52 @@ class LinkSet:
             else:
                 self._open(pool, endpoint)
 
-    def open_all(self, pool: Pool) -> None:
+    def open_all(self, pool: LinkPool) -> None:
         """Open the links that wait for the first request."""
         pool.is_used = True
         while pool.unopened:
             self._open(pool, pool.unopened.pop())
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close all lanes; what is on them fails."""
         for links in (self._links, self._leaving):
             for key in list(links):
                 drop(links.pop(key))
+        await self._supervisor.close()
 
-    def _open(self, pool: Pool, endpoint: InstanceEndpoint) -> None:
+    def check(self) -> None:
+        """Note that a period has passed; break off with the instances that are silent too long."""
+        for lane, link in list(self._lanes.items()):
+            if self._heartbeat is not None and lane.is_unresponsive():
+                self._break_off(link.endpoint, lane, self._heartbeat)
+
+    def _break_off(
+        self, endpoint: InstanceEndpoint, lane: LaneClient, heartbeat: Heartbeat
+    ) -> None:
+        reason = f"instance {endpoint.name} showed no progress for {heartbeat.timeout_s:g} s"
+        # Its unanswered requests are the router's again before this returns.
+        lane.break_off(reason)
+        self._supervisor.spawn(f"report of {endpoint.name}", _report(heartbeat, endpoint, reason))
+
+    async def _keep_checking(self, period_s: float) -> None:
+        while True:
+            await asyncio.sleep(period_s)
+            self.check()
+
+    def _open(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
         link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
         self._links[endpoint.name, endpoint.incarnation] = link
         pool.links.append(link)
-        link.task = asyncio.get_running_loop().create_task(self._keep_connecting(link))
+        self._start_connecting(link)
+        if self._heartbeat is not None and not self._is_checking:
+            # Not before: there may be no event loop where a router is made.
+            self._is_checking = True
+            period_s = self._heartbeat.timeout_s / SILENT_PERIODS
+            self._supervisor.keep("check of the lanes", lambda: self._keep_checking(period_s))
+
+    def _start_connecting(self, link: Link) -> None:
+        name = f"lane to {link.endpoint.name}"
+        link.task = self._supervisor.spawn(name, self._keep_connecting(link))
 
     async def _keep_connecting(self, link: Link) -> None:
         delay_s = _RECONNECT_FIRST_S
@@ -181,11 +173,14 @@ class LinkSet:
                 )
             except (OSError, TimeoutError, TritonError) as error:
                 logger.info("lane to %s: %s; trying again", link.endpoint.name, error)
-                await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
-                continue
-            self._connected(link, lane)
-            return
+            except Exception:
+                # Whatever it is: requests wait for this link, and it may be over in a second.
+                logger.exception("lane to %s: fault; trying again", link.endpoint.name)
+            else:
+                self._connected(link, lane)
+                return
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
 
     def _connected(self, link: Link, lane: LaneClient) -> None:
         link.task = None
@@ -193,12 +188,14 @@ class LinkSet:
             lane.close()
             return
         link.lane = lane
+        self._lanes[lane] = link
         link.pool.lanes.append(lane)
         if link.pool.sequences is not None:
             link.pool.sequences.joined()
         self._on_connected(link)
 
     def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
+        self._lanes.pop(lane, None)
         if lane in link.pool.lanes:
             link.pool.lanes.remove(lane)
         link.lane = None
@@ -207,8 +204,16 @@ class LinkSet:
         if link.pool.sequences is not None:
             link.pool.sequences.lost(link)
         if not link.closed:
-            link.task = asyncio.get_running_loop().create_task(self._keep_connecting(link))
+            self._start_connecting(link)
         self._on_lost(link, orphans)
+
+
+async def _report(heartbeat: Heartbeat, endpoint: InstanceEndpoint, reason: str) -> None:
+    try:
+        await heartbeat.report(endpoint.name, endpoint.incarnation, reason)
+    except TritonError as error:
+        # It asks the instances itself when it is back.
+        logger.info("report of %s: %s", endpoint.name, error)
 
 
 def drop(link: Link) -> None:

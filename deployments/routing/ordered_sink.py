@@ -14,9 +14,9 @@ import logging
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceResponse
-from deployments.contracts.sinks import ResponseSink, TracedSink
+from deployments.contracts.sinks import ResponseSink
 from deployments.scheduling.completion import CompletionQueue, keeps_order
-from deployments.tracing.record import TraceReport
+from deployments.tracing.record import TracedSink, TraceReport
 
 _log = logging.getLogger(__name__)
 

@@ -1,21 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of what runs in routers: each tells the controller with every poll of the table.
+"""Counters of what runs in routers: each tells the controller when the controller asks.
 
 An ensemble runs in whoever called it and a response cache answers there, so their counters lie in
-as many processes as there are routers. Who is asked for them makes the controller publish a table;
-all routers take it and report.
+as many processes as there are routers. The process that is asked for them has the controller
+collect them: every router's poll of the table ends, and its next one carries a report.
 """
 
+import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from deployments.metrics.counters import Snapshot
+from deployments.routing.router import Router
 
-if TYPE_CHECKING:
-    from deployments.routing.router import Router
+_log = logging.getLogger(__name__)
 
 
 class RouterReport(msgspec.Struct, array_like=True):
@@ -34,7 +34,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(RouterReport)
 
 
-def make_report(router: "Router") -> bytes:
+def make_report(router: Router) -> bytes:
     """Return the report of a router; empty when it has run no ensemble and asked no cache."""
     rows = [
         (model.name, model.version, counters)
@@ -44,25 +44,25 @@ def make_report(router: "Router") -> bytes:
     return _encoder.encode(RouterReport(router.node_id, rows)) if rows else b""
 
 
-def counters_of(
-    reports: Iterable[bytes], name: str, version: int, node_id: str = ""
-) -> list[Snapshot]:
-    """Return the counters of one model in all reports.
+def counters_by_model(
+    reports: Iterable[bytes], node_id: str = ""
+) -> dict[tuple[str, int], list[Snapshot]]:
+    """Return the counters in all reports, by model and version number.
 
     Args:
-        reports: From `make_report`.
-        name: Model.
-        version: Version number.
+        reports: From `make_report`; those that cannot be read are left out.
         node_id: Only routers of this node; empty for all.
-
-    Raises:
-        msgspec.DecodeError: A report is none.
     """
-    decoded = [_decoder.decode(report) for report in reports if report]
-    return [
-        snapshot
-        for report in decoded
-        if not node_id or report.node_id == node_id
-        for each, number, snapshot in report.rows
-        if each == name and number == version
-    ]
+    found: dict[tuple[str, int], list[Snapshot]] = {}
+    for data in reports:
+        if not data:
+            continue
+        try:
+            report = _decoder.decode(data)
+        except msgspec.MsgspecError as error:
+            _log.warning("the report of a router cannot be read: %s", error)
+            continue
+        if not node_id or report.node_id == node_id:
+            for name, number, snapshot in report.rows:
+                found.setdefault((name, number), []).append(snapshot)
+    return found

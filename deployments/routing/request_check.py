@@ -124,7 +124,8 @@ class RequestChecker:
         self._check_names(request)
         is_batching = self._max_batch_size > 0
         batch_size = self._batch_size(request) if is_batching else 1
-        for tensor in request.inputs:
+        # Of several that are wrong Triton names the last: its map of them begins with the newest.
+        for tensor in reversed(request.inputs):
             expectation = self._expected[tensor.name]
             if tensor.datatype != expectation.datatype:
                 raise InvalidArgumentError(

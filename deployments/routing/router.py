@@ -14,73 +14,30 @@ Everything here runs on one event loop.
 """
 
 import asyncio
-import logging
-import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
-from backends.config.normalisation import change_requires_reload
-from deployments.contracts.routing_table import (
-    InstanceEndpoint,
-    ModelReadyState,
-    ModelVersion,
-    RoutingTable,
-    lookup_error,
-)
+from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.ensembles.ensemble import Ensemble
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
-from deployments.response_cache.cached_model import CachedModel
+from deployments.lane.tls import client_tls
 from deployments.response_cache.store import CacheStore
-from deployments.routing.links import Link, LinkSet, Pool, drop
+from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.ordered_sink import OrderedSink, order_of
+from deployments.routing.pool import Link, LinkPool
+from deployments.routing.routed_request import RoutedRequest, is_stateful
 from deployments.routing.sequence_routes import SequenceRoutes
-from deployments.routing.served_model import ServedModel
+from deployments.routing.served_model import ServedModel, ServedStep
+from deployments.routing.served_models import ServedModels
+from deployments.routing.waiting_requests import WaitingRequests, no_instance
 from deployments.slabs.pool import SlabPool
-
-logger = logging.getLogger(__name__)
+from deployments.supervision.supervisor import Supervisor
 
 _GREETING_TIMEOUT_S: Final = 5.0
-
-
-class RoutedRequest(LaneInflight):
-    """One request on its way: what its lane keeps of it, and the handle its caller cancels."""
-
-    __slots__ = ("local_only", "pool", "retried", "router")
-
-    def __init__(
-        self, router: "Router", pool: Pool, request: InferenceRequest, sink: ResponseSink
-    ) -> None:
-        super().__init__(request, sink)
-        self.local_only = False
-        self.router = router
-        self.pool = pool
-        self.retried = False
-
-    def fail(self, error: TritonError) -> None:
-        """Pass an error on, unless it only says that the instance is about to end."""
-        lane = self.lane
-        is_drain = lane is not None and lane.draining and isinstance(error, UnavailableError)
-        is_settled = self.has_responded or self.retried or self.cancelled
-        if is_drain and not (is_settled or _is_stateful(self.request)):
-            self.retried = True
-            self.router.resend(self)
-        else:
-            self.sink.fail(error)
-
-    def cancel(self) -> None:
-        """Cancel on the lane, or at once while no lane has the request."""
-        waiting = self.pool.waiting
-        if waiting and self in waiting and not self.cancelled:
-            self.cancelled = True
-            waiting.remove(self)
-            self.sink.fail(RequestCancelledError(""))
-        else:
-            super().cancel()
 
 
 class Router:
@@ -94,6 +51,13 @@ class Router:
         opens_on_demand: Whether lanes to a model's instances open with its first request.
         own_incarnation: Instance in this process, which gets no requests from here.
         cache: Where answers of models with a response cache are kept; None when there is none.
+        heartbeat: What to do about silent instances; None to leave them alone.
+
+    Attributes:
+        table: The table as it is known here.
+        node_id: Ray node of this process.
+        greeting: Method and payload of the control call that each instance gets when a lane to it
+            opens; None for no call.
     """
 
     def __init__(
@@ -106,6 +70,7 @@ class Router:
         *,
         opens_on_demand: bool = False,
         own_incarnation: str = "",
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
@@ -120,72 +85,55 @@ class Router:
                 slabs=slabs,
                 limits=limits,
                 on_lost=on_lost,
+                tls=None if link.is_local else client_tls(),
             ),
             self._connected,
             self._lost,
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
+            heartbeat=heartbeat,
         )
-        self._pools: dict[tuple[str, int], Pool] = {}
-        self._served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
-        self.ready_by_name: dict[str, ServedModel] = {}
-        # Told to each instance when a lane to it opens: method and payload of a control call.
+        self._pools: dict[tuple[str, int], LinkPool] = {}
+        # Bound once: each request has it.
+        self._resend = self.resend
+        self._waiting = WaitingRequests(self._resend)
+        self._served = ServedModels(self._pool_for, self._find_step, cache)
+        self._tasks = Supervisor("router")
         self.greeting: tuple[str, bytes] | None = None
-        self._greetings: set[asyncio.Task[list[bytes]]] = set()
 
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
         if table.version <= self.table.version:
             return
-        self.table = table
+        before, self.table = self.table, table
+        changed = table.changed_since(before)
+        if not changed:
+            return
+        self._served.update(table, changed)
         wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
-        served: dict[tuple[str, int], tuple[ModelVersion, ServedModel]] = {}
-        newest: dict[str, ServedModel] = {}
         leaving: set[tuple[str, str]] = set()
         for model in table.models.values():
             for entry in model.versions:
-                key = (model.name, entry.version)
                 for endpoint in entry.instances:
-                    wanted[endpoint.name, endpoint.incarnation] = (endpoint, key)
+                    key = (endpoint.name, endpoint.incarnation)
+                    wanted[key] = (endpoint, (model.name, entry.version))
                 leaving.update((each.name, each.incarnation) for each in entry.leaving)
-                if entry.state is ModelReadyState.READY and entry.config is not None:
-                    known = self._served.get(key)
-                    if known is None or known[0].config != entry.config:
-                        before = None if known is None else known[1]
-                        known = (entry, self._serve(model.name, entry, entry.config, before))
-                    served[key] = known
-                    if known[1].cache is not None:
-                        known[1].cache.identity = table.identity(model.name, entry.version)
-                    if known[1].ensemble is not None:
-                        known[1].ensemble.unbind()
-                    newest[model.name] = known[1]
-        self._served = served
-        self.ready_by_name = newest
         self._links.sync(wanted, leaving, self._pools)
-        for key in [key for key in self._pools if key not in served and not self._is_linked(key)]:
-            self._fail_waiting(self._pools.pop(key), key)
+        for served in [key for key in self._pools if key not in self._served]:
+            if not self._pools[served].links:
+                pool = self._pools.pop(served)
+                self._waiting.fail(pool, no_instance(served[0]))
+                if pool.sequences is not None:
+                    pool.sequences.close()
 
-    def _serve(
-        self, name: str, entry: ModelVersion, config: ModelConfig, before: ServedModel | None
-    ) -> ServedModel:
-        pool = self._pools.setdefault((name, entry.version), Pool())
+    def _pool_for(self, key: tuple[str, int], config: ModelConfig) -> LinkPool:
+        pool = self._pools.setdefault(key, LinkPool())
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
-            pool.sequences = SequenceRoutes(pool, sequences, self._wait_for_lane)
+            pool.sequences = SequenceRoutes(pool, sequences, self._waiting.add, self._tasks)
         if pool.order is None:
             pool.order = order_of(config)
-        if before is not None and not change_requires_reload(before.config, config):
-            # What these have counted goes on counting.
-            served = ServedModel(name, entry, config, pool, before.ensemble)
-            served.cache = before.cache
-            return served
-        ensemble = None
-        if config.has_ensemble_scheduling:
-            ensemble = Ensemble(self, config, str(entry.version))
-        served = ServedModel(name, entry, config, pool, ensemble)
-        if self._cache is not None and config.response_cache:
-            served.cache = CachedModel(self._cache, time.monotonic_ns)
-        return served
+        return pool
 
     @property
     def has_cache(self) -> bool:
@@ -198,12 +146,11 @@ class Router:
 
     def served(self, name: str, version: int) -> ServedModel | None:
         """Return a ready version, or None."""
-        found = self._served.get((name, version))
-        return None if found is None else found[1]
+        return self._served.get(name, version)
 
     def all_served(self) -> list[ServedModel]:
         """Return all ready versions."""
-        return [served for _, served in self._served.values()]
+        return self._served.all()
 
     def find(self, name: str, version: int = -1) -> ServedModel:
         """Return a ready version; a negative number means the newest.
@@ -214,12 +161,16 @@ class Router:
             NotFoundError: No such model or version, or none of its versions is ready.
             UnavailableError: The version is not ready.
         """
-        found = self.ready_by_name.get(name) if version < 0 else self.served(name, version)
+        served = self._served
+        found = served.newest.get(name) if version < 0 else served.get(name, version)
         if found is None:
             raise lookup_error(self.table, name, version)
         if self._opens_on_demand:
             self._links.open_all(found.pool)
         return found
+
+    def _find_step(self, name: str, version: int) -> ServedStep:
+        return ServedStep(self.find(name, version), self.submit)
 
     def is_only_own(self, model: ServedModel) -> bool:
         """Whether this process is a model's only instance, so that nobody can be called."""
@@ -240,7 +191,7 @@ class Router:
         pool = model.pool
         if pool.order is not None:
             sink = OrderedSink(pool.order, sink)
-        routed = RoutedRequest(self, pool, request, sink)
+        routed = RoutedRequest(self._resend, pool, request, sink)
         if pool.sequences is not None and request.correlation_id:
             pool.sequences.start(routed)
             return routed
@@ -248,7 +199,7 @@ class Router:
         if lane is not None:
             lane.start(routed)
         else:
-            self._wait_for_lane(pool, routed)
+            self._waiting.add(pool, routed)
         return routed
 
     def submit_local(
@@ -256,38 +207,41 @@ class Router:
     ) -> RoutedRequest:
         """Send a checked request to an instance on this node, once: its memory is nowhere else."""
         pool = model.pool
-        lanes = [
-            link.lane
-            for link in pool.links
-            if link.is_local and link.lane is not None and not link.lane.draining
-        ]
         is_sequence = pool.sequences is not None and bool(request.correlation_id)
-        if not lanes and not is_sequence and not all(link.is_local for link in pool.links):
-            raise UnavailableError(
-                f"model '{model.name}' has no instance on this node that answers at present; "
-                f"requests with tensors in shared memory need one"
-            )
+        lane = None if is_sequence else _local_lane(pool)
+        if not (is_sequence or lane is not None or all(link.is_local for link in pool.links)):
+            raise no_instance(model.name, local_only=True)
         if pool.order is not None:
             sink = OrderedSink(pool.order, sink)
-        routed = RoutedRequest(self, pool, request, sink)
+        routed = RoutedRequest(self._resend, pool, request, sink)
         routed.retried = routed.local_only = True
         if pool.sequences is not None and is_sequence:
             pool.sequences.start(routed, local_only=True)
-        elif lanes:
-            min(lanes, key=lambda each: each.outstanding).start(routed)
+        elif lane is not None:
+            lane.start(routed)
         else:
-            self._wait_for_lane(pool, routed)
+            self._waiting.add(pool, routed)
         return routed
 
     async def call_instances(
         self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
     ) -> list[bytes]:
         """Call a control method on instances; those that do not answer in time are left out."""
-        calls = [
-            link.lane.call(method, payload, timeout_s) for link in links if link.lane is not None
-        ]
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        return [answer for answer in answers if isinstance(answer, bytes)]
+        answers = await self.ask_instances(links, method, timeout_s, payload)
+        return [answer for answer in answers if answer is not None]
+
+    async def ask_instances(
+        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
+    ) -> list[bytes | None]:
+        """Call a control method on instances, all at once.
+
+        Returns:
+            For each link the answer; None for an instance that does not answer in time.
+        """
+        answers = await asyncio.gather(
+            *(_asked(link, method, payload, timeout_s) for link in links), return_exceptions=True
+        )
+        return [answer if isinstance(answer, bytes) else None for answer in answers]
 
     def greet(self, method: str, payload: bytes) -> None:
         """Call a control method on every instance, also on those that come later."""
@@ -299,51 +253,45 @@ class Router:
             return
         method, payload = self.greeting
         calls = self.call_instances(links, method, _GREETING_TIMEOUT_S, payload)
-        task = asyncio.get_running_loop().create_task(calls)
-        self._greetings.add(task)
-        task.add_done_callback(self._greetings.discard)
+        self._tasks.spawn(f"call of '{method}'", calls)
 
     def links_of(self, name: str, version: int) -> list[Link]:
         """Return the links to the instances of one version, those that leave it included."""
         pool = self._pools.get((name, version))
         return [] if pool is None else [*pool.links, *pool.leaving]
 
+    def waiting_count(self, name: str, version: int) -> int:
+        """Return how many requests of one version wait here for a lane."""
+        pool = self._pools.get((name, version))
+        return 0 if pool is None else len(pool.waiting)
+
     async def close(self) -> None:
-        """Close all lanes; what is on them fails."""
+        """Close all lanes; what is on them or waits for one fails."""
+        self._waiting.close()
+        await self._tasks.close()
         for pool in self._pools.values():
             if pool.sequences is not None:
                 for link in list(pool.sequences.retired):
                     drop(link)
-        self._links.close()
+        await self._links.close()
+        if self._cache is not None:
+            await self._cache.close()
 
     def _connected(self, link: Link) -> None:
         self._greet([link])
-        self._send_waiting(link.pool)
-
-    def _send_waiting(self, pool: Pool) -> None:
-        waiting, pool.waiting = pool.waiting, []
-        for routed in waiting:
-            if isinstance(routed, RoutedRequest):
-                self.resend(routed)
+        self._waiting.send(link.pool)
 
     def resend(self, routed: RoutedRequest) -> None:
         """Send a request to another instance than the one that had it, if one did."""
-        sequences = routed.pool.sequences
-        if sequences is not None and routed.request.correlation_id:
-            sequences.start(routed, local_only=routed.local_only)
+        pool = routed.pool
+        if pool.sequences is not None and routed.request.correlation_id:
+            pool.sequences.start(routed, local_only=routed.local_only)
             return
-        lane = routed.pool.choose(avoid=routed.lane)
+        lane = _local_lane(pool) if routed.local_only else pool.choose(avoid=routed.lane)
         if lane is None:
-            self._wait_for_lane(routed.pool, routed)
+            self._waiting.add(pool, routed)
             return
         lane.start(routed)
-
-    def _wait_for_lane(self, pool: Pool, routed: LaneInflight) -> None:
-        # A connection attempt is under way: its end decides. Otherwise nobody will ever come.
-        if any(link.lane is None and not link.closed for link in pool.links):
-            pool.waiting.append(routed)
-        else:
-            routed.sink.fail(_no_instance(routed.request.model_name))
 
     def _lost(self, link: Link, orphans: list[LaneInflight]) -> None:
         for routed in orphans:
@@ -351,7 +299,7 @@ class Router:
                 continue
             if routed.cancelled:
                 routed.sink.fail(RequestCancelledError(""))
-            elif routed.has_responded or routed.retried or _is_stateful(routed.request):
+            elif routed.has_responded or routed.retried or is_stateful(routed.request):
                 routed.sink.fail(
                     UnavailableError(
                         f"instance '{link.endpoint.name}' of model "
@@ -371,31 +319,20 @@ class Router:
         if others:
             self.resend(routed)
         else:
-            routed.sink.fail(_no_instance(routed.request.model_name))
-
-    def _is_linked(self, key: tuple[str, int]) -> bool:
-        return bool(self._pools[key].links)
-
-    def _fail_waiting(self, pool: Pool, key: tuple[str, int]) -> None:
-        waiting, pool.waiting = pool.waiting, []
-        for routed in waiting:
-            routed.sink.fail(_no_instance(key[0]))
-        if pool.sequences is not None:
-            pool.sequences.close()
+            routed.sink.fail(no_instance(routed.request.model_name))
 
 
-def _is_stateful(request: InferenceRequest) -> bool:
-    return bool(request.correlation_id) or request.flags != 0
+async def _asked(link: Link, method: str, payload: bytes, timeout_s: float) -> bytes | None:
+    return None if link.lane is None else await link.lane.call(method, payload, timeout_s)
+
+
+def _local_lane(pool: LinkPool) -> LaneClient | None:
+    """Return the open lane of this node with the fewest requests outstanding, or None."""
+    lanes = [lane for lane in pool.lanes if lane.is_local and not lane.draining]
+    return min(lanes, key=lambda each: each.outstanding) if lanes else None
 
 
 def _what_to_do(request: InferenceRequest) -> str:
     if not request.correlation_id:
         return "send the request again"
     return f"sequence {request.correlation_id} ended with it, start the sequence again"
-
-
-def _no_instance(model_name: str) -> UnavailableError:
-    return UnavailableError(
-        f"model '{model_name}' has no instance that answers at present; it is being restarted, "
-        f"try again"
-    )

@@ -11,20 +11,32 @@ id would not start now. Where several instances know an id, the one where it wou
 the latest sequence of it. An instance that leaves the
 pool goes on with its sequences until they end; one that is lost ends them, and nothing of them is
 tried elsewhere.
+
+Routes and waiting requests are bounded: a route is forgotten when no request has taken it for a
+time, or when there are too many; the oldest go first.
 """
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.errors import (
+    RequestCancelledError,
+    ResourceExhaustedError,
+    TritonError,
+    UnavailableError,
+)
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.client import LaneInflight
-from deployments.routing.links import Link, Pool
+from deployments.routing.pool import Link, LinkPool
+from deployments.supervision.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
 
 _CorrelationId = int | str
 
@@ -32,6 +44,8 @@ _ASK_TIMEOUT_S: Final = 2.0
 # Forgetting a sequence costs asking for it again, so this bounds memory and nothing else.
 _MOST_ROUTES: Final = 100_000
 _FORGET_AFTER_S: Final = 60.0
+# Requests of one model that wait, all together, until instances have said what they know.
+_MOST_WAITING: Final = 1000
 _US_PER_S: Final = 1_000_000
 
 
@@ -63,13 +77,15 @@ class SequenceRoutes:
         pool: Its instances.
         batching: Its sequence batcher.
         wait_for_lane: Takes a request while no instance answers; gives it back or fails it.
+        tasks: Runs the questions to instances.
     """
 
     def __init__(
         self,
-        pool: Pool,
+        pool: LinkPool,
         batching: SequenceBatching,
-        wait_for_lane: Callable[[Pool, LaneInflight], None],
+        wait_for_lane: Callable[[LinkPool, LaneInflight], None],
+        tasks: Supervisor,
     ) -> None:
         self.retired: list[Link] = []
         self._pool = pool
@@ -78,7 +94,8 @@ class SequenceRoutes:
         self._loop = asyncio.get_running_loop()
         # Counts the changes of the pool.
         self._generation = 0
-        self._asking: set[asyncio.Task[None]] = set()
+        self._tasks = tasks
+        self._waiting_count = 0
         # The least recently used first.
         self._routes: dict[_CorrelationId, _Route] = {}
 
@@ -93,35 +110,41 @@ class SequenceRoutes:
         route = self._routes.pop(correlation_id, None)
         if route is not None and route.waiting is not None:
             self._routes[correlation_id] = route
-            route.waiting.append((inflight, local_only))
+            if self._may_wait(inflight):
+                route.waiting.append((inflight, local_only))
             return
+        self._forget_old()
         previous = route
         if route is not None and not (route.is_home and route.generation == self._generation):
             route = None
         if inflight.request.flags & SEQUENCE_START:
             if route is None or not _may_start(route.link):
-                route = self._new_route(correlation_id, local_only=local_only)
+                route = self._route_to(self._home(correlation_id, local_only=local_only))
         elif route is None:
-            route = self._find(inflight, previous, local_only=local_only)
+            known = None if previous is None else previous.link
+            links = self._candidates(correlation_id, previous, local_only=local_only)
+            if len(links) > 1 or (known is not None and links not in ([], [known])):
+                self._ask_first(inflight, links, known, local_only=local_only)
+                return
+            route = self._route_to(known or (links[0] if links else None))
         if route is None:
             self._wait_for_lane(self._pool, inflight)
             return
         self._routes[correlation_id] = route
         route.used_s = self._loop.time()
-        if route.waiting is None:
-            self._send(route, inflight, local_only=local_only)
+        self._send(route, inflight, local_only=local_only)
 
     def joined(self) -> None:
-        """Take note that an instance answers."""
+        """Count the change: an instance's lane has opened."""
         self._generation += 1
 
     def retire(self, link: Link) -> None:
-        """Let an instance that left the pool go on with its sequences; it closes the lane."""
+        """Keep an instance that left the pool until its sequences end; it then closes the lane."""
         self._generation += 1
         self.retired.append(link)
 
     def lost(self, link: Link) -> None:
-        """Take note that an instance is gone; its sequences hear of it by their next request."""
+        """Count the change: an instance's lane has closed, and its sequences have ended."""
         self._generation += 1
         if link in self.retired:
             self.retired.remove(link)
@@ -132,13 +155,11 @@ class SequenceRoutes:
             if link.lane is not None:
                 link.lane.close_when_idle()
 
-    def _new_route(self, correlation_id: _CorrelationId, *, local_only: bool) -> _Route | None:
-        self._forget_old()
-        home = self._home(correlation_id, local_only=local_only)
-        if home is None:
+    def _route_to(self, link: Link | None) -> _Route | None:
+        if link is None:
             return None
         route = _Route(self._generation)
-        route.link = home
+        route.link = link
         return route
 
     def _home(self, correlation_id: _CorrelationId, *, local_only: bool) -> Link | None:
@@ -150,28 +171,35 @@ class SequenceRoutes:
         ]
         return choose(correlation_id, links) if links else None
 
-    def _find(
-        self, inflight: LaneInflight, known: _Route | None, *, local_only: bool
-    ) -> _Route | None:
-        """Return the route of a sequence that any instance may have, likeliest the ``known``."""
-        previous = None if known is None else known.link
+    def _candidates(
+        self, correlation_id: _CorrelationId, known: _Route | None, *, local_only: bool
+    ) -> list[Link]:
+        """Return the instances that may have a sequence which one router saw last at ``known``."""
         links = [link for link in (*self._pool.links, *self.retired) if link.lane is not None]
         if known is not None and known.generation == self._generation:
             # Since it was asked for, the id can only have started again at its home.
-            home = self._home(inflight.request.correlation_id, local_only=local_only)
-            links = [link for link in links if link in {home, previous}]
-        others = [link for link in links if link is not previous]
-        route = _Route(self._generation)
-        if not others or (previous is None and len(links) == 1):
-            route.link = previous or (links[0] if links else None)
-            return route if route.link is not None else None
+            home = self._home(correlation_id, local_only=local_only)
+            links = [link for link in links if link in {home, known.link}]
+        return links
+
+    def _ask_first(
+        self,
+        inflight: LaneInflight,
+        links: list[Link],
+        previous: Link | None,
+        *,
+        local_only: bool,
+    ) -> None:
+        """Send a request when the instances have said which of them has its sequence."""
+        if not self._may_wait(inflight):
+            return
+        correlation_id = inflight.request.correlation_id
+        route = self._routes[correlation_id] = _Route(self._generation)
+        route.used_s = self._loop.time()
         route.waiting = [(inflight, local_only)]
-        task = self._loop.create_task(
-            self._ask(inflight.request.correlation_id, route, links, previous)
-        )
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
-        return route
+        question = self._ask(correlation_id, route, links, previous)
+        task = self._tasks.spawn("question for a sequence", question)
+        task.add_done_callback(lambda _: self._asked(correlation_id, route))
 
     async def _ask(
         self,
@@ -189,14 +217,47 @@ class SequenceRoutes:
         else:
             # Nobody: then the one that had it, or would have it, is the one to say so.
             route.link = knowing[0] if knowing else previous or choose(correlation_id, links)
-        waiting, route.waiting = route.waiting or [], None
-        for inflight, local_only in waiting:
+        for inflight, local_only in self._released(route):
             if inflight.cancelled:
                 inflight.fail(RequestCancelledError(""))
             else:
                 self.start(inflight, local_only=local_only)
         # What came meanwhile was asked for too; the next request asks again.
         route.is_home = route.link is home
+
+    def _asked(self, correlation_id: _CorrelationId, route: _Route) -> None:
+        """Take the end of a question: it failed, or was cancelled, if requests still wait."""
+        if route.waiting is None:
+            return
+        if self._routes.get(correlation_id) is route:
+            del self._routes[correlation_id]
+        for inflight, _ in self._released(route):
+            inflight.fail(
+                UnavailableError(
+                    f"the instances of model '{inflight.request.model_name}' could not be asked "
+                    f"for sequence {correlation_id}; send the request again"
+                )
+            )
+
+    def _released(self, route: _Route) -> list[tuple[LaneInflight, bool]]:
+        """Return the requests that wait for a route, which nobody does any more."""
+        waiting, route.waiting = route.waiting or [], None
+        self._waiting_count -= len(waiting)
+        return waiting
+
+    def _may_wait(self, inflight: LaneInflight) -> bool:
+        """Count a request that waits for what instances know, or fail it: too many do."""
+        if self._waiting_count < _MOST_WAITING:
+            self._waiting_count += 1
+            return True
+        inflight.fail(
+            ResourceExhaustedError(
+                f"{_MOST_WAITING} requests of model '{inflight.request.model_name}' wait until its "
+                f"instances have said which of them has their sequences; begin a sequence with the "
+                f"START flag, or send fewer requests at a time"
+            )
+        )
+        return False
 
     def _send(self, route: _Route, inflight: LaneInflight, *, local_only: bool) -> None:
         link, request = route.link, inflight.request
@@ -221,10 +282,12 @@ class SequenceRoutes:
             link.lane.start(inflight)
 
     def _forget_old(self) -> None:
+        """Forget the routes that have been unused for long, and the oldest of too many."""
         oldest_s = self._loop.time() - self._forget_after_s
         while self._routes:
             correlation_id, route = next(iter(self._routes.items()))
             is_old = route.used_s < oldest_s or len(self._routes) >= _MOST_ROUTES
+            # A route that requests wait for is no older than a question may take.
             if route.waiting is not None or not is_old:
                 return
             del self._routes[correlation_id]
@@ -249,6 +312,9 @@ async def _knows(link: Link, payload: bytes) -> bool:
         return False
     try:
         answer = await link.lane.call("knows_sequence", payload, _ASK_TIMEOUT_S)
+        return msgspec.msgpack.decode(answer, type=bool)
     except TritonError:
         return False
-    return bool(msgspec.msgpack.decode(answer, type=bool))
+    except msgspec.MsgspecError as error:
+        _log.warning("instance '%s', asked for a sequence: %s", link.endpoint.name, error)
+        return False

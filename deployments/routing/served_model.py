@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ready version of a model, as codecs and router share it."""
 
+from collections.abc import Callable
+
 from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import ModelVersion
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.ensembles.ensemble import Ensemble
 from deployments.metrics.counters import Snapshot
 from deployments.response_cache.cached_model import CachedModel
-from deployments.routing.links import Pool
+from deployments.routing.pool import LinkPool
 from deployments.routing.request_check import RequestChecker
 
 
@@ -43,7 +47,7 @@ class ServedModel:
         name: str,
         entry: ModelVersion,
         config: ModelConfig,
-        pool: Pool,
+        pool: LinkPool,
         ensemble: Ensemble | None = None,
     ) -> None:
         self.name = name
@@ -69,3 +73,27 @@ class ServedModel:
         if self.cache is not None:
             counters.append(self.cache.snapshot())
         return counters
+
+
+# Sends a checked request to a ready version; everything that follows reaches the sink.
+Submit = Callable[[ServedModel, InferenceRequest, ResponseSink], Inflight]
+
+
+class ServedStep:
+    """A ready version as a step of an ensemble: a `deployments.ensembles.ensemble.StepModel`."""
+
+    __slots__ = ("_check", "_model", "_submit", "config", "name", "version")
+
+    def __init__(self, model: ServedModel, submit: Submit) -> None:
+        self.name = model.name
+        self.version = model.version
+        self.config = model.config
+        self._model = model
+        self._check = model.checker.check
+        self._submit = submit
+
+    def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
+        """Check a request and send it; everything that follows reaches the sink."""
+        self._check(request)
+        request.model_version = self.version
+        return self._submit(self._model, request, sink)

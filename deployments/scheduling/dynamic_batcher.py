@@ -82,7 +82,7 @@ class DynamicBatcher(Generic[Item]):
     @property
     def pending_count(self) -> int:
         """Requests enqueued and not handed out."""
-        return len(self._queue) + len(self._batch)
+        return self._queue.count
 
     @property
     def deadline_ns(self) -> int | None:
@@ -192,6 +192,7 @@ class DynamicBatcher(Generic[Item]):
             del batch[count:], ranks[count:]
         for rank in ranks:
             rank.level.count -= 1
+        self._queue.count -= len(batch)
         return batch
 
     def _rewind(self, start: int) -> None:

@@ -5,10 +5,10 @@
 import logging
 from collections.abc import Mapping
 
-from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.limited_scheduler import Grant, LimitedScheduler
+from deployments.scheduling.parameters import whole_number
 from deployments.scheduling.priority_queue import QueueRules, rules_of
 from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
 from deployments.scheduling.sequence_batcher import DirectSequenceBatcher, OldestSequenceBatcher
@@ -56,7 +56,7 @@ def _unlimited_scheduler(config: ModelConfig, state_files: Mapping[str, bytes]) 
         return _sequence_batcher(config, sequences, state_files)
     batching = config.dynamic_batching
     if batching is None:
-        limit = _number(config, _MAX_QUEUE_SIZE)
+        limit = whole_number(config, _MAX_QUEUE_SIZE)
         if not limit:
             return DefaultScheduler()
         return DynamicBatcher(1, rules=QueueRules(QueuePolicy(max_queue_size=limit)))
@@ -71,7 +71,7 @@ def _unlimited_scheduler(config: ModelConfig, state_files: Mapping[str, bytes]) 
         max(1, config.max_batch_size),
         batching.preferred_batch_size,
         batching.max_queue_delay_us,
-        rules_of(batching, _number(config, _AGEING_US)),
+        rules_of(batching, whole_number(config, _AGEING_US)),
     )
 
 
@@ -88,13 +88,3 @@ def _sequence_batcher(
     if batching.strategy == "oldest":
         return OldestSequenceBatcher(config, batching, states)
     return DirectSequenceBatcher(config, batching, states)
-
-
-def _number(config: ModelConfig, key: str) -> int:
-    text = config.parameters.get(key, "0")
-    if not text.isdecimal():
-        raise InvalidArgumentError(
-            f"model '{config.name}' has parameter '{key}' with value '{text}', expected a whole "
-            f"number, 0 for none"
-        )
-    return int(text)

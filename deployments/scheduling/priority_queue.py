@@ -123,6 +123,7 @@ class PriorityQueue(Generic[Item]):
 
     Attributes:
         dropped: Requests that left with an error; whoever looks at them empties the list.
+        count: Requests admitted that have neither been taken nor dropped.
         deadline_ns: No request has to be rejected before; NEVER when none waits for a timeout.
     """
 
@@ -135,6 +136,7 @@ class PriorityQueue(Generic[Item]):
         "_max_ranks",
         "_ranks",
         "_rules",
+        "count",
         "deadline_ns",
         "dropped",
     )
@@ -152,10 +154,8 @@ class PriorityQueue(Generic[Item]):
         # Only between levels: within one the order is that of arrival already.
         self._ageing_ns = rules.ageing_us * _NS_PER_US if self._has_levels else 0
         self.dropped: list[tuple[Item, TritonError]] = []
+        self.count = 0
         self.deadline_ns = NEVER
-
-    def __len__(self) -> int:
-        return sum(len(rank.items) for rank in self._ranks)
 
     @property
     def is_ageing(self) -> bool:
@@ -176,6 +176,7 @@ class PriorityQueue(Generic[Item]):
         if level.max_count and level.count >= level.max_count:
             raise UnavailableError(id_prefix(item.request_id) + "Exceeds maximum queue size")
         level.count += 1
+        self.count += 1
         rank.items.append(item)
         if level.timeout_ns and not level.delays:
             self.deadline_ns = min(self.deadline_ns, level.expires_ns(item))
@@ -226,6 +227,7 @@ class PriorityQueue(Generic[Item]):
             items.extend(rank.items)
             rank.items.clear()
             rank.level.count = 0
+        self.count = 0
         return items
 
     def _make_level(self, number: int) -> Rank[Item]:
@@ -264,4 +266,5 @@ class PriorityQueue(Generic[Item]):
 
     def _drop(self, rank: Rank[Item], item: Item, error: TritonError) -> None:
         rank.level.count -= 1
+        self.count -= 1
         self.dropped.append((item, error))

@@ -33,10 +33,10 @@ from deployments.scheduling.sequence_controls import (
 )
 from deployments.scheduling.sequences import (
     CorrelationId,
-    Event,
     Item,
-    Phase,
     Sequence,
+    SequenceEvent,
+    SequencePhase,
     Sequences,
     is_last,
 )
@@ -100,8 +100,7 @@ class _SequenceBatcher(ABC, Generic[Item]):
     @property
     def pending_count(self) -> int:
         """Requests enqueued and not handed out."""
-        running = [sequence for sequence in self._sequences.slots if sequence is not None]
-        return self._sequences.backlog_count + sum(len(sequence.queue) for sequence in running)
+        return self._sequences.queued_count
 
     @property
     def sequence_count(self) -> int:
@@ -137,7 +136,7 @@ class _SequenceBatcher(ABC, Generic[Item]):
             self._controls.check(item.request)
         self._reap(now_ns)
         sequence = self._sequences.admit(item, now_ns)
-        if sequence.phase is Phase.RUNNING:
+        if sequence.phase is SequencePhase.RUNNING:
             self._advance(sequence, now_ns)
         return True
 
@@ -170,16 +169,16 @@ class _SequenceBatcher(ABC, Generic[Item]):
                 item.is_rescheduled = False
                 request.flags = 0
                 del request.inputs[len(request.inputs) - self._fed_count :]
-                sequence.queue.appendleft(item)
+                self._sequences.put_back(sequence, item)
             elif is_last(request) or (self._is_iterative and not sequence.queue):
-                self._end(sequence, Event.LAST_REQUEST_DONE, now_ns)
+                self._end(sequence, SequenceEvent.LAST_REQUEST_DONE, now_ns)
                 continue
             if sequence.queue:
                 self._advance(sequence, now_ns)
             else:
                 self._sequences.rest(sequence, now_ns)
 
-    def _end(self, sequence: Sequence[Item], event: Event, now_ns: int) -> None:
+    def _end(self, sequence: Sequence[Item], event: SequenceEvent, now_ns: int) -> None:
         successor = self._sequences.end(sequence, event)
         if successor is not None:
             self._advance(successor, now_ns)
@@ -190,8 +189,7 @@ class _SequenceBatcher(ABC, Generic[Item]):
 
     def _take(self, sequence: Sequence[Item]) -> Item:
         """Take a sequence's next request and give it what its model is fed."""
-        item = sequence.queue.popleft()
-        sequence.in_flight = item
+        item = self._sequences.take(sequence)
         request = item.request
         self._controls.add(request)
         states = sequence.states
@@ -275,7 +273,7 @@ class DirectSequenceBatcher(_SequenceBatcher[Item]):
     def _drop_cancelled(self, sequence: Sequence[Item] | None, now_ns: int) -> None:
         """End a sequence whose next request was cancelled, and its successors likewise."""
         while sequence is not None and sequence.queue and sequence.queue[0].is_cancelled:
-            sequence = self._sequences.end(sequence, Event.CANCELLED)
+            sequence = self._sequences.end(sequence, SequenceEvent.CANCELLED)
 
     def _rows(
         self, chosen: list[Sequence[Item]], batch: list[Item], last_slot: int
@@ -330,7 +328,7 @@ class OldestSequenceBatcher(_SequenceBatcher[Item]):
             decision = self._batcher.next_batch(now_ns)
             for item, error in decision.dropped:
                 dropped.append((item, error))
-                self._end(self._batched.pop(item), Event.CANCELLED, now_ns)
+                self._end(self._batched.pop(item), SequenceEvent.CANCELLED, now_ns)
             if decision.batch or not decision.dropped:
                 break
         dropped += self._take_dropped()
@@ -349,7 +347,7 @@ class OldestSequenceBatcher(_SequenceBatcher[Item]):
         current: Sequence[Item] | None = sequence
         while current is not None and current.queue and current.in_flight is None:
             if current.queue[0].is_cancelled:
-                current = self._sequences.end(current, Event.CANCELLED)
+                current = self._sequences.end(current, SequenceEvent.CANCELLED)
                 continue
             current.queue[0].signature = self._signature(current)
             item = self._take(current)

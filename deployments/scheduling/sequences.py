@@ -12,8 +12,9 @@ that is queued or executed; here from when nothing of it is queued or executed a
 """
 
 import heapq
+import itertools
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
@@ -33,6 +34,9 @@ from deployments.scheduling.sequence_controls import SequenceStates
 _log = logging.getLogger(__name__)
 
 _NS_PER_US = 1000
+# Entries of timed-out sequences are looked through when there are more than this and twice as many
+# as there are sequences.
+_MIN_STALE = 64
 _TIMED_OUT = "timeout of the corresponding sequence has been expired"
 
 CorrelationId = int | str
@@ -56,7 +60,7 @@ class SequenceItem(Scheduled, ExecuteRequest, Protocol):
 Item = TypeVar("Item", bound=SequenceItem)
 
 
-class Phase(Enum):
+class SequencePhase(Enum):
     """Where a sequence is."""
 
     BACKLOG = auto()
@@ -64,7 +68,7 @@ class Phase(Enum):
     OVER = auto()
 
 
-class Event(Enum):
+class SequenceEvent(Enum):
     """What moves a sequence on."""
 
     SLOT_FREE = auto()
@@ -75,12 +79,12 @@ class Event(Enum):
 
 
 _NEXT_PHASE = {
-    (Phase.BACKLOG, Event.SLOT_FREE): Phase.RUNNING,
-    (Phase.BACKLOG, Event.CANCELLED): Phase.OVER,
-    (Phase.BACKLOG, Event.TIMED_OUT): Phase.OVER,
-    (Phase.RUNNING, Event.LAST_REQUEST_DONE): Phase.OVER,
-    (Phase.RUNNING, Event.IDLE): Phase.OVER,
-    (Phase.RUNNING, Event.CANCELLED): Phase.OVER,
+    (SequencePhase.BACKLOG, SequenceEvent.SLOT_FREE): SequencePhase.RUNNING,
+    (SequencePhase.BACKLOG, SequenceEvent.CANCELLED): SequencePhase.OVER,
+    (SequencePhase.BACKLOG, SequenceEvent.TIMED_OUT): SequencePhase.OVER,
+    (SequencePhase.RUNNING, SequenceEvent.LAST_REQUEST_DONE): SequencePhase.OVER,
+    (SequencePhase.RUNNING, SequenceEvent.IDLE): SequencePhase.OVER,
+    (SequencePhase.RUNNING, SequenceEvent.CANCELLED): SequencePhase.OVER,
 }
 
 
@@ -101,14 +105,14 @@ class Sequence(Generic[Item]):
 
     def __init__(self, correlation_id: CorrelationId, states: SequenceStates | None) -> None:
         self.id = correlation_id
-        self.phase = Phase.BACKLOG
+        self.phase = SequencePhase.BACKLOG
         self.slot = -1
         self.queue: deque[Item] = deque()
         self.in_flight: Item | None = None
         self.states = states
         self.expires_ns = NEVER
 
-    def move(self, event: Event) -> None:
+    def move(self, event: SequenceEvent) -> None:
         """Enter the next phase; a KeyError means the scheduler is wrong."""
         self.phase = _NEXT_PHASE[self.phase, event]
 
@@ -127,6 +131,7 @@ class Sequences(Generic[Item]):
         slots: The running sequence of each slot.
         dropped: Requests that left with an error; whoever looks at them empties the list.
         is_stopped: Whether no sequence may start any more.
+        queued_count: Requests of all sequences that no one has begun to batch.
     """
 
     def __init__(
@@ -141,13 +146,18 @@ class Sequences(Generic[Item]):
         self.slots: list[Sequence[Item] | None] = [None] * slot_count
         self.dropped: list[tuple[Item, TritonError]] = []
         self.is_stopped = False
+        self.queued_count = 0
         self._model_name = model_name
         self._idle_ns = idle_us * _NS_PER_US
         self._make_states = make_states
         self._is_iterative = is_iterative
         self._last_own_id = 0
         self._free = list(range(slot_count))
-        self._backlog: deque[Sequence[Item]] = deque()
+        # Ordered, because sequences leave at its head and out of its middle.
+        self._backlog: OrderedDict[Sequence[Item], None] = OrderedDict()
+        # When sequences of the backlog time out; entries of those that have left it are skipped.
+        self._expiries: list[tuple[int, int, Sequence[Item]]] = []
+        self._expiry_numbers = itertools.count()
         self._open: dict[CorrelationId, Sequence[Item]] = {}
         # Since when each running sequence is quiet, the longest first.
         self._quiet: dict[Sequence[Item], int] = {}
@@ -158,15 +168,12 @@ class Sequences(Generic[Item]):
         return len(self.slots) - len(self._free) + len(self._backlog)
 
     @property
-    def backlog_count(self) -> int:
-        """Requests of sequences that wait for a slot."""
-        return sum(len(sequence.queue) for sequence in self._backlog)
-
-    @property
     def deadline_ns(self) -> int | None:
         """When the first sequence of the backlog times out."""
-        deadline_ns = min((each.expires_ns for each in self._backlog), default=NEVER)
-        return None if deadline_ns == NEVER else deadline_ns
+        expiries = self._expiries
+        while expiries and not self._is_due(expiries[0]):
+            heapq.heappop(expiries)
+        return expiries[0][0] if expiries else None
 
     @property
     def wake_at_ns(self) -> int | None:
@@ -210,19 +217,30 @@ class Sequences(Generic[Item]):
                 self._model_name,
             )
         sequence.queue.append(item)
+        self.queued_count += 1
         self._quiet.pop(sequence, None)
-        if sequence.phase is Phase.BACKLOG and item.timeout_us:
-            expires_ns = now_ns + item.timeout_us * _NS_PER_US
-            sequence.expires_ns = min(sequence.expires_ns, expires_ns)
+        if sequence.phase is SequencePhase.BACKLOG and item.timeout_us:
+            self._expire_at(sequence, now_ns + item.timeout_us * _NS_PER_US)
         if request.flags & SEQUENCE_END:
             del self._open[correlation_id]
         return sequence
+
+    def take(self, sequence: Sequence[Item]) -> Item:
+        """Take the next request of a sequence, to be batched."""
+        self.queued_count -= 1
+        item = sequence.in_flight = sequence.queue.popleft()
+        return item
+
+    def put_back(self, sequence: Sequence[Item], item: Item) -> None:
+        """Queue a request of a sequence before its others, to be executed again."""
+        self.queued_count += 1
+        sequence.queue.appendleft(item)
 
     def rest(self, sequence: Sequence[Item], now_ns: int) -> None:
         """Note that nothing of a running sequence is queued or executed any more."""
         self._quiet[sequence] = now_ns
 
-    def end(self, sequence: Sequence[Item], event: Event) -> Sequence[Item] | None:
+    def end(self, sequence: Sequence[Item], event: SequenceEvent) -> Sequence[Item] | None:
         """End a running sequence; what it has queued is cancelled.
 
         Returns:
@@ -231,9 +249,9 @@ class Sequences(Generic[Item]):
         self._leave(sequence, event)
         slot, sequence.slot = sequence.slot, -1
         while self._backlog:
-            successor = self._backlog.popleft()
+            successor, _ = self._backlog.popitem(last=False)
             if any(item.is_cancelled for item in successor.queue):
-                self._leave(successor, Event.CANCELLED)
+                self._leave(successor, SequenceEvent.CANCELLED)
                 continue
             self._run_in(successor, slot)
             return successor
@@ -245,19 +263,18 @@ class Sequences(Generic[Item]):
         """End the sequences that have been idle; return those that got their slots."""
         successors = []
         while (wake_at_ns := self.wake_at_ns) is not None and wake_at_ns <= now_ns:
-            successor = self.end(next(iter(self._quiet)), Event.IDLE)
+            successor = self.end(next(iter(self._quiet)), SequenceEvent.IDLE)
             if successor is not None:
                 successors.append(successor)
         return successors
 
     def expire(self, now_ns: int) -> None:
         """Drop the sequences that have waited too long for a slot."""
-        expired = [each for each in self._backlog if each.expires_ns <= now_ns]
-        for sequence in expired:
-            self._backlog.remove(sequence)
-            items = list(sequence.queue)
-            sequence.queue.clear()
-            self._leave(sequence, Event.TIMED_OUT)
+        while (deadline_ns := self.deadline_ns) is not None and deadline_ns <= now_ns:
+            _, _, sequence = heapq.heappop(self._expiries)
+            del self._backlog[sequence]
+            items = self._empty(sequence)
+            self._leave(sequence, SequenceEvent.TIMED_OUT)
             self.dropped += [(item, UnavailableError(_TIMED_OUT)) for item in items]
 
     def clear(self) -> list[Item]:
@@ -265,10 +282,10 @@ class Sequences(Generic[Item]):
         items = [item for item, _ in self.dropped]
         running = [sequence for sequence in self.slots if sequence is not None]
         for sequence in [*running, *self._backlog]:
-            items += sequence.queue
-            sequence.queue.clear()
+            items += self._empty(sequence)
         self.dropped = []
         self._backlog.clear()
+        self._expiries.clear()
         self._open.clear()
         self._quiet.clear()
         self.slots = [None] * len(self.slots)
@@ -295,22 +312,43 @@ class Sequences(Generic[Item]):
         if self._free:
             self._run_in(sequence, heapq.heappop(self._free))
         else:
-            self._backlog.append(sequence)
+            self._backlog[sequence] = None
         return sequence
 
     def _run_in(self, sequence: Sequence[Item], slot: int) -> None:
-        sequence.move(Event.SLOT_FREE)
+        sequence.move(SequenceEvent.SLOT_FREE)
         sequence.slot = slot
         sequence.expires_ns = NEVER
         self.slots[slot] = sequence
 
-    def _leave(self, sequence: Sequence[Item], event: Event) -> None:
+    def _leave(self, sequence: Sequence[Item], event: SequenceEvent) -> None:
         sequence.move(event)
         self._quiet.pop(sequence, None)
         if self._open.get(sequence.id) is sequence:
             del self._open[sequence.id]
-        self.dropped += [(item, RequestCancelledError()) for item in sequence.queue]
+        self.dropped += [(item, RequestCancelledError()) for item in self._empty(sequence)]
+
+    def _empty(self, sequence: Sequence[Item]) -> list[Item]:
+        items = list(sequence.queue)
         sequence.queue.clear()
+        self.queued_count -= len(items)
+        return items
+
+    def _expire_at(self, sequence: Sequence[Item], expires_ns: int) -> None:
+        if expires_ns >= sequence.expires_ns:
+            return
+        sequence.expires_ns = expires_ns
+        expiries = self._expiries
+        if len(expiries) > _MIN_STALE + 2 * len(self._backlog):
+            # Sequences that got a slot would otherwise stay until they had timed out.
+            expiries[:] = [entry for entry in expiries if self._is_due(entry)]
+            heapq.heapify(expiries)
+        heapq.heappush(expiries, (expires_ns, next(self._expiry_numbers), sequence))
+
+    def _is_due(self, entry: tuple[int, int, Sequence[Item]]) -> bool:
+        expires_ns, _, sequence = entry
+        is_waiting = sequence.phase is SequencePhase.BACKLOG and sequence in self._backlog
+        return is_waiting and sequence.expires_ns == expires_ns
 
 
 def is_last(request: InferenceRequest) -> bool:

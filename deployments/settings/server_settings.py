@@ -217,11 +217,14 @@ class InstanceSettings:
         log: Log settings.
         region_sources: Objects that registered regions lie in.
         metrics: Settings of metrics.
+        version: Of the routing table in which a router first saw them; of two that differ, the
+            higher one's hold. Settings that only differ in it are equal.
     """
 
     log: LogSettings
     region_sources: tuple[str, ...] = ()
     metrics: MetricsSettings = MetricsSettings()
+    version: int = field(default=0, compare=False)
 
 
 SettingsChange = LogChange | TraceChange | TraceUse | RegionAdded | RegionRemoved

@@ -8,12 +8,12 @@ so no tensor bytes do. Memory of GPUs (`deployments.shared_memory.cuda`) is copi
 
 Objects belong to clients, who may shrink them at any time, so each use looks at the present size.
 
-Triton: server/src/shared_memory_manager.cc @e1db8a6
+Triton: server/src/shared_memory_manager.cc @0395be2
 """
 
 import mmap
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,7 @@ from deployments.shared_memory.cuda import CudaMaps, is_cuda, sized
 from deployments.shared_memory.system import key_of, open_source
 
 _MAPPING_LIMIT: Final = 256
+_SIZE_MAX: Final = 2**64 - 1
 
 
 def locate(region: Region, extent: Extent) -> Extent:
@@ -37,12 +38,16 @@ def locate(region: Region, extent: Extent) -> Extent:
     Raises:
         InvalidArgumentError: They are not within the region.
     """
-    last = max(region.size_bytes - 1, 0)
-    offset, size = extent.offset, extent.size_bytes
-    if not 0 <= offset <= last:
+    # What gRPC carries as signed is unsigned in Triton.
+    offset, size = extent.offset & _SIZE_MAX, extent.size_bytes & _SIZE_MAX
+    if offset >= region.size_bytes:
         raise InvalidArgumentError(f"Invalid offset for shared memory region: '{region.name}'")
-    # A size of zero at the start wraps around in Triton and is refused; elsewhere it is not.
-    if size < 0 or offset + size - 1 > last or (size == 0 and offset == 0):
+    if offset + size > _SIZE_MAX:
+        raise InvalidArgumentError(
+            f"Integer overflow detected: byte_size ({size}) + offset ({offset}) exceeds maximum "
+            f"value ({_SIZE_MAX}) for region '{region.name}'"
+        )
+    if offset + size > region.size_bytes:
         raise InvalidArgumentError(
             f"Invalid offset + byte size for shared memory region: '{region.name}'"
         )
@@ -155,6 +160,7 @@ def resolve_regions(
     regions: dict[str, Region],
     maps: RegionMaps,
     *,
+    node_id: str = "",
     runs_here: bool = False,
 ) -> None:
     """Turn the regions a request names into extents of objects, and give inputs their bytes.
@@ -166,26 +172,39 @@ def resolve_regions(
         request: Its inputs' extents and ``regions`` name regions; afterwards they name sources.
         regions: The registered ones.
         maps: This process's mappings.
+        node_id: Ray node of this process; empty when regions are of any.
         runs_here: Whether this process needs the bytes of all inputs.
 
     Raises:
-        TritonError: A region is unknown, or bytes are not within it.
+        TritonError: A region is unknown or on another node, or bytes are not within it.
     """
     for tensor in request.inputs:
         if tensor.extent is not None:
-            extent = tensor.extent = _located(tensor.extent, regions)
+            extent = tensor.extent = _located(tensor.extent, regions, node_id)
             if runs_here or tensor.datatype == "BYTES" or not is_cuda(extent.source):
                 tensor.data = maps.view(extent)
             else:
                 tensor.data = sized(extent.size_bytes)
     wanted = request.regions or {}
-    request.regions = {name: _located(extent, regions) for name, extent in wanted.items()}
+    request.regions = {name: _located(extent, regions, node_id) for name, extent in wanted.items()}
 
 
-def _located(extent: Extent, regions: dict[str, Region]) -> Extent:
+def region_names(request: InferenceRequest) -> frozenset[str]:
+    """Return the names of the regions a request uses, before they are resolved."""
+    names = {tensor.extent.source for tensor in request.inputs if tensor.extent is not None}
+    return frozenset(names.union(extent.source for extent in (request.regions or {}).values()))
+
+
+def _located(extent: Extent, regions: dict[str, Region], node_id: str) -> Extent:
     region = regions.get(extent.source)
     if region is None:
         raise NotFoundError(f"Unable to find shared memory region: '{extent.source}'")
+    if node_id and region.node_id not in ("", node_id):
+        raise InvalidArgumentError(
+            f"Unable to use shared memory region: '{region.name}': it was registered on node "
+            f"{region.node_id} of the cluster, and this request has come to node {node_id}; send "
+            f"requests and registrations to the server of the node whose memory they use"
+        )
     return locate(region, extent)
 
 
@@ -239,15 +258,23 @@ class RegionSink:
         sink: Takes the responses afterwards.
         regions: By output name: where it shall be written.
         maps: This process's mappings.
+        on_end: Called right before the terminal outcome is passed on.
 
     Attributes:
-        sink: The same.
+        sink: Takes the responses afterwards.
     """
 
-    __slots__ = ("_error", "_maps", "_regions", "sink")
+    __slots__ = ("_error", "_maps", "_on_end", "_regions", "sink")
 
-    def __init__(self, sink: ResponseSink, regions: dict[str, Extent], maps: RegionMaps) -> None:
+    def __init__(
+        self,
+        sink: ResponseSink,
+        regions: dict[str, Extent],
+        maps: RegionMaps,
+        on_end: Callable[[], None],
+    ) -> None:
         self.sink = sink
+        self._on_end = on_end
         self._regions = regions
         self._maps = maps
         self._error: TritonError | None = None
@@ -259,6 +286,8 @@ class RegionSink:
                 place_outputs(response, self._regions, self._maps)
             except TritonError as error:
                 self._error = error
+        if final:
+            self._on_end()
         if self._error is None:
             self.sink.respond(response, final=final)
         elif final:
@@ -266,5 +295,7 @@ class RegionSink:
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass the error on."""
+        if final:
+            self._on_end()
         if final or self._error is None:
             self.sink.fail(error, final=final)

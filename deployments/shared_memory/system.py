@@ -104,15 +104,15 @@ def cannot_open(source: str) -> TritonError:
 
 
 def _check_key(region: Region) -> None:
-    name = region.key.removeprefix("/")
+    name = region.key.lstrip("/")
     refusal = f"cannot register shared memory region '{region.name}'"
-    if _KEY.fullmatch(region.key) is None or name in (".", "..", ""):
-        raise InvalidArgumentError(f"{refusal} - invalid shm key '{region.key}'")
     if name.startswith(_RESERVED_PREFIX):
         raise InvalidArgumentError(
             f"{refusal} with key '{region.key}' as the key contains the reserved prefix "
             f"'{_RESERVED_PREFIX}'"
         )
+    if _KEY.fullmatch(region.key) is None or name in (".", "..", ""):
+        raise InvalidArgumentError(f"{refusal} - invalid shm key '{region.key}'")
 
 
 def _opened(path: str, key: str) -> int:

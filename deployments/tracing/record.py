@@ -7,11 +7,12 @@ Pure data. Instants are nanoseconds of the monotonic clock of the process that r
 Triton: core/src/infer_trace.h, core/include/triton/core/tritonserver.h @73aad7c
 """
 
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from backends.api.request import TraceContext
+from deployments.contracts.sinks import ResponseSink
 from deployments.metrics.counters import ExecutionTimes
 
 REQUEST_START: Final = "REQUEST_START"
@@ -123,3 +124,11 @@ def child_of(context: TraceContext, model: TracedModel) -> TraceContext:
     """
     model.parent_id = context.id
     return TraceContext(model.id, context.id, context.has_tensors, context.context)
+
+
+@runtime_checkable
+class TracedSink(ResponseSink, Protocol):
+    """The sink of a traced request."""
+
+    def traced(self, report: TraceReport) -> None:
+        """Take what the instance says of the request; the terminal call follows."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from backends.api.errors import TritonError
-from deployments.contracts.sinks import SettingsControl
+from deployments.contracts.control import SettingsControl
 from deployments.settings.server_settings import TraceUse
 
 _log = logging.getLogger(__name__)

@@ -62,7 +62,12 @@ def _runs(program: str, address: str, *alternatives: str) -> list[Example]:
 
 _COMPRESSION = "--request-compression-algorithm {0} --response-compression-algorithm {0}"
 
+# Its server takes any bytes as an image.
+_IMAGE = "ensemble_image_client.py"
+
 EXAMPLES: Final = [
+    *_runs("ensemble_image_client.py", "http", f"-c 3 {_IMAGE}"),
+    *_runs("ensemble_image_client.py", "grpc", f"-i grpc -c 3 {_IMAGE}"),
     *_runs("grpc_client.py", "grpc"),
     *_runs("grpc_explicit_byte_content_client.py", "grpc"),
     *_runs("grpc_explicit_int8_content_client.py", "grpc"),
@@ -102,7 +107,6 @@ EXAMPLES: Final = [
 ]
 
 NOT_RUN: Final = {
-    "ensemble_image_client.py": "needs image files and an ensemble of image models",
     "grpc_image_client.py": "needs image files",
     "image_client.py": "needs image files",
     "simple_grpc_cudashm_client.py": "needs a GPU on both sides",

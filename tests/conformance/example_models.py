@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The models that the client examples ask for, as Python models of our own."""
+"""The models that the client examples ask for, as models of our own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +78,28 @@ class TritonPythonModel:
             time.sleep(wait_ms[0] / 1000)
 """
 
+# Any bytes are an image to these two: the first scores each byte value by how often it occurs.
+_PREPROCESS = """
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(request.inputs()[0].as_numpy()) for request in requests]
+
+    def answer(self, images):
+        counts = [np.bincount(np.frombuffer(each, np.uint8)[:4096] % 5, minlength=5)
+                  for each in images.reshape(-1)]
+        scores = np.stack(counts).astype(np.float32)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("SCORES", scores)])
+"""
+
+_CLASSIFY = """
+class TritonPythonModel:
+    def execute(self, requests):
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor("CLASSES", request.inputs()[0].as_numpy())])
+            for request in requests
+        ]
+"""
+
 _CLASSIFIER = """
 class TritonPythonModel:
     def execute(self, requests):
@@ -121,20 +143,34 @@ def _dynamic_sequence(id_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExampleModel:
-    """A model: its config without name, backend and instances, and its source."""
+    """A model: its config without name and backend, and its source.
+
+    Attributes:
+        name: Name.
+        config: config.pbtxt without name and backend.
+        source: model.py without imports; empty for a model that has none.
+        backend: Backend, or ensemble.
+        labels: Lines of labels.txt; empty for a model that has none.
+    """
 
     name: str
     config: str
-    source: str
+    source: str = ""
+    backend: str = "python"
+    labels: tuple[str, ...] = ()
 
     def write(self, repository: Path) -> None:
         """Write the model into a repository."""
         version = repository / self.name / "1"
         version.mkdir(parents=True)
-        head = f'name: "{self.name}"\nbackend: "python"\n'
+        kind = "platform" if self.backend == "ensemble" else "backend"
+        head = f'name: "{self.name}"\n{kind}: "{self.backend}"\n'
         (version.parent / "config.pbtxt").write_text(head + self.config)
-        imports = "import numpy as np\nimport triton_python_backend_utils as pb_utils\n"
-        (version / "model.py").write_text(imports + self.source)
+        if self.source:
+            imports = "import numpy as np\nimport triton_python_backend_utils as pb_utils\n"
+            (version / "model.py").write_text(imports + self.source)
+        if self.labels:
+            (version.parent / "labels.txt").write_text("\n".join(self.labels) + "\n")
 
 
 def _add_sub(name: str, datatype: str) -> ExampleModel:
@@ -181,5 +217,41 @@ EXTRAS = (
         + _tensors("output", ("OUT", "INT32", 1), ("IDX", "UINT32", 1))
         + "\nmodel_transaction_policy { decoupled: true }",
         _REPEAT,
+    ),
+    ExampleModel(
+        "preprocess_inception_ensemble",
+        "max_batch_size: 8\n"
+        + _tensors("input", ("INPUT", "STRING", 1))
+        + "\n"
+        + _tensors("output", ("OUTPUT", "FP32", 5))
+        + """
+ensemble_scheduling {
+  step {
+    model_name: "image_scores" model_version: -1
+    input_map { key: "IMAGE" value: "INPUT" } output_map { key: "SCORES" value: "scores" }
+  }
+  step {
+    model_name: "image_classes" model_version: -1
+    input_map { key: "SCORES" value: "scores" } output_map { key: "CLASSES" value: "OUTPUT" }
+  }
+}""",
+        backend="ensemble",
+    ),
+    ExampleModel(
+        "image_scores",
+        "max_batch_size: 8\n"
+        + _tensors("input", ("IMAGE", "STRING", 1))
+        + "\n"
+        + _tensors("output", ("SCORES", "FP32", 5)),
+        _PREPROCESS,
+    ),
+    ExampleModel(
+        "image_classes",
+        "max_batch_size: 8\n"
+        + _tensors("input", ("SCORES", "FP32", 5))
+        + '\noutput { name: "CLASSES" data_type: TYPE_FP32 dims: [ 5 ] '
+        + 'label_filename: "labels.txt" }',
+        _CLASSIFY,
+        labels=("CAR", "MUG", "VULTURE", "HILL", "LAKE"),
     ),
 )

@@ -181,7 +181,7 @@ def _grpc_seeds() -> Iterator[bytes]:
 def _lane_seed() -> bytes:
     message = msgspec.msgpack.encode(["m", "7", [["X", "INT32", [1], None]], {"a": 1}])
     return b"".join(
-        PREFIX.pack(kind, 1, 0, kind, len(message), 9) + message + b"123456789"
+        PREFIX.pack(kind, 1, kind, len(message), 9) + message + b"123456789"
         for kind in range(INFER, INFER + 6)
     )
 

@@ -17,8 +17,9 @@ from backends.api.errors import (
     TritonError,
 )
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
-from cluster.models.contracts import Candidate, LifecycleSettings, Override, choose_override
+from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
 from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool
@@ -70,6 +71,7 @@ class World:
     Attributes:
         candidates: The repository.
         fail: Errors of loads, by actor name without generation; each is raised once.
+        fail_ends: Errors of ending a pool; each is raised once.
         blocked: Actor names without generation that the cluster has no room for.
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
@@ -85,6 +87,7 @@ class World:
         self.unblocked = asyncio.Event()
         self.log: list[str] = []
         self.states: list[dict[str, str]] = []
+        self.fail_ends: list[Exception] = []
         self.loading = 0
         self.most_loading = 0
         self.released: list[str] = []
@@ -148,7 +151,7 @@ class World:
             raise InvalidArgumentError(self.misfits[config.name])
         return config
 
-    def next_generation(self) -> int:
+    async def next_generation(self) -> int:
         self._generation += 1
         return self._generation
 
@@ -267,6 +270,8 @@ class FakePool:
         self.changed()
 
     async def close(self, drain_s: float) -> None:
+        if self._world.fail_ends:
+            raise self._world.fail_ends.pop(0)
         names, self.live, self.staged = [*self.live, *self.staged], {}, {}
         self._world.log.extend(f"drain {name}" for name in names)
         await asyncio.sleep(drain_s)

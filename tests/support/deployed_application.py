@@ -110,7 +110,7 @@ def _main() -> None:
     from ray import serve
 
     from cluster.app import build
-    from cluster.server.server import RAY_ENVIRONMENT
+    from cluster.server.ray_cluster import RAY_ENVIRONMENT
 
     os.environ.update(RAY_ENVIRONMENT)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=True)

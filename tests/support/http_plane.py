@@ -201,6 +201,9 @@ class FakePlane:
     async def metrics_text(self) -> bytes:
         return b"# TYPE nv_inference_count counter\n"
 
+    async def recent_metrics_text(self) -> bytes:
+        return await self.metrics_text()
+
     def infer(self, model: Served, request: InferenceRequest, sink: Any) -> Pending:
         if request.regions is not None:
             resolve_regions(request, self.control.settings.regions, self.maps)

@@ -14,8 +14,10 @@ from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
+from deployments.instance.ending import OnFault, log_fault
 from deployments.instance.executor import Executor
 from deployments.instance.lead import Lead
+from deployments.metrics.counters import InstanceStatistics
 from deployments.reactor.reactor import Reactor
 
 
@@ -124,15 +126,27 @@ class RunningExecutor:
     """An executor on its threads; requests reach it as from a lane, on the turning thread."""
 
     def __init__(
-        self, config: ModelConfig, model: ModelInstance, clock_ns: Callable[[], int]
+        self,
+        config: ModelConfig,
+        model: ModelInstance,
+        clock_ns: Callable[[], int],
+        statistics: InstanceStatistics | None = None,
     ) -> None:
         self.reactor = WatchedReactor()
-        self.lead = Lead(self.reactor, clock_ns)
-        self.executor = Executor(config, 3, model, self.lead, clock_ns=clock_ns)
+        self.faults: list[tuple[str, BaseException]] = []
+        self.has_faults = threading.Event()
+        self.on_fault: OnFault = log_fault
+        self.lead = Lead(self.reactor, clock_ns, self._on_fault)
+        self.executor = Executor(config, 3, model, self.lead, statistics, clock_ns=clock_ns)
         self.statistics = self.executor.statistics
         self.drain = self.executor.drain
         self.close = self.executor.close
         self.knows = self.executor.knows
+
+    def _on_fault(self, what: str, error: BaseException) -> None:
+        self.on_fault(what, error)
+        self.faults.append((what, error))
+        self.has_faults.set()
 
     def received(self, requests: list[RecordedRequest]) -> None:
         for request in requests:
@@ -149,9 +163,14 @@ class RunningExecutor:
 
 @contextlib.asynccontextmanager
 async def running(
-    config: ModelConfig, model: ModelInstance, clock_ns: Callable[[], int] = time.monotonic_ns
+    config: ModelConfig,
+    model: ModelInstance,
+    clock_ns: Callable[[], int] = time.monotonic_ns,
+    *,
+    is_faulty: bool = False,
+    statistics: InstanceStatistics | None = None,
 ) -> AsyncIterator[RunningExecutor]:
-    running = RunningExecutor(config, model, clock_ns)
+    running = RunningExecutor(config, model, clock_ns, statistics)
     thread = threading.Thread(target=running.executor.run)
     thread.start()
     try:
@@ -163,6 +182,7 @@ async def running(
         thread.join()
         running.lead.stop()
         running.reactor.close()
+        assert bool(running.faults) == is_faulty
 
 
 async def outcome(request: RecordedRequest) -> InferenceResponse | TritonError | None:

@@ -165,7 +165,6 @@ class Rig:
             incarnation=incarnation,
         )
         self.losses: list[tuple[LaneClient, list[LaneInflight]]] = []
-        self.drained: list[LaneClient] = []
 
     async def __aenter__(self) -> "Rig":
         uds, tcp = self.server.start(self.uds, "127.0.0.1", tls=self.tls)
@@ -185,7 +184,6 @@ class Rig:
             "secret": SECRET,
             "slabs": self.client_slabs,
             "on_lost": lambda lane, orphans: self.losses.append((lane, orphans)),
-            "on_draining": self.drained.append,
             "limits": self.client_limits,
         } | changes
         return await LaneClient.connect(arguments.pop("endpoint", self.endpoint), **arguments)
@@ -204,7 +202,7 @@ class Rig:
 
 
 def frame(kind: int, frame_id: int = 0, message: bytes = b"", tail: bytes = b"", flags: int = 0):
-    return PREFIX.pack(kind, flags, 0, frame_id, len(message), len(tail)) + message + tail
+    return PREFIX.pack(kind, flags, frame_id, len(message), len(tail)) + message + tail
 
 
 class RawPeer:
@@ -269,3 +267,37 @@ class RawPeer:
 
     def die(self) -> None:
         self.writer.transport.abort()
+
+
+class RawServer:
+    """A TCP server of raw peers, and a way to connect a client to it."""
+
+    def __init__(self, serve):
+        self._serve = serve
+        self.slabs = SlabPool()
+
+    async def __aenter__(self):
+        self._done = asyncio.Event()
+
+        async def serve(reader, writer):
+            try:
+                await self._serve(reader, writer)
+            finally:
+                writer.close()
+                self._done.set()
+
+        self._server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        endpoint = InstanceEndpoint("model/1#0", "", "node", "", ("127.0.0.1", port))
+
+        async def connect(**changes):
+            arguments = {"same_node": False, "secret": SECRET, "slabs": self.slabs}
+            return await LaneClient.connect(endpoint, **(arguments | changes))
+
+        return connect
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        await self._done.wait()
+        assert self.slabs.used_blocks == 0
+        self.slabs.close()

@@ -21,6 +21,7 @@ from backends.api.errors import TritonError as ApiError
 from backends.api.model_caller import Call, ModelCaller
 from backends.api.request import InferenceRequest as ApiRequest
 from backends.api.request import InferenceResponse as ApiResponse
+from backends.python.model_side.current_model import CURRENT
 from backends.python.model_side.failure import TritonModelException, from_api_error
 from backends.python.model_side.response import InferenceResponse
 from backends.python.model_side.tensor import Tensor
@@ -30,18 +31,12 @@ _CANCEL_POLL_S: Final = 0.05
 
 _Answer = tuple[InferenceResponse, bool]
 
-_callers: dict[str, ModelCaller] = {}
-_pauses: list[Pause] = []
-# The calls that coroutines wait for, where that matters.
-_awaited: "set[asyncio.Future[Any]]" = set()
 _parents: "ContextVar[Sequence[ExecuteRequest]]" = ContextVar("parents", default=())
 
 
 def allow_control(caller: ModelCaller | None) -> None:
     """Let the model of this process control the repository from now on."""
-    _callers.pop("control", None)
-    if caller is not None:
-        _callers["control"] = caller
+    CURRENT.control = caller
 
 
 def allow_calls(caller: ModelCaller | None, pause: Pause | None = None) -> None:
@@ -51,10 +46,8 @@ def allow_calls(caller: ModelCaller | None, pause: Pause | None = None) -> None:
         caller: What it calls them with.
         pause: What it waits for them in; see `LoadContext.pause`.
     """
-    _callers.pop("calls", None)
-    _pauses[:] = [] if pause is None else [pause]
-    if caller is not None:
-        _callers["calls"] = caller
+    CURRENT.caller = caller
+    CURRENT.pause = pause
 
 
 def set_parents(requests: Sequence[ExecuteRequest]) -> None:
@@ -68,20 +61,19 @@ def controller() -> ModelCaller:
     Raises:
         TritonModelException: Nothing does: the model does not run in a server.
     """
-    caller = _callers.get("control")
-    if caller is None:
+    if CURRENT.control is None:
         raise TritonModelException("models can only be controlled inside a server")
-    return caller
+    return CURRENT.control
 
 
 def paused() -> "contextlib.AbstractContextManager[None]":
     """Return the context in which the model waits for others."""
-    return _pauses[0]() if _pauses else contextlib.nullcontext()
+    return contextlib.nullcontext() if CURRENT.pause is None else CURRENT.pause()
 
 
 def paused_for_calls() -> "contextlib.AbstractContextManager[None]":
     """Return the context in which an event loop without anything to do waits."""
-    return paused() if _awaited else contextlib.nullcontext()
+    return paused() if CURRENT.awaited else contextlib.nullcontext()
 
 
 def execute(request: ApiRequest) -> InferenceResponse:
@@ -123,25 +115,24 @@ def execute_async(request: ApiRequest, *, decoupled: bool) -> "asyncio.Future[An
     if parents:
         loop.call_later(_CANCEL_POLL_S, poll)
     future.add_done_callback(lambda done: call.cancel() if done.cancelled() else None)
-    if _pauses:
-        _awaited.add(future)
-        future.add_done_callback(_awaited.discard)
+    if CURRENT.pause is not None:
+        CURRENT.awaited.add(future)
+        future.add_done_callback(CURRENT.awaited.discard)
     return future
 
 
 def _caller() -> ModelCaller:
-    caller = _callers.get("calls")
-    if caller is None:
+    if CURRENT.caller is None:
         raise TritonModelException("BLS is only supported during the 'execute' function.")
-    return caller
+    return CURRENT.caller
 
 
 def _take(
     answers: "SimpleQueue[_Answer]", call: Call, parents: Sequence[ExecuteRequest]
 ) -> _Answer:
     """Wait for the next answer; meanwhile look whether anybody still waits for the result."""
-    if _pauses and answers.empty():
-        with _pauses[0]():
+    if CURRENT.pause is not None and answers.empty():
+        with CURRENT.pause():
             return _wait(answers, call, parents)
     return _wait(answers, call, parents)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
-from backends.python.loading import refused
+from backends.python.model_side.current_model import refused
 from backends.python.model_side.failure import TritonModelException
 
 _FAMILY_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

@@ -15,9 +15,9 @@ from backends.api.custom_metrics import MetricKind
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import TritonError as ApiError
 from backends.api.request import deserialize_bytes, serialize_bytes
-from backends.python import loading
 from backends.python.model_side import calls
 from backends.python.model_side.calls import ResponseIterator
+from backends.python.model_side.current_model import CURRENT, refused
 from backends.python.model_side.failure import TritonError, TritonModelException
 from backends.python.model_side.logger import Logger
 from backends.python.model_side.metrics import Metric, MetricFamily
@@ -165,7 +165,7 @@ def deserialize_bytes_tensor(encoded_tensor: bytes) -> npt.NDArray[Any]:
 
 def get_model_dir() -> str:
     """Return the path of the version directory of the model this process runs."""
-    return loading.current_version_dir()
+    return CURRENT.version_dir
 
 
 def load_model(model_name: str, config: str = "", files: dict[Any, Any] | None = None) -> None:
@@ -196,7 +196,7 @@ def load_model(model_name: str, config: str = "", files: dict[Any, Any] | None =
         with calls.paused():
             calls.controller().load_model(model_name, parameters)
     except ApiError as error:
-        raise loading.refused("Failed to load model", error.message) from error
+        raise refused("Failed to load model", error.message) from error
 
 
 def unload_model(model_name: str, unload_dependents: bool = False) -> None:
@@ -209,7 +209,7 @@ def unload_model(model_name: str, unload_dependents: bool = False) -> None:
         with calls.paused():
             calls.controller().unload_model(model_name, unload_dependents=unload_dependents)
     except ApiError as error:
-        raise loading.refused("Failed to unload model", error.message) from error
+        raise refused("Failed to unload model", error.message) from error
 
 
 def is_model_ready(model_name: str, model_version: str = "") -> bool:
@@ -226,7 +226,7 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
         version = int(digits[0]) if digits else -1
         if version < 0:
             details = "" if digits else " (details: stol)"
-            raise loading.refused(
+            raise refused(
                 what,
                 f"failed to get model version from specified version string '{model_version}'"
                 f"{details}, version should be an integral value > 0",
@@ -234,7 +234,7 @@ def is_model_ready(model_name: str, model_version: str = "") -> bool:
     try:
         return calls.controller().is_model_ready(model_name, version)
     except ApiError as error:
-        raise loading.refused(what, error.message) from error
+        raise refused(what, error.message) from error
 
 
 def _named(entries: Any, name: str) -> dict[str, Any] | None:

@@ -36,8 +36,8 @@ _UNENCODED: Final = frozenset((b"", b"identity"))
 class GeneratePlane(InferPlane, Protocol):
     """What the routes ask of the data plane."""
 
-    async def metrics_text(self) -> bytes:
-        """Return the metrics page."""
+    async def recent_metrics_text(self) -> bytes:
+        """Return the metrics page as it was at most a second ago."""
 
 
 class GenerateRoute:
@@ -82,7 +82,7 @@ class GenerateRoute:
             TritonError: The request is wrong.
         """
         form = exchange.head.load_report_form.decode("latin-1")
-        report = load_report((await self._plane.metrics_text()).decode(), form)
+        report = load_report((await self._plane.recent_metrics_text()).decode(), form)
         if report:
             exchange.extra_headers = b"endpoint-load-metrics: %s\r\n" % report.encode()
         else:

@@ -5,7 +5,8 @@
 from typing import Any, Protocol
 
 from backends.api.request import InferenceRequest
-from deployments.contracts.sinks import Inflight, RepositoryControl, ResponseSink
+from deployments.contracts.control import RepositoryControl
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.tracing.tracer import Tracer
 
@@ -68,6 +69,9 @@ class Plane(Protocol):
 
     async def metrics_text(self) -> bytes:
         """Return the metrics page."""
+
+    async def recent_metrics_text(self) -> bytes:
+        """Return the metrics page as it was at most a second ago."""
 
     def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Run a request."""

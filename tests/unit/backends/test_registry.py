@@ -7,6 +7,7 @@ import pytest
 
 from backends import registry
 from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig
 from backends.identity.backend import IdentityBackend
 
 
@@ -50,3 +51,28 @@ def test_entry_points_add_backends_but_never_replace_built_in_ones(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", installed)
     assert isinstance(registry.create_backend("mine"), IdentityBackend)
     assert not isinstance(registry.create_backend("python"), IdentityBackend)
+
+
+def test_environment_of_a_model_is_found_without_importing_its_backend(monkeypatch):
+    config = ModelConfig("m", backend="python", parameters={"EXECUTION_ENV_PATH": "/e.tar.gz"})
+    monkeypatch.setitem(sys.modules, "backends.python.backend", None)
+    environment = registry.environment_of(config, "/m")
+    assert environment is not None
+    assert environment.path == "/e.tar.gz"
+    assert environment.command.endswith("environment.py /e.tar.gz")
+    assert registry.environment_of(ModelConfig("m", backend="onnxruntime"), "/m") is None
+
+
+def test_entry_points_add_environments_for_backends_of_their_own(monkeypatch):
+    def installed(*, group, name):
+        points = EntryPoints(
+            EntryPoint(added, "backends.python.launcher:environment_of", registry.ENVIRONMENT_GROUP)
+            for added in ("mine", "identity")
+        )
+        return points.select(group=group, name=name)
+
+    monkeypatch.setattr(registry, "entry_points", installed)
+    parameters = {"EXECUTION_ENV_PATH": "/e"}
+    mine, own = (ModelConfig("m", backend=b, parameters=parameters) for b in ("mine", "identity"))
+    assert registry.environment_of(mine, "/m").path == "/e"
+    assert registry.environment_of(own, "/m") is None

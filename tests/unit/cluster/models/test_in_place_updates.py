@@ -134,12 +134,12 @@ async def test_an_update_that_failed_is_left_alone_by_polls_until_the_groups_cha
     world = await loaded(1)
     world.candidates["m"] = model("m", count=2)
     world.fail["m/1#1"] = [InternalError("broken")]
-    await world.lifecycle.load_all(["m"], retry_failed=False)
+    await world.lifecycle.load_all(["m"], is_poll=True)
     world.log.clear()
-    await world.lifecycle.load_all(["m"], retry_failed=False)
+    await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.log == []
     world.candidates["m"] = model("m", count=3)
-    await world.lifecycle.load_all(["m"], retry_failed=False)
+    await world.lifecycle.load_all(["m"], is_poll=True)
     assert len(world.endpoints("m")) == 3
 
 

@@ -13,7 +13,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from cluster.models.contracts import Override
+from cluster.models.override import Override
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import (
@@ -280,6 +280,48 @@ async def test_a_pending_load_can_be_unloaded_and_loaded_again() -> None:
 
 
 @in_virtual_time
+async def test_a_poll_leaves_a_pending_load_alone_that_would_be_the_same() -> None:
+    world = World(model("m"))
+    world.blocked.add("m/1#0")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    assert world.lifecycle.is_pending("m")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    await asyncio.sleep(LOAD_S)
+    assert world.lifecycle.is_pending("m")
+    assert len(world.pools) == 1
+    # The one that was read only to be compared.
+    assert world.released == ["/r/m"]
+    world.unblocked.set()
+    await asyncio.sleep(LOAD_S)
+    assert world.state("m") is READY
+
+
+@in_virtual_time
+async def test_a_poll_leaves_alone_a_load_that_has_just_got_room() -> None:
+    world = World(dataclasses.replace(model("m", count=2), auto_complete=True))
+    world.blocked.add("m/1#0")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    world.unblocked.set()
+    await asyncio.sleep(LOAD_S / 2)
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    await asyncio.sleep(LOAD_S)
+    assert world.state("m") is READY
+    assert len(world.pools) == 1
+
+
+@in_virtual_time
+async def test_a_poll_starts_a_pending_load_over_when_the_model_has_changed() -> None:
+    world = World(model("m"))
+    world.blocked.add("m/1#0")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    world.blocked.clear()
+    world.candidates["m"] = model("m", stamp="changed")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    assert world.state("m") is READY
+    assert world.record("m").versions[1].digest == "m1changed"
+
+
+@in_virtual_time
 async def test_an_ensemble_loads_what_it_is_made_of_first() -> None:
     world = World(ensemble("e", "a", "b"), model("a"), model("b"))
     await world.lifecycle.load("e")
@@ -416,10 +458,10 @@ async def test_a_failed_model_is_left_alone_by_polls_until_it_changes() -> None:
     world = World(model("m"))
     world.fail["m/1#0"] = [InternalError("broken")]
     await world.lifecycle.load_all(["m"])
-    await world.lifecycle.load_all(["m"], retry_failed=False)
+    await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.log == ["start m/1#0@1"]
     world.candidates["m"] = model("m", stamp="fixed")
-    await world.lifecycle.load_all(["m"], retry_failed=False)
+    await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.state("m") is READY
 
 

@@ -145,6 +145,7 @@ def test_bool_spellings(text: str, expected: bool):
         ("--metrics-interval-ms=nan", "out of bound"),
         ("--metrics-interval-ms=x", "Invalid option value. Got x"),
         ("--cpus-per-instance=-1", "expected >= 0"),
+        ("--instance-heartbeat-timeout-secs=-1", "expected >= 0"),
         ("--grpc-server=x", "expected one of own, grpcio"),
         ("--http-prt=1", "unrecognized option '--http-prt', did you mean '--http-port'?"),
         ("--http_port=1", "did you mean '--http-port'?"),

@@ -7,8 +7,8 @@ from backends.api.model_config import ModelConfig
 from cluster.placement.demand import (
     SMALLEST_FRACTION,
     ClusterResources,
-    Demand,
     NodeResources,
+    RayDemand,
     blocked_reason,
     read_demand,
 )
@@ -39,13 +39,13 @@ def test_parameters_override_the_default_demand() -> None:
             "ray_resources": '{"mig_1g.10gb": 1}',
         },
     )
-    demand = read_demand(config, Demand(num_cpus=0.01, resources={"gpu_0": 1}))
-    assert demand == Demand(2, 0.5, {"gpu_0": 1, "mig_1g.10gb": 1})
+    demand = read_demand(config, RayDemand(num_cpus=0.01, resources={"gpu_0": 1}))
+    assert demand == RayDemand(2, 0.5, {"gpu_0": 1, "mig_1g.10gb": 1})
 
 
 def test_fractions_too_small_for_ray_are_raised_to_what_it_counts() -> None:
     config = ModelConfig("m", parameters={"ray_num_cpus": "1e-9", "ray_num_gpus": "0"})
-    assert read_demand(config, Demand(num_gpus=1)) == Demand(SMALLEST_FRACTION, 0)
+    assert read_demand(config, RayDemand(num_gpus=1)) == RayDemand(SMALLEST_FRACTION, 0)
 
 
 @pytest.mark.parametrize(
@@ -62,23 +62,23 @@ def test_fractions_too_small_for_ray_are_raised_to_what_it_counts() -> None:
 )
 def test_a_malformed_parameter_is_refused_by_name(key: str, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"'{key}' of model 'm'"):
-        read_demand(ModelConfig("m", parameters={key: text}), Demand())
+        read_demand(ModelConfig("m", parameters={key: text}), RayDemand())
 
 
 def test_an_instance_that_fits_is_not_blocked() -> None:
-    assert not blocked_reason(Demand(0.01), cluster(({"CPU": 2}, {"CPU": 0.5})))
+    assert not blocked_reason(RayDemand(0.01), cluster(({"CPU": 2}, {"CPU": 0.5})))
 
 
 def test_a_demand_of_nothing_fits_a_node_without_resources() -> None:
-    assert not blocked_reason(Demand(), cluster(({}, {})))
+    assert not blocked_reason(RayDemand(), cluster(({}, {})))
 
 
 def test_a_full_cluster_is_told_from_one_that_is_too_small() -> None:
     nodes = cluster(({"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 0.5}))
-    assert blocked_reason(Demand(0.01, 1), nodes) == (
+    assert blocked_reason(RayDemand(0.01, 1), nodes) == (
         "waiting for resources: needs CPU 0.01, GPU 1, which every node has reserved already"
     )
-    assert blocked_reason(Demand(0.01, 2), nodes) == (
+    assert blocked_reason(RayDemand(0.01, 2), nodes) == (
         "waiting for resources: needs CPU 0.01, GPU 2, which no node has"
         " (CPU 2 at most on a node; GPU 1 at most on a node)"
     )
@@ -86,4 +86,4 @@ def test_a_full_cluster_is_told_from_one_that_is_too_small() -> None:
 
 def test_resources_of_two_nodes_do_not_add_up() -> None:
     nodes = cluster(({"CPU": 4}, {"CPU": 4}), ({"GPU": 1}, {"GPU": 1}))
-    assert "no node has" in blocked_reason(Demand(1, 1), nodes)
+    assert "no node has" in blocked_reason(RayDemand(1, 1), nodes)

@@ -105,7 +105,8 @@ def test_requirements_are_bounded(requirements):
 
 
 def test_stamp_follows_the_file(tmp_path):
-    config = ModelConfig("m", parameters={"EXECUTION_ENV_PATH": "$$TRITON_MODEL_DIRECTORY/e"})
+    parameters = {"EXECUTION_ENV_PATH": "$$TRITON_MODEL_DIRECTORY/e"}
+    config = ModelConfig("m", backend="python", parameters=parameters)
     stamps = {environment_stamp(config, str(tmp_path))}
     (tmp_path / "e").write_text("1")
     stamps.add(environment_stamp(config, str(tmp_path)))

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.model_config import InstanceGroup, ModelConfig, RateLimiterResource
-from cluster.placement.demand import ClusterResources, Demand, NodeResources
+from cluster.placement.demand import ClusterResources, NodeResources, RayDemand
 from cluster.placement.planner import (
+    GPUS_PER_INSTANCE,
     ActorName,
     PoolRequest,
     Regrouping,
@@ -21,8 +22,7 @@ from cluster.placement.planner import (
     replan_pool,
 )
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource
-from deployments.rate_limiter.arbiter import Demand as ResourceDemand
+from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
 LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))
@@ -42,7 +42,7 @@ def test_each_instance_of_a_group_becomes_a_named_spec() -> None:
     assert [spec.name for spec in specs] == ["m/1#0@3", "m/1#1@3"]
     assert [spec.instance_name for spec in specs] == ["m_0_0", "m_0_1"]
     assert {spec.kind for spec in specs} == {"CPU"}
-    assert [demand_of(spec) for spec in specs] == [Demand(0.01, 0, {})] * 2
+    assert [demand_of(spec) for spec in specs] == [RayDemand(0.01, 0, {})] * 2
 
 
 def test_cores_are_shared_among_the_instances_of_a_pool() -> None:
@@ -66,31 +66,28 @@ def test_a_gpu_group_has_count_instances_on_each_listed_gpu() -> None:
         ("m_0_1", 0),
         ("m_0_1", 1),
     ]
-    assert {spec.num_gpus for spec in specs} == {0.5}
+    assert {spec.num_gpus for spec in specs} == {GPUS_PER_INSTANCE}
 
 
-def test_instances_of_different_groups_share_the_gpu_they_are_on() -> None:
-    specs = plan_pool(
-        config(
-            InstanceGroup("a", "KIND_GPU", 3, gpus=(0,)),
-            InstanceGroup("b", "KIND_GPU", 1, gpus=(1,)),
-        ),
-        REQUEST,
-        GPU_NODE,
-    )
-    assert [spec.num_gpus for spec in specs] == [0.3333, 0.3333, 0.3333, 1.0]
+def test_models_share_a_gpu_by_default() -> None:
+    group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(0,))
+    for cluster in (GPU_NODE, LABELLED):
+        (spec,) = plan_pool(config(group), REQUEST, cluster)
+        wanted = demand_of(spec).as_resources()
+        # Of one GPU: a hundred models with one instance each.
+        assert 0 < 100 * (wanted.get("GPU", 0) + wanted.get("gpu_0", 0)) <= 1
+
+
+def test_a_model_may_reserve_a_gpu_for_itself() -> None:
+    group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(0,))
+    alone = replace(config(group), parameters={"ray_num_gpus": "1"})
+    assert plan_pool(alone, REQUEST, GPU_NODE)[0].num_gpus == 1
 
 
 def test_a_labelled_gpu_is_reserved_itself() -> None:
     group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(1,))
     spec = plan_pool(config(group), REQUEST, LABELLED)[0]
-    assert (spec.num_gpus, dict(spec.resources)) == (0, {"gpu_1": 1.0})
-
-
-def test_a_fixed_gpu_fraction_beats_even_sharing() -> None:
-    group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(0,))
-    request = replace(REQUEST, gpus_per_instance=0.1)
-    assert plan_pool(config(group), request, GPU_NODE)[0].num_gpus == 0.1
+    assert (spec.num_gpus, dict(spec.resources)) == (0, {"gpu_1": GPUS_PER_INSTANCE})
 
 
 def test_parameters_of_the_model_override_the_plan() -> None:
@@ -107,9 +104,12 @@ def test_a_config_without_groups_gets_one_instance() -> None:
 
 
 def test_a_plan_made_again_from_one_of_its_specs_is_the_same() -> None:
-    request = replace(REQUEST, log_level="WARNING", slab_threshold_bytes=1 << 20)
+    request = replace(
+        REQUEST, log_level="WARNING", slab_threshold_bytes=1 << 20, heartbeat_timeout_s=3.0
+    )
     planned = plan_pool(config(CPU_PAIR), request, LAPTOP)
     assert {spec.slab_threshold_bytes for spec in planned} == {1 << 20}
+    assert {spec.heartbeat_timeout_s for spec in planned} == {3.0}
     assert replan_pool(planned[1].config, planned[1], 0.01, {}, LAPTOP) == planned
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError
+from cluster.repository.filesystem import DirectoryEntry, LocalFileSystem
 from cluster.repository.repository import ModelRepository, check_model_name
 
 POLLED = "failed to load 'm', failed to poll from model repository: "
@@ -266,14 +267,14 @@ def test_file_digests_follow_what_a_version_is_loaded_from(root: Path):
 def test_a_directory_digest_follows_every_file_of_a_model(root: Path):
     model = write_model(root, versions="1 2")
     repository = ModelRepository([str(root)])
-    digests = [repository.directory_digest("m")]
-    assert repository.directory_digest("m") == digests[0]
+    digests = [repository.open_directory("m").digest()]
+    assert repository.open_directory("m").digest() == digests[0]
     for path, text in (("config.pbtxt", "max_batch_size: 3"), ("1/model.py", "y2"), ("new", "")):
         (model / path).write_text(text)
-        digests.append(repository.directory_digest("m"))
+        digests.append(repository.open_directory("m").digest())
     assert len(set(digests)) == len(digests)
     with pytest.raises(InvalidArgumentError):
-        repository.directory_digest("../m")
+        repository.open_directory("../m")
 
 
 def test_override_files_replace_the_whole_directory(root: Path, tmp_path: Path):
@@ -345,3 +346,25 @@ def test_override_files_of_a_refused_model_are_removed(root: Path, tmp_path: Pat
     )
     assert reason == "'max_batch_size' must be non-negative value for m"
     assert list(temporary.iterdir()) == []
+
+
+class CountingFileSystem(LocalFileSystem):
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+
+    def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
+        self.listed.append(path)
+        return super().entries(path)
+
+
+def test_a_tree_is_walked_once_however_many_digests_are_asked_for(root: Path):
+    model = write_model(root, config="version_policy { all {} }", versions="1 2")
+    (model / "1" / "deep").mkdir()
+    filesystem = CountingFileSystem()
+    repository = ModelRepository([str(root)], open_location=lambda location: (filesystem, location))
+    directory = repository.open_directory("m")
+    directory.digest()
+    filesystem.listed.clear()
+    repository.read_model("m", override_config_json="{}", directory=directory)
+    # What tells the backend is looked at, nothing is digested again.
+    assert filesystem.listed == [f"{model}/1"]

@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the actor says of a load that failed; a running one needs Ray and is tested with it."""
 
+import threading
+from dataclasses import replace
+
 import pytest
 import setproctitle
 
-from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from backends.config.pbtxt import parse_pbtxt
+from deployments.instance import actor as actor_module
 from deployments.instance.actor import ModelInstanceActor
 from deployments.instance.spec import InstanceSpec
+from tests.support.lane_rig import until
 
 ONE_SIDED = 'name: "m" backend: "identity" input [{ name: "IN" data_type: TYPE_FP32 dims: [1] }]'
 
@@ -41,3 +46,24 @@ async def test_a_failed_load_is_told_as_often_as_asked():
     assert not await actor.health()
     assert await actor.drain(1.0)
     assert (await actor.statistics()).execution_count == 0
+
+
+async def test_a_load_that_takes_longer_than_it_may_is_told(monkeypatch):
+    gate = threading.Event()
+
+    def load(*_):
+        assert gate.wait(30)
+        raise InvalidArgumentError("too late")
+
+    monkeypatch.setattr(actor_module, "load_instance", load)
+    actor = ModelInstanceActor(replace(spec(), load_timeout_s=0.001))
+    error = await failure_of(actor)
+    assert isinstance(error, UnavailableError)
+    assert error.message == (
+        "instance m/1#0@1 has not loaded model 'm' within 0.001 s; load it faster or raise "
+        "--model-load-timeout-secs"
+    )
+    gate.set()
+    # What is known after all is told, however late.
+    await until(actor._loaded.done)
+    assert (await failure_of(actor)).message == "too late"

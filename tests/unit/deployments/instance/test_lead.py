@@ -202,14 +202,17 @@ async def test_a_slow_model_is_followed_from_the_start_until_it_is_fast_again():
 
 
 async def test_the_follower_takes_over_when_an_execution_lasts():
+    clock = Clock()
     turning = []
 
     def script(batch):
+        # Long by the clock that the follower looks at; it looks again within a millisecond.
+        clock.now_ns += 1_000_001
         turning.append(executor.reactor.submit(threading.get_ident).result(30))
         echo(batch)
 
     model = ScriptedModel(script)
-    async with running(PLAIN, model) as executor:
+    async with running(PLAIN, model, clock) as executor:
         for _ in range(5):
             request = lane_request()
             executor.received([request])

@@ -86,3 +86,20 @@ def test_an_unknown_backend_is_refused():
 def test_a_gpu_instance_sees_its_own_gpu(fields, visible):
     load_instance(spec(kind="GPU", device_id=3, **fields))
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+@pytest.mark.parametrize(
+    ("of_ray", "parameters", "visible"),
+    [
+        ("0", "", "3"),
+        ("0", 'parameters { key: "ray_num_gpus" value { string_value: "0.002" } }', "0"),
+        ("MIG-1f", "", "MIG-1f"),
+    ],
+    ids=["by its index", "left to Ray", "MIG"],
+)
+def test_an_instance_that_shares_a_gpu_is_on_the_one_its_group_names(
+    monkeypatch, of_ray, parameters, visible
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", of_ray)
+    load_instance(spec(TENSORS + parameters, kind="GPU", device_id=3, num_gpus=0.002))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible

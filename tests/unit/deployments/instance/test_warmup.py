@@ -49,10 +49,10 @@ class Silent(Recorder):
         self.batches.append(batch)
 
 
-def run(instance, *samples, model_dir="/nowhere", rest=""):
+def run(instance, *samples, model_dir="/nowhere", rest="", **limits):
     text = TENSORS + rest + "".join(f"model_warmup {{ {sample} }}\n" for sample in samples)
     statistics = InstanceStatistics()
-    run_warmup(instance, parse_pbtxt(text, "config.pbtxt"), str(model_dir), statistics)
+    run_warmup(instance, parse_pbtxt(text, "config.pbtxt"), str(model_dir), statistics, **limits)
     return statistics.snapshot(0)
 
 
@@ -143,3 +143,38 @@ def test_a_decoupled_model_is_waited_for():
     decoupled = "model_transaction_policy { decoupled: true }\n"
     totals = run(Recorder(later=True), f'name: "a" batch_size: 2 {ZERO}', rest=decoupled)
     assert totals.success_count == 2
+
+
+def test_a_decoupled_model_that_falls_silent_fails_the_load():
+    decoupled = "model_transaction_policy { decoupled: true }\n"
+    with pytest.raises(InvalidArgumentError, match=r"the model sent no response for 0\.001 s; "):
+        run(Silent(), f'name: "a" batch_size: 1 {ZERO}', rest=decoupled, silence_s=0.001)
+
+
+class Streamer(Recorder):
+    """Streams on for as long as it is waited for, and then ends."""
+
+    def __init__(self, count):
+        super().__init__()
+        self._count = count
+
+    def execute(self, batch: ExecuteBatch) -> None:
+        self.batches.append(batch)
+        (work,) = batch.requests
+        # Each look finds a response since the look before.
+        looks = iter(range(self._count))
+
+        def wait(_):
+            if next(looks, None) is None:
+                work.respond(None, final=True)
+                return True
+            work.respond(InferenceResponse("m", "1"), final=False)
+            return False
+
+        work._ended.wait = wait
+
+
+def test_a_decoupled_model_may_stream_as_long_as_it_likes():
+    decoupled = "model_transaction_policy { decoupled: true }\n"
+    totals = run(Streamer(1000), f'name: "a" batch_size: 1 {ZERO}', rest=decoupled, silence_s=0.0)
+    assert totals.success_count == 1

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.lane.frames import (
-    CREDIT,
     INFER,
+    LAST_KIND,
     PREFIX,
     PREFIX_BYTES,
     Frame,
@@ -18,9 +18,8 @@ from deployments.lane.frames import (
 
 frames_strategy = st.lists(
     st.tuples(
-        st.integers(1, CREDIT),
+        st.integers(1, LAST_KIND),
         st.integers(0, 3),
-        st.integers(0, 0xFFFF),
         st.integers(0, 0xFFFFFFFF),
         st.binary(max_size=60),
         st.binary(max_size=90),
@@ -31,15 +30,13 @@ frames_strategy = st.lists(
 
 def stream_of(rows):
     return b"".join(
-        PREFIX.pack(kind, flags, hint, frame_id, len(message), len(tail)) + message + tail
-        for kind, flags, hint, frame_id, message, tail in rows
+        PREFIX.pack(kind, flags, frame_id, len(message), len(tail)) + message + tail
+        for kind, flags, frame_id, message, tail in rows
     )
 
 
 def rows_of(frames: list[Frame]):
-    return [
-        (f.kind, f.flags, f.hint, f.request_id, bytes(f.message), bytes(f.tail)) for f in frames
-    ]
+    return [(f.kind, f.flags, f.request_id, bytes(f.message), bytes(f.tail)) for f in frames]
 
 
 def pieces_of(stream: bytes, size: int) -> list[bytes]:
@@ -93,13 +90,13 @@ def test_arbitrary_bytes_yield_frames_or_a_frame_error(pieces):
 @pytest.mark.parametrize(
     "fields",
     [
-        (0, 0, 0, 1, 0, 0),
-        (CREDIT + 1, 0, 0, 1, 0, 0),
-        (INFER, 4, 0, 1, 0, 0),
-        (INFER, 0, 0, 1, 1001, 0),
-        (INFER, 0, 0, 1, 0xFFFFFFFF, 0),
-        (INFER, 0, 0, 1, 0, 2001),
-        (INFER, 0, 0, 1, 0, 2**64 - 1),
+        (0, 0, 1, 0, 0),
+        (LAST_KIND + 1, 0, 1, 0, 0),
+        (INFER, 4, 1, 0, 0),
+        (INFER, 0, 1, 1001, 0),
+        (INFER, 0, 1, 0xFFFFFFFF, 0),
+        (INFER, 0, 1, 0, 2001),
+        (INFER, 0, 1, 0, 2**64 - 1),
     ],
     ids=["kind_0", "kind_unknown", "flags", "message", "message_max", "tail", "tail_max"],
 )
@@ -115,14 +112,14 @@ def test_a_prefix_out_of_bounds_is_a_frame_error(fields, size):
 def test_memory_follows_what_arrived_not_what_was_announced():
     reader = FrameReader()
     tracemalloc.start()
-    reader.feed(PREFIX.pack(INFER, 0, 0, 1, 60 << 20, 8 << 30) + bytes(1000))
+    reader.feed(PREFIX.pack(INFER, 0, 1, 60 << 20, 8 << 30) + bytes(1000))
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak_bytes < 100_000
 
 
 def test_views_stay_valid_while_later_pieces_arrive():
-    row = (INFER, 0, 0, 1, b"message", bytes(range(256)) * 100)
+    row = (INFER, 0, 1, b"message", bytes(range(256)) * 100)
     stream = stream_of([row, row])
     reader = FrameReader()
     frames = [frame for piece in pieces_of(stream, 777) for frame in reader.feed(piece)]
@@ -131,7 +128,7 @@ def test_views_stay_valid_while_later_pieces_arrive():
 
 
 def test_a_frame_that_arrives_whole_is_not_copied():
-    stream = stream_of([(INFER, 0, 0, 1, b"message", b"tail")])
+    stream = stream_of([(INFER, 0, 1, b"message", b"tail")])
     (frame,) = FrameReader().feed(stream)
     assert frame.message.obj is stream
     assert frame.tail.obj is stream

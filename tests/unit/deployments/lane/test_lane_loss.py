@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from backends.api.errors import UnavailableError
-from backends.api.request import Extent, InferenceRequest, InferenceResponse, Tensor
+from backends.api.request import Extent, InferenceRequest, Tensor
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient
 from deployments.lane.frames import (
@@ -21,12 +21,9 @@ from deployments.lane.frames import (
     ERROR,
     FLAG_EXTENTS,
     FLAG_FINAL,
-    GOAWAY,
     INFER,
-    RELEASE,
     RESPONSE,
     SETUP,
-    SLAB,
 )
 from deployments.lane.messages import LaneLimits, Setup, encode
 from deployments.slabs.pool import SlabPool
@@ -34,6 +31,7 @@ from tests.support.lane_rig import (
     SECRET,
     Handler,
     RawPeer,
+    RawServer,
     Rig,
     Sink,
     echo,
@@ -164,47 +162,13 @@ def test_an_instance_that_dies_before_the_lane_is_open_is_unavailable(run, stage
             await stage(peer)
             peer.die()
 
-        async with raw_server(serve) as connect:
+        async with RawServer(serve) as connect:
             losses = []
             with pytest.raises(UnavailableError, match="no lane to instance"):
                 await connect(on_lost=lambda *loss: losses.append(loss))
             assert losses == []
 
     run(main)
-
-
-class raw_server:  # noqa: N801 - used as a function
-    """A TCP server of raw peers, and a way to connect a client to it."""
-
-    def __init__(self, serve):
-        self._serve = serve
-        self.slabs = SlabPool()
-
-    async def __aenter__(self):
-        self._done = asyncio.Event()
-
-        async def serve(reader, writer):
-            try:
-                await self._serve(reader, writer)
-            finally:
-                writer.close()
-                self._done.set()
-
-        self._server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
-        endpoint = InstanceEndpoint("model/1#0", "", "node", "", ("127.0.0.1", port))
-
-        async def connect(**changes):
-            arguments = {"same_node": False, "secret": SECRET, "slabs": self.slabs}
-            return await LaneClient.connect(endpoint, **(arguments | changes))
-
-        return connect
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        await self._done.wait()
-        assert self.slabs.used_blocks == 0
-        self.slabs.close()
 
 
 ANSWER = encode(response_of(64))
@@ -232,7 +196,7 @@ def test_every_sink_is_answered_or_orphaned_when_the_instance_dies(run, stage):
             peer.write(SERVER_STAGES[stage])
             await peer.writer.drain()
 
-        async with raw_server(serve) as connect:
+        async with RawServer(serve) as connect:
             lost = asyncio.get_running_loop().create_future()
             lane = await connect(on_lost=lambda lane, orphans: lost.set_result(orphans))
             sinks = {1: Sink(), 2: Sink()}
@@ -245,150 +209,6 @@ def test_every_sink_is_answered_or_orphaned_when_the_instance_dies(run, stage):
             assert orphans[0].has_responded is (stage == "response_not_final")
             assert not lane.is_open
             assert lane.outstanding == 0
-
-    run(main)
-
-
-HOSTILE_TO_SERVER = {
-    "unknown_kind": frame(99),
-    "setup_again": frame(SETUP, message=encode(Setup())),
-    "response": frame(RESPONSE, 1, ANSWER, flags=FLAG_FINAL),
-    "goaway": frame(GOAWAY),
-    "not_msgpack": frame(INFER, 1, b"\xc1garbage"),
-    "empty_message": frame(INFER, 1),
-    "wrong_types": frame(INFER, 1, encode([1, 2, 3])),
-    "trailing_bytes": frame(INFER, 1, SMALL + b"x"),
-    "same_id_twice": REQUEST + REQUEST,
-    "tail_without_extents": frame(INFER, 1, SMALL, b"tail"),
-    "call_garbage": frame(CALL, 1, b"\x00"),
-    "release_not_held": frame(RELEASE, 0, bytes(12)),
-    "release_cut": frame(RELEASE, 0, bytes(11)),
-    "slab_over_tcp": frame(SLAB, 1, bytes(12)),
-    "huge_message": frame(INFER, 1, SMALL)[:8] + b"\xff" * 12,
-}
-
-
-def _with_extents(*extents: Extent, tail: bytes = b"") -> bytes:
-    tensors = [Tensor("A", "UINT8", (9,), extent=extent) for extent in extents]
-    return frame(INFER, 1, encode(InferenceRequest("m", inputs=tensors)), tail, FLAG_EXTENTS)
-
-
-HOSTILE_TO_SERVER |= {
-    "tail_overlap": _with_extents(
-        Extent("tail", 0, 50, -1), Extent("tail", 25, 50, -1), tail=bytes(100)
-    ),
-    "tail_short": _with_extents(Extent("tail", 0, 101, -1), tail=bytes(100)),
-    "tail_unused": _with_extents(Extent("tail", 0, 99, -1), tail=bytes(100)),
-    "tail_negative": _with_extents(Extent("tail", -10, 110, -1), tail=bytes(100)),
-    "tail_negative_size": _with_extents(Extent("tail", 0, -1, -1), tail=bytes(100)),
-    "tail_huge": _with_extents(Extent("tail", 0, 2**63, -1), tail=bytes(100)),
-    "slab_not_announced": _with_extents(Extent("slab", 0, 100, 1)),
-    "slab_negative_id": _with_extents(Extent("slab", 0, 100, -1)),
-    "unknown_source": _with_extents(Extent("disk", 0, 100, 1)),
-}
-
-
-@pytest.mark.parametrize("attack", HOSTILE_TO_SERVER)
-def test_a_bad_frame_closes_the_lane_and_harms_no_other(run, attack, caplog):
-    async def main():
-        async with Rig(Handler(echo if attack != "same_id_twice" else None)) as rig:
-            peer = await RawPeer.to(rig)
-            await peer.set_up()
-            other = await rig.connect()
-            peer.write(HOSTILE_TO_SERVER[attack])
-            await peer.closed_by_peer()
-            peer.die()
-            await until(lambda: len(rig.lanes) == 1)
-            assert rig.server.inflight_count == 0
-            if rig.handler.answer is not None:
-                sink = Sink()
-                other.submit(request_of(LARGE), sink)
-                await sink.ended
-                assert sink.error is None
-
-    run(main)
-    assert "lane from a router closed: " in caplog.text
-
-
-HOSTILE_TO_CLIENT = {
-    "infer": REQUEST,
-    "empty_not_final": frame(RESPONSE, 1),
-    "garbage": frame(RESPONSE, 1, b"\xc1", flags=FLAG_FINAL),
-    "error_garbage": frame(ERROR, 1, b"\xc1"),
-    "tail_without_extents": frame(RESPONSE, 1, ANSWER, b"tail", FLAG_FINAL),
-    "extent_without_slab": frame(
-        RESPONSE,
-        1,
-        encode(
-            InferenceResponse(
-                "m", "1", outputs=[Tensor("A", "UINT8", (9,), extent=Extent("slab", 0, 9, 4))]
-            )
-        ),
-        flags=FLAG_FINAL | FLAG_EXTENTS,
-    ),
-}
-
-
-@pytest.mark.parametrize("attack", HOSTILE_TO_CLIENT)
-def test_a_bad_answer_orphans_the_requests(run, attack):
-    async def main():
-        async def serve(reader, writer):
-            peer = RawPeer(reader, writer)
-            await peer.accept_set_up()
-            await peer.next_frame()
-            peer.write(HOSTILE_TO_CLIENT[attack])
-            await peer.closed_by_peer()
-
-        async with raw_server(serve) as connect:
-            lost = asyncio.get_running_loop().create_future()
-            lane = await connect(on_lost=lambda lane, orphans: lost.set_result(orphans))
-            sink = Sink()
-            lane.submit(request_of(64), sink)
-            assert [orphan.sink for orphan in await lost] == [sink]
-            assert not sink.ended.done()
-
-    run(main)
-
-
-@pytest.mark.parametrize(
-    "opening",
-    [b"GET / HTTP/1.1\r\n\r\nand then some more of it......", b"MANTA\0\0\1" + bytes(100)],
-    ids=["http", "proof_unasked"],
-)
-def test_a_stranger_is_cut_off_without_an_answer(run, opening):
-    async def main():
-        async with Rig(Handler()) as rig:
-            peer = await RawPeer.to(rig)
-            peer.write(opening)
-            with pytest.raises((EOFError, ConnectionError)):
-                await peer.next_frame()
-            peer.die()
-            await rig.all_gone()
-
-    run(main)
-
-
-def test_a_wrong_secret_is_refused_on_either_side(run):
-    async def main():
-        async with Rig(Handler()) as rig:
-            with pytest.raises(UnavailableError, match="server does not know"):
-                await rig.connect(secret=b"not the cluster's one")
-            assert rig.losses == []
-            await rig.all_gone()
-
-    run(main)
-
-
-def test_nothing_but_the_set_up_is_taken_before_it_is_done(run):
-    async def main():
-        async with Rig(Handler()) as rig:
-            peer = await RawPeer.to(rig)
-            await peer.prove()
-            peer.write(REQUEST)
-            await peer.closed_by_peer()
-            peer.die()
-            await rig.all_gone()
-            assert rig.handler.requests == []
 
     run(main)
 
@@ -406,36 +226,6 @@ def test_a_peer_that_stalls_in_the_handshake_is_dropped(run, stage):
     run(main)
 
 
-def test_a_server_that_stalls_in_the_handshake_is_unavailable(run):
-    async def main():
-        async def serve(reader, writer):
-            await RawPeer(reader, writer).closed_by_peer()
-
-        async with raw_server(serve) as connect:
-            with pytest.raises(UnavailableError, match="no answer within"):
-                await connect(on_lost=lambda *_: None, limits=LaneLimits(handshake_timeout_s=0.05))
-
-    run(main)
-
-
-def test_strangers_beyond_the_limit_are_turned_away(run, monkeypatch):
-    monkeypatch.setattr("deployments.lane.server_lane.MAX_UNPROVED_COUNT", 2)
-
-    async def main():
-        async with Rig(Handler()) as rig:
-            peers = [await RawPeer.to(rig) for _ in range(3)]
-            await peers[2].closed_by_peer()
-            assert len(rig.lanes) == 2
-            for peer in peers:
-                peer.die()
-            await rig.all_gone()
-            lane = await rig.connect()
-            lane.close()
-            await rig.all_gone()
-
-    run(main)
-
-
 def test_a_lost_router_gives_back_the_slabs_it_held(run):
     async def main():
         async with Rig(Handler(echo)) as rig:
@@ -445,9 +235,9 @@ def test_a_lost_router_gives_back_the_slabs_it_held(run):
                 lane.submit(request_of(LARGE), sink)
             await asyncio.gather(*(sink.ended for sink in sinks))
             (server_lane,) = rig.lanes
-            assert server_lane._extents.held_count == 3
+            assert server_lane.connection.slabs.sender.held_count == 3
             assert rig.server_slabs.used_blocks == 3
-            lane._transport.abort()
+            lane._connection.transport.abort()
             await until(lambda: not rig.server_slabs.used_blocks)
             assert bytes(sinks[0].responses[0].outputs[0].data) == b"x" * LARGE
 
@@ -464,7 +254,7 @@ def test_a_lost_instance_gives_back_the_slabs_it_held(run):
             await until(lambda: len(rig.handler.requests) == 3)
             assert rig.client_slabs.used_blocks == 3
             (server_lane,) = rig.lanes
-            server_lane._transport.abort()
+            server_lane.connection.transport.abort()
             await until(lambda: rig.losses)
             assert [orphan.sink for orphan in rig.losses[0][1]] == sinks
             assert rig.client_slabs.used_blocks == 0
@@ -495,7 +285,7 @@ def test_slabs_cross_processes_and_survive_a_killed_instance(run):
             slabs=slabs,
             on_lost=lambda lane, orphans: lost.set_result(orphans),
         )
-        assert lane._extents.uses_slabs
+        assert lane._connection.slabs.sender.uses_slabs
         answered, waiting = Sink(), Sink()
         lane.submit(request_of(LARGE, fill=b"q"), answered)
         await answered.ended

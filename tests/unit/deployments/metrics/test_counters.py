@@ -2,21 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters, their sum, and Triton's JSON."""
 
+import pytest
 from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 
 from deployments.metrics.counters import (
+    LAST_RESPONSE_POSITION,
+    BatchStatistics,
     ExecutionTimes,
     FailureReason,
     InstanceStatistics,
+    ResponseOutcome,
+    ResponseStatistics,
     Snapshot,
     decode,
     encode,
     merge,
-    to_json,
 )
+from deployments.metrics.statistics_json import to_json
 
 TIMES = ExecutionTimes(start_ns=1000, input_end_ns=1010, output_start_ns=1110, end_ns=1115)
 
@@ -29,8 +34,8 @@ def recorded(decoupled: bool = False) -> Snapshot:
     statistics.record_success(2, 3, 400 + 600, TIMES)
     statistics.record_failure(FailureReason.BACKEND, 50)
     if decoupled:
-        statistics.record_response(0, "success", 30)
-        statistics.record_response(1, "empty", 40)
+        statistics.record_response(0, ResponseOutcome.SUCCESS, 30)
+        statistics.record_response(1, ResponseOutcome.EMPTY, 40)
     return statistics.snapshot(pending_count=4)
 
 
@@ -123,7 +128,7 @@ def test_merging_instances_equals_counting_in_one(parts):
                 statistics.record_start()
                 statistics.record_execution(size, TIMES, wall_ms)
                 statistics.record_success(1, size, 500, TIMES)
-                statistics.record_response(size, "fail", 5)
+                statistics.record_response(size, ResponseOutcome.FAIL, 5)
             for reason in failures:
                 statistics.record_failure(reason, 9)
         snapshots.append(alone.snapshot(0))
@@ -149,3 +154,52 @@ def test_a_request_of_an_ensemble_counts_what_its_steps_took():
             "compute_output": {"count": 1, "ns": 3},
         }
     ]
+
+
+def test_responses_beyond_the_last_position_share_its_row():
+    statistics = InstanceStatistics()
+    for position in range(LAST_RESPONSE_POSITION + 5000):
+        statistics.record_response(position, ResponseOutcome.SUCCESS, 2)
+    totals = statistics.snapshot(0)
+    assert len(totals.responses) == LAST_RESPONSE_POSITION + 1
+    assert totals.responses[LAST_RESPONSE_POSITION].success_count == 5000
+    assert totals.responses[LAST_RESPONSE_POSITION].success_ns == 10_000
+    assert totals.responses[0].success_count == 1
+
+
+@pytest.mark.parametrize("outcome", list(ResponseOutcome))
+def test_each_outcome_of_a_response_has_a_column_of_its_own(outcome):
+    statistics = InstanceStatistics()
+    statistics.record_response(0, outcome, 7)
+    row = statistics.snapshot(0).responses[0]
+    counted = {name for name in row.__struct_fields__ if getattr(row, name)}
+    assert counted == {f"{outcome}_count", f"{outcome}_ns"}
+
+
+def filled(struct, by_name):
+    """Return an instance of a struct whose every plain number is 1."""
+    numbers = {name: 1 for name in struct.__struct_fields__ if name not in by_name}
+    return struct(**numbers, **by_name)
+
+
+def test_merging_forgets_no_field():
+    one = filled(
+        Snapshot,
+        {
+            "fail_count": dict.fromkeys(FailureReason, 1),
+            "batches": {1: filled(BatchStatistics, {})},
+            "responses": {0: filled(ResponseStatistics, {})},
+            "latencies": [{3: 1}],
+            "bucket_counts": [1],
+            "custom": [],
+        },
+    )
+    total = merge((one, one))
+    for name in Snapshot.__struct_fields__:
+        value = getattr(total, name)
+        if isinstance(value, int):
+            assert value == (1 if name == "last_inference_ms" else 2), name
+    assert total.fail_count == dict.fromkeys(FailureReason, 2)
+    for row in (total.batches[1], total.responses[0]):
+        assert {getattr(row, name) for name in row.__struct_fields__} == {2}
+    assert (total.latencies, total.bucket_counts) == ([{3: 2}], [2])

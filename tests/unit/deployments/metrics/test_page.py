@@ -124,11 +124,9 @@ def test_tags_become_labels_and_are_escaped():
     assert 'nv_inference_count{_team="a\\"b\\\\c",model="plain",version="1"} 0' in lines
 
 
-def test_the_gpu_is_a_label_of_counters_but_not_of_gauges():
-    rows = [row(gpu_uuid=gpu, statistics=Snapshot(pending_count=2)) for gpu in ("GPU-1", "GPU-2")]
+def test_rows_of_one_model_version_are_added():
+    rows = [row(statistics=Snapshot(pending_count=2)) for _ in range(2)]
     found = values(page(*rows))
-    assert 'nv_inference_count{gpu_uuid="GPU-1",model="plain",version="1"}' in found
-    assert 'nv_inference_count{gpu_uuid="GPU-2",model="plain",version="1"}' in found
     assert found['nv_inference_pending_request_count{model="plain",version="1"}'] == "4"
 
 

@@ -10,21 +10,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from backends.api.errors import InvalidArgumentError
 from deployments.rate_limiter.arbiter import (
     GLOBAL,
-    Demand,
-    Event,
+    ClaimEvent,
+    ClaimPhase,
     Limit,
-    Phase,
     Resource,
     ResourceArbiter,
+    ResourceDemand,
     count_resources,
 )
 
 
-def demand(priority: int = 1, *, device: int = 0, **counts: int) -> Demand:
-    return Demand({Resource(device, name): count for name, count in counts.items()}, priority)
+def demand(priority: int = 1, *, device: int = 0, **counts: int) -> ResourceDemand:
+    return ResourceDemand(
+        {Resource(device, name): count for name, count in counts.items()}, priority
+    )
 
 
-def arbiter(*limits: Limit, **members: Demand) -> ResourceArbiter:
+def arbiter(*limits: Limit, **members: ResourceDemand) -> ResourceArbiter:
     made = ResourceArbiter(limits)
     for name, needs in members.items():
         assert made.join(name, needs) == []
@@ -36,7 +38,7 @@ def executed(made: ResourceArbiter, holder: str, count: int) -> list[str]:
     order = []
     for _ in range(count):
         order.append(holder)
-        (holder,) = made.apply(holder, Event.DONE_AND_ASK)
+        (holder,) = made.apply(holder, ClaimEvent.DONE_AND_ASK)
     return order
 
 
@@ -44,7 +46,7 @@ def executed(made: ResourceArbiter, holder: str, count: int) -> list[str]:
 
 R1, R2 = Resource(0, "R1"), Resource(GLOBAL, "R2")
 FIRST = demand(R1=4)
-SECOND = Demand({R1: 2, R2: 2}, 2)
+SECOND = ResourceDemand({R1: 2, R2: 2}, 2)
 
 
 def test_without_limits_there_is_as_much_as_one_instance_needs_at_most():
@@ -91,7 +93,7 @@ def test_a_member_that_is_refused_changes_nothing():
     with pytest.raises(InvalidArgumentError):
         made.join("large", demand(R1=4))
     assert made.totals == {R1: 2}
-    assert made.apply("small", Event.ASK) == ["small"]
+    assert made.apply("small", ClaimEvent.ASK) == ["small"]
 
 
 # Who is next.
@@ -99,53 +101,55 @@ def test_a_member_that_is_refused_changes_nothing():
 
 def test_instances_that_need_the_same_resource_take_turns():
     made = arbiter(a=demand(R=1), b=demand(R=1))
-    assert made.apply("a", Event.ASK) == ["a"]
-    assert made.apply("b", Event.ASK) == []
+    assert made.apply("a", ClaimEvent.ASK) == ["a"]
+    assert made.apply("b", ClaimEvent.ASK) == []
     assert executed(made, "a", 6) == ["a", "b"] * 3
 
 
 def test_resources_of_different_devices_are_apart_and_global_ones_are_not():
     made = arbiter(
-        a=demand(device=0, R=1), b=demand(device=1, R=1), c=Demand({Resource(GLOBAL, "G"): 1})
+        a=demand(device=0, R=1),
+        b=demand(device=1, R=1),
+        c=ResourceDemand({Resource(GLOBAL, "G"): 1}),
     )
-    assert made.apply("a", Event.ASK) == ["a"]
-    assert made.apply("b", Event.ASK) == ["b"]
-    assert made.apply("c", Event.ASK) == ["c"]
-    made.join("d", Demand({Resource(GLOBAL, "G"): 1}))
-    assert made.apply("d", Event.ASK) == []
+    assert made.apply("a", ClaimEvent.ASK) == ["a"]
+    assert made.apply("b", ClaimEvent.ASK) == ["b"]
+    assert made.apply("c", ClaimEvent.ASK) == ["c"]
+    made.join("d", ResourceDemand({Resource(GLOBAL, "G"): 1}))
+    assert made.apply("d", ClaimEvent.ASK) == []
 
 
 def test_with_enough_resources_instances_execute_side_by_side():
     made = arbiter(Limit("R1", 6), Limit("R2", 2), a=FIRST, b=SECOND)
-    assert made.apply("a", Event.ASK) == ["a"]
-    assert made.apply("b", Event.ASK) == ["b"]
+    assert made.apply("a", ClaimEvent.ASK) == ["a"]
+    assert made.apply("b", ClaimEvent.ASK) == ["b"]
     assert made.held == {R1: 6, R2: 2}
 
 
 @pytest.mark.parametrize("priority", [2, 3])
 def test_executions_are_shared_in_inverse_proportion_to_priority(priority):
     made = arbiter(a=demand(1, R=1), b=demand(priority, R=1))
-    made.apply("a", Event.ASK)
-    made.apply("b", Event.ASK)
+    made.apply("a", ClaimEvent.ASK)
+    made.apply("b", ClaimEvent.ASK)
     order = executed(made, "a", 40 * (priority + 1))
     assert order.count("a") == priority * order.count("b")
 
 
 def test_priority_nought_is_priority_one():
     made = arbiter(a=demand(0, R=1), b=demand(1, R=1))
-    made.apply("a", Event.ASK)
-    made.apply("b", Event.ASK)
+    made.apply("a", ClaimEvent.ASK)
+    made.apply("b", ClaimEvent.ASK)
     assert executed(made, "a", 4) == ["a", "b", "a", "b"]
 
 
 def test_an_instance_that_rested_or_is_new_has_no_arrears():
     made = arbiter(busy=demand(R=1), idle=demand(R=1))
-    made.apply("busy", Event.ASK)
+    made.apply("busy", ClaimEvent.ASK)
     for _ in range(100):
-        assert made.apply("busy", Event.DONE_AND_ASK) == ["busy"]
+        assert made.apply("busy", ClaimEvent.DONE_AND_ASK) == ["busy"]
     made.join("new", demand(R=1))
-    made.apply("idle", Event.ASK)
-    made.apply("new", Event.ASK)
+    made.apply("idle", ClaimEvent.ASK)
+    made.apply("new", ClaimEvent.ASK)
     order = executed(made, "busy", 9)
     assert [order.count(name) for name in ("busy", "idle", "new")] == [3, 3, 3]
 
@@ -153,28 +157,28 @@ def test_an_instance_that_rested_or_is_new_has_no_arrears():
 def test_a_grant_without_an_execution_does_not_count():
     made = arbiter(a=demand(R=1), b=demand(R=1))
     for _ in range(10):
-        assert made.apply("a", Event.ASK) == ["a"]
-        assert made.apply("a", Event.DECLINE) == []
-    made.apply("a", Event.ASK)
-    made.apply("b", Event.ASK)
+        assert made.apply("a", ClaimEvent.ASK) == ["a"]
+        assert made.apply("a", ClaimEvent.DECLINE) == []
+    made.apply("a", ClaimEvent.ASK)
+    made.apply("b", ClaimEvent.ASK)
     assert executed(made, "a", 4) == ["a", "b", "a", "b"]
 
 
 def test_a_large_demand_is_not_passed_by_small_ones_that_need_the_same():
     made = arbiter(Limit("R", 4), large=demand(R=4), s1=demand(R=1), s2=demand(R=1))
-    made.apply("s1", Event.ASK)
-    assert made.apply("large", Event.ASK) == []
-    made.apply("s2", Event.ASK)
-    assert made.phase("s2") is Phase.ASKING
-    assert made.apply("s1", Event.DONE_AND_ASK) == ["large"]
-    assert made.apply("large", Event.DONE) == ["s2", "s1"]
+    made.apply("s1", ClaimEvent.ASK)
+    assert made.apply("large", ClaimEvent.ASK) == []
+    made.apply("s2", ClaimEvent.ASK)
+    assert made.phase("s2") is ClaimPhase.ASKING
+    assert made.apply("s1", ClaimEvent.DONE_AND_ASK) == ["large"]
+    assert made.apply("large", ClaimEvent.DONE) == ["s2", "s1"]
 
 
 def test_who_waits_does_not_hold_up_those_that_need_something_else():
     made = arbiter(a=demand(R=1), b=demand(R=1), other=demand(Q=1))
-    made.apply("a", Event.ASK)
-    made.apply("b", Event.ASK)
-    assert made.apply("other", Event.ASK) == ["other"]
+    made.apply("a", ClaimEvent.ASK)
+    made.apply("b", ClaimEvent.ASK)
+    assert made.apply("other", ClaimEvent.ASK) == ["other"]
 
 
 # Calls of models to models.
@@ -182,56 +186,56 @@ def test_who_waits_does_not_hold_up_those_that_need_something_else():
 
 def test_a_called_model_gets_what_its_caller_holds_while_that_waits():
     made = arbiter(caller=demand(R=1), called=demand(R=1))
-    made.apply("caller", Event.ASK)
-    assert made.apply("called", Event.ASK) == []
-    assert made.apply("caller", Event.PAUSE) == ["called"]
-    assert made.apply("caller", Event.RESUME) == []
-    assert made.apply("called", Event.DONE_AND_ASK) == ["caller"]
+    made.apply("caller", ClaimEvent.ASK)
+    assert made.apply("called", ClaimEvent.ASK) == []
+    assert made.apply("caller", ClaimEvent.PAUSE) == ["called"]
+    assert made.apply("caller", ClaimEvent.RESUME) == []
+    assert made.apply("called", ClaimEvent.DONE_AND_ASK) == ["caller"]
 
 
 def test_who_goes_on_with_an_execution_is_granted_before_all_that_begin_one():
     made = arbiter(caller=demand(9, R=1), a=demand(R=1), b=demand(R=1))
-    made.apply("caller", Event.ASK)
-    made.apply("a", Event.ASK)
-    made.apply("b", Event.ASK)
-    assert made.apply("caller", Event.PAUSE) == ["a"]
-    made.apply("caller", Event.RESUME)
-    assert made.apply("a", Event.DONE_AND_ASK) == ["caller"]
-    assert made.apply("caller", Event.DONE) == ["b"]
+    made.apply("caller", ClaimEvent.ASK)
+    made.apply("a", ClaimEvent.ASK)
+    made.apply("b", ClaimEvent.ASK)
+    assert made.apply("caller", ClaimEvent.PAUSE) == ["a"]
+    made.apply("caller", ClaimEvent.RESUME)
+    assert made.apply("a", ClaimEvent.DONE_AND_ASK) == ["caller"]
+    assert made.apply("caller", ClaimEvent.DONE) == ["b"]
 
 
 # Ends and successors.
 
 
-@pytest.mark.parametrize("last", [None, Event.PAUSE])
+@pytest.mark.parametrize("last", [None, ClaimEvent.PAUSE])
 def test_what_a_dead_instance_held_is_free(last):
     made = arbiter(dead=demand(R=1), heir=demand(R=1))
-    made.apply("dead", Event.ASK)
+    made.apply("dead", ClaimEvent.ASK)
     if last is None:
-        made.apply("heir", Event.ASK)
+        made.apply("heir", ClaimEvent.ASK)
         assert made.leave("dead") == ["heir"]
     else:
         made.apply("dead", last)
         made.leave("dead")
-        assert made.apply("heir", Event.ASK) == ["heir"]
+        assert made.apply("heir", ClaimEvent.ASK) == ["heir"]
     assert made.held == {Resource(0, "R"): 1}
 
 
 def test_an_arbiter_that_takes_over_grants_nothing_before_it_is_opened():
     made = ResourceArbiter(is_open=False)
-    assert made.join("asks", demand(R=1), Phase.ASKING) == []
-    assert made.join("holds", demand(R=1), Phase.HOLDING) == []
+    assert made.join("asks", demand(R=1), ClaimPhase.ASKING) == []
+    assert made.join("holds", demand(R=1), ClaimPhase.HOLDING) == []
     assert made.open() == []
-    assert made.apply("holds", Event.DONE) == ["asks"]
+    assert made.apply("holds", ClaimEvent.DONE) == ["asks"]
 
 
 @pytest.mark.parametrize(
     ("phase", "event"),
     [
-        (Phase.IDLE, Event.DONE),
-        (Phase.ASKING, Event.ASK),
-        (Phase.HOLDING, Event.RESUME),
-        (Phase.PAUSED, Event.DONE),
+        (ClaimPhase.IDLE, ClaimEvent.DONE),
+        (ClaimPhase.ASKING, ClaimEvent.ASK),
+        (ClaimPhase.HOLDING, ClaimEvent.RESUME),
+        (ClaimPhase.PAUSED, ClaimEvent.DONE),
     ],
 )
 def test_a_member_cannot_say_what_makes_no_sense_where_it_is(phase, event):
@@ -244,7 +248,7 @@ def test_a_member_cannot_say_what_makes_no_sense_where_it_is(phase, event):
 # Invariants.
 
 DEMANDS = st.builds(
-    lambda counts, priority: Demand(
+    lambda counts, priority: ResourceDemand(
         {Resource(device, name): count for (device, name), count in counts.items()}, priority
     ),
     st.dictionaries(
@@ -277,9 +281,14 @@ class Arbitration(RuleBasedStateMachine):
     def speak(self, data):
         name = data.draw(st.sampled_from(sorted(self.demands)))
         allowed = {
-            Phase.IDLE: [Event.ASK],
-            Phase.HOLDING: [Event.DONE, Event.DONE_AND_ASK, Event.DECLINE, Event.PAUSE],
-            Phase.PAUSED: [Event.RESUME],
+            ClaimPhase.IDLE: [ClaimEvent.ASK],
+            ClaimPhase.HOLDING: [
+                ClaimEvent.DONE,
+                ClaimEvent.DONE_AND_ASK,
+                ClaimEvent.DECLINE,
+                ClaimEvent.PAUSE,
+            ],
+            ClaimPhase.PAUSED: [ClaimEvent.RESUME],
         }.get(self.arbiter.phase(name))
         if allowed:
             self.check(self.arbiter.apply(name, data.draw(st.sampled_from(allowed))))
@@ -293,7 +302,7 @@ class Arbitration(RuleBasedStateMachine):
 
     def check(self, granted):
         for name in granted:
-            assert self.arbiter.phase(name) is Phase.HOLDING
+            assert self.arbiter.phase(name) is ClaimPhase.HOLDING
             for resource in self.demands[name].resources:
                 assert self.arbiter.held[resource] <= self.arbiter.totals[resource]
 
@@ -301,7 +310,7 @@ class Arbitration(RuleBasedStateMachine):
     def held_is_the_sum_of_what_holders_need(self):
         held = {}
         for name, needs in self.demands.items():
-            if self.arbiter.phase(name) is Phase.HOLDING:
+            if self.arbiter.phase(name) is ClaimPhase.HOLDING:
                 for resource, count in needs.resources.items():
                     held[resource] = held.get(resource, 0) + count
         assert held == self.arbiter.held
@@ -309,8 +318,8 @@ class Arbitration(RuleBasedStateMachine):
     @invariant()
     def somebody_executes_while_somebody_waits(self):
         phases = {self.arbiter.phase(name) for name in self.demands}
-        if phases & {Phase.ASKING, Phase.RESUMING}:
-            assert Phase.HOLDING in phases
+        if phases & {ClaimPhase.ASKING, ClaimPhase.RESUMING}:
+            assert ClaimPhase.HOLDING in phases
 
 
 TestArbitration = Arbitration.TestCase
@@ -324,10 +333,10 @@ def test_nobody_starves(demands):
     names = [f"m{index}" for index in range(len(demands))]
     for name, needs in zip(names, demands, strict=True):
         made.join(name, needs)
-    holders = [granted for name in names for granted in made.apply(name, Event.ASK)]
+    holders = [granted for name in names for granted in made.apply(name, ClaimEvent.ASK)]
     waited = dict.fromkeys(names, 0)
     for _ in range(60):
-        holders += made.apply(holders.pop(0), Event.DONE_AND_ASK)
+        holders += made.apply(holders.pop(0), ClaimEvent.DONE_AND_ASK)
         for name in names:
             waited[name] = 0 if name in holders else waited[name] + 1
         # Before a member of priority 3 is due, the others execute three times, and once where all

@@ -13,14 +13,20 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
-from deployments.rate_limiter.arbiter import Demand, Limit, Phase, Resource, ResourceArbiter
+from deployments.rate_limiter.arbiter import (
+    ClaimPhase,
+    Limit,
+    Resource,
+    ResourceArbiter,
+    ResourceDemand,
+)
 from deployments.rate_limiter.claim import ResourceClaim
 from deployments.rate_limiter.messages import packet_socket
 from deployments.rate_limiter.roster import Roster, entry_of
 from deployments.rate_limiter.server import ArbiterServer
 from deployments.reactor.reactor import Reactor
 
-ONE = Demand({Resource(0, "R"): 1})
+ONE = ResourceDemand({Resource(0, "R"): 1})
 
 
 class Arbiters:
@@ -51,7 +57,7 @@ class Arbiters:
             pass
 
     def wait_until_asked(self, name: str) -> None:
-        self.wait_for(lambda: self.arbiter.phase(name) is Phase.ASKING)
+        self.wait_for(lambda: self.arbiter.phase(name) is ClaimPhase.ASKING)
 
     def end(self) -> None:
         self._is_ending = True
@@ -64,7 +70,7 @@ class Arbiters:
 class Instance:
     """A claim and the reactor it is read on."""
 
-    def __init__(self, name: str, path: str, demand: Demand = ONE) -> None:
+    def __init__(self, name: str, path: str, demand: ResourceDemand = ONE) -> None:
         self.reactor = Reactor()
         self.claim = ResourceClaim(name, demand, path, self.reactor)
         self.wakes = 0
@@ -88,7 +94,7 @@ def node(tmp_path):
     arbiters = Arbiters(tmp_path)
     made = []
 
-    def instance(name: str, demand: Demand = ONE) -> Instance:
+    def instance(name: str, demand: ResourceDemand = ONE) -> Instance:
         made.append(Instance(name, arbiters.path, demand))
         return made[-1]
 
@@ -141,7 +147,7 @@ def test_what_a_killed_process_held_is_free(node):
 
 def test_an_instance_that_can_never_execute_is_refused(tmp_path):
     arbiters = Arbiters(tmp_path, (Limit("R", 1),))
-    claim = ResourceClaim("a", Demand({Resource(0, "R"): 2}), arbiters.path, Reactor())
+    claim = ResourceClaim("a", ResourceDemand({Resource(0, "R"): 2}), arbiters.path, Reactor())
     with pytest.raises(InvalidArgumentError, match='Resource count for "R" is limited to 1'):
         claim.join(10)
     arbiters.end()
@@ -161,7 +167,7 @@ def test_a_paused_execution_lends_its_resources_and_gets_them_back(node):
     node.wait_until_asked("called")
 
     def follow() -> None:
-        node.wait_for(lambda: node.arbiter.phase("caller") is Phase.RESUMING)
+        node.wait_for(lambda: node.arbiter.phase("caller") is ClaimPhase.RESUMING)
         called.claim.done(ask_again=True)
         caller.turn_until_held()
 

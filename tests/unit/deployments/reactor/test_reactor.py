@@ -78,10 +78,18 @@ def read_all(reactor: Reactor, sock: socket.socket, size: int) -> bytes:
 
 
 def test_a_post_of_another_thread_wakes_a_sleeping_turn(reactor):
-    thread = threading.Thread(target=reactor.interrupt)
+    seen = []
+
+    def wake():
+        seen.append(threading.get_ident())
+        reactor.return_soon()
+
+    thread = threading.Thread(target=reactor.call_soon_threadsafe, args=(wake,))
     thread.start()
-    reactor.turn()
+    while not seen:
+        reactor.turn()
     thread.join()
+    assert seen == [threading.get_ident()]
 
 
 def test_no_post_of_many_threads_is_lost(reactor):
@@ -109,13 +117,25 @@ def test_no_post_of_many_threads_is_lost(reactor):
 
 
 def test_an_interrupt_between_two_turns_ends_the_next(reactor):
+    seen = []
+    reactor.call_later(3600, seen.append, "slept")
     reactor.interrupt()
+    # Would sleep for an hour.
     reactor.turn()
+    assert seen == []
+    assert not reactor._ready
 
 
 def test_what_a_posted_callback_brings_is_done_before_the_turn_waits(reactor):
-    reactor.call_soon(reactor.return_soon)
+    seen = []
+
+    def first():
+        reactor.call_soon(seen.append, "brought")
+        reactor.return_soon()
+
+    reactor.call_soon(first)
     reactor.turn()
+    assert seen == ["brought"]
 
 
 def test_submit_returns_results_and_errors(reactor):
@@ -164,12 +184,16 @@ def test_timers_run_in_order_and_not_when_cancelled():
 
 
 def test_a_turn_ends_when_its_time_is_over_and_when_a_timer_is_due(reactor):
+    seen = []
+    timer = reactor.call_later(3600, seen.append, 0)
     for timeout_s in (0.0, 0.0002, 0.03):
         reactor.turn(timeout_s)
-    seen = []
+    assert seen == []
+    timer.cancel()
     reactor.call_later(0.0002, seen.append, 1)
     while not seen:
         reactor.turn()
+    assert seen == [1]
 
 
 def test_writes_larger_than_the_socket_buffer_arrive_whole(reactor, connected):

@@ -142,3 +142,20 @@ def test_a_request_cancelled_later_is_cancelled_at_the_model():
     _, inflight = ask(subject, model)
     inflight.cancel()
     assert model.cancelled == 1
+
+
+def test_a_request_that_could_not_be_sent_on_fails_once() -> None:
+    def refuse(request, sink):
+        raise InternalError("no instance")
+
+    class OnceSink(Sink):
+        def fail(self, error, *, final=True):
+            assert self.error is None
+            super().fail(error, final=final)
+
+    store, sink = SlowStore(), OnceSink()
+    model = CachedModel(store, lambda: 0)
+    inflight = model.start(request(), sink, refuse)
+    store.answer()
+    inflight.cancel()
+    assert isinstance(sink.error, InternalError)

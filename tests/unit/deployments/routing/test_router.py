@@ -278,3 +278,23 @@ async def test_responses_keep_the_order_of_requests_across_instances_where_the_m
             echo(server_request)
         await asyncio.gather(*(sink.ended for sink in sinks))
         assert order == [0, 1, 2, 3]
+
+
+async def test_request_that_needs_this_node_is_not_sent_to_an_instance_of_another() -> None:
+    near, far = Instance(echo), Instance(echo)
+    await far.turning.__aenter__()
+    _, tcp = far.server.start(far.uds, "127.0.0.1")
+    far.endpoint = replace(far.endpoint, node_id="another", tcp=tcp)
+    async with Routed(near) as here:
+        await _lanes(here, 1)
+        await near.stop()
+        await _lanes(here, 0)
+        waiting, other = Sink(), Sink()
+        here.router.submit_local(here.model, request(), waiting)
+        here.router.submit(here.model, request(), other)
+        here.router.update(table(near, far))
+        await other.ended
+        assert other.error is None
+        assert not waiting.ended.done()
+        assert len(far.handler.batches) == 1
+        here.instances[:] = [far]

@@ -8,10 +8,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.api.errors import InvalidArgumentError, ResourceExhaustedError, UnavailableError
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceResponse
 from deployments.lane.server import ServerRequest
+from deployments.routing import sequence_routes
 from deployments.routing.router import Router
 from deployments.routing.sequence_routes import choose
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
@@ -303,3 +304,50 @@ def test_a_choice_depends_on_names_alone_and_moves_few_when_one_leaves(correlati
     left = pool[1:]
     moved = [each for each in ids if choose(each, left) is not chosen[each]]
     assert all(chosen[each] is pool[0] for each in moved)
+
+
+async def test_routes_of_requests_without_start_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequence_routes, "_MOST_ROUTES", 10)
+    first, second = SequenceInstance(), SequenceInstance()
+    async with Cluster(first, second) as here:
+        for correlation_id in range(1, 100):
+            assert isinstance(await here.ask(correlation_id), InvalidArgumentError)
+        assert len(here.model.pool.sequences._routes) <= 10
+
+
+async def test_routes_are_forgotten_by_age_without_a_sequence_that_starts() -> None:
+    async with Cluster(SequenceInstance()) as here:
+        routes = here.model.pool.sequences
+        routes._forget_after_s = -1.0
+        for correlation_id in range(1, 10):
+            await here.ask(correlation_id)
+        assert len(routes._routes) == 1
+
+
+async def test_an_answer_that_cannot_be_read_leaves_no_request_undecided() -> None:
+    first, second = SequenceInstance(), SequenceInstance()
+    async with Cluster(first, second) as here:
+        first.handler.call = second.handler.call = lambda method, payload: b"\xc1"
+        assert isinstance(await here.ask(5), InvalidArgumentError)
+
+
+async def test_requests_that_wait_for_what_instances_know_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequence_routes, "_MOST_WAITING", 3)
+    first, second = SequenceInstance(), SequenceInstance()
+    async with Cluster(first, second) as here:
+        sinks = [here.send(number) for number in range(1, 5)]
+        assert isinstance(sinks[3].error, ResourceExhaustedError)
+        await asyncio.gather(*(sink.ended for sink in sinks))
+        assert isinstance(await here.ask(9), InvalidArgumentError)
+
+
+async def test_requests_that_wait_for_what_instances_know_fail_when_the_router_closes() -> None:
+    first, second = SequenceInstance(), SequenceInstance()
+    async with Cluster(first, second) as here:
+        sink = here.send(5)
+        await here.router.close()
+        assert isinstance(sink.error, UnavailableError)

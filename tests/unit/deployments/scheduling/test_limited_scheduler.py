@@ -12,11 +12,11 @@ from backends.api.errors import UnavailableError
 from backends.api.model_config import QueuePolicy
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.rate_limiter.arbiter import (
-    Demand,
-    Event,
-    Phase,
+    ClaimEvent,
+    ClaimPhase,
     Resource,
     ResourceArbiter,
+    ResourceDemand,
 )
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.limited_scheduler import LimitedScheduler
@@ -26,7 +26,7 @@ from tests.support.queued_items import FakeItem
 from tests.support.sequence_items import batcher, part
 
 R = Resource(0, "R")
-ONE = Demand({R: 1})
+ONE = ResourceDemand({R: 1})
 
 
 class Node:
@@ -43,7 +43,12 @@ class Node:
         self._order = itertools.count()
 
     def add(
-        self, name: str, inner: Scheduler, demand: Demand = ONE, *, takes_first: bool = False
+        self,
+        name: str,
+        inner: Scheduler,
+        demand: ResourceDemand = ONE,
+        *,
+        takes_first: bool = False,
     ) -> "Instance":
         self.arbiter.join(name, demand)
         self.instances[name] = Instance(self, name, inner, takes_first)
@@ -55,7 +60,7 @@ class Node:
     def arrive(self, at_us: float, name: str, item: FakeItem) -> None:
         self.at(at_us, lambda: self.instances[name].enqueue(item))
 
-    def say(self, name: str, event: Event) -> None:
+    def say(self, name: str, event: ClaimEvent) -> None:
         for granted in self.arbiter.apply(name, event):
             self.at(self.now_ns / 1000, self.instances[granted].step)
 
@@ -77,17 +82,17 @@ class Instance:
 
     @property
     def is_held(self) -> bool:
-        return self.node.arbiter.phase(self.name) is Phase.HOLDING
+        return self.node.arbiter.phase(self.name) is ClaimPhase.HOLDING
 
     def ask(self) -> None:
-        if self.node.arbiter.phase(self.name) is Phase.IDLE:
-            self.node.say(self.name, Event.ASK)
+        if self.node.arbiter.phase(self.name) is ClaimPhase.IDLE:
+            self.node.say(self.name, ClaimEvent.ASK)
 
     def done(self, *, ask_again: bool) -> None:
-        self.node.say(self.name, Event.DONE_AND_ASK if ask_again else Event.DONE)
+        self.node.say(self.name, ClaimEvent.DONE_AND_ASK if ask_again else ClaimEvent.DONE)
 
     def decline(self) -> None:
-        self.node.say(self.name, Event.DECLINE)
+        self.node.say(self.name, ClaimEvent.DECLINE)
 
     def enqueue(self, item: FakeItem) -> None:
         item.enqueue_ns = self.node.now_ns
@@ -129,8 +134,8 @@ def test_executions_that_need_the_same_resource_never_overlap():
 
 def test_priority_two_executes_half_as_often_while_both_have_requests():
     node = Node()
-    node.add("a", DefaultScheduler(), Demand({R: 4}, 1))
-    node.add("b", DefaultScheduler(), Demand({R: 2}, 2))
+    node.add("a", DefaultScheduler(), ResourceDemand({R: 4}, 1))
+    node.add("b", DefaultScheduler(), ResourceDemand({R: 2}, 2))
     for index in range(60):
         node.arrive(0, "a", FakeItem(f"a{index}"))
         node.arrive(0, "b", FakeItem(f"b{index}"))
@@ -214,7 +219,7 @@ def test_a_sequence_executes_in_order_between_others():
 @pytest.mark.parametrize("takes_first", [False, True])
 def test_what_waits_for_resources_is_counted_and_given_up_with_the_rest(takes_first):
     node = Node()
-    node.arbiter.join("holder", ONE, Phase.HOLDING)
+    node.arbiter.join("holder", ONE, ClaimPhase.HOLDING)
     instance = node.add("waiting", DefaultScheduler(), takes_first=takes_first)
     items = [FakeItem("a"), FakeItem("b")]
     for item in items:

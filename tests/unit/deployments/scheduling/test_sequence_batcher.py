@@ -4,6 +4,7 @@
 
 import contextlib
 import logging
+from collections import OrderedDict
 
 import pytest
 from hypothesis import given, settings
@@ -528,3 +529,39 @@ def end_open(history: History) -> None:
     for correlation_id in (1, 2, 3, "a", "b"):
         if history.run.batcher.knows(correlation_id):
             history.offer(part(correlation_id, END))
+
+
+# What is asked for each received read costs the same however many sequences wait
+
+
+@STRATEGIES
+def test_counts_and_deadlines_do_not_look_through_the_backlog(strategy):
+    looked = []
+
+    class Watched(OrderedDict):
+        def __iter__(self):
+            looked.append(1)
+            return super().__iter__()
+
+    run = batcher(strategy=strategy, max_batch_size=1, max_candidate_sequences=1)
+    run._sequences._backlog = Watched()
+    run.enqueue(part(1000, START), 0)
+    for number in range(500, 0, -1):
+        run.enqueue(part(number, START, timeout_us=1_000 * number), 0)
+        # The one that came last times out first.
+        assert run.deadline_ns == number * 1_000_000
+    assert run.pending_count == 501
+    assert len(run.expire(10_000_000)) == 10
+    assert run.pending_count == 491
+    assert run.deadline_ns == 11_000_000
+    assert looked == []
+
+
+@STRATEGIES
+def test_timeouts_of_sequences_that_got_a_slot_are_forgotten(strategy):
+    run = instance(strategy=strategy, max_batch_size=1, max_candidate_sequences=1)
+    for number in range(1, 1000):
+        run.enqueue(part(number, BOTH, timeout_us=1 << 40))
+        run.enqueue(part(number + 5000, BOTH, timeout_us=1 << 40))
+        run.run()
+    assert len(run.batcher._sequences._expiries) < 300

@@ -140,15 +140,53 @@ REGION = Region("r", "/key", 4096, 100, source="the source")
     [
         (100, 1, "Invalid offset for"),
         (-4, 8, "Invalid offset for"),
-        (0, 0, "Invalid offset + byte size for"),
+        (100, 0, "Invalid offset for"),
         (50, 51, "Invalid offset + byte size for"),
         (0, -1, "Invalid offset + byte size for"),
+        (32, 2**64 - 33, "Invalid offset + byte size for"),
     ],
 )
 def test_bytes_outside_of_a_region_are_refused(offset: int, size: int, text: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         locate(REGION, Extent("r", offset, size))
     assert caught.value.message == f"{text} shared memory region: 'r'"
+
+
+def test_a_size_that_overflows_with_the_offset_is_refused_with_tritons_text() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        locate(REGION, Extent("r", 32, 2**64 - 32))
+    assert caught.value.message == (
+        "Integer overflow detected: byte_size (18446744073709551584) + offset (32) exceeds maximum "
+        "value (18446744073709551615) for region 'r'"
+    )
+
+
+def test_a_part_without_bytes_may_begin_anywhere_in_a_region() -> None:
+    assert locate(REGION, Extent("r", 0, 0)) == Extent("the source", 4096, 0)
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "///"])
+def test_a_reserved_key_is_refused_whatever_slashes_lead_it(
+    slashes: str, held: HeldObjects
+) -> None:
+    key = f"{slashes}triton_python_backend_shm_region_x"
+    with pytest.raises(InvalidArgumentError) as caught:
+        held.hold(Region("r", key, 0, 1))
+    assert caught.value.message == (
+        f"cannot register shared memory region 'r' with key '{key}' as the key contains the "
+        f"reserved prefix 'triton_python_backend_shm_region_'"
+    )
+
+
+def test_a_region_of_another_node_is_refused_with_both_nodes_named() -> None:
+    regions = {"r": Region("r", "/key", 0, 8, node_id="there", source="s")}
+    request = InferenceRequest("m", regions={"OUT": Extent("r", 0, 8)})
+    with pytest.raises(InvalidArgumentError) as caught:
+        resolve_regions(request, regions, RegionMaps(), node_id="here")
+    assert caught.value.message.startswith(
+        "Unable to use shared memory region: 'r': it was registered on node there of the cluster, "
+        "and this request has come to node here;"
+    )
 
 
 @given(st.integers(-10, 300), st.integers(-10, 300))

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from backends.python import loading
 from backends.python.model_side import pb_utils
+from backends.python.model_side.current_model import CURRENT
 from backends.python.model_side.metrics import custom_metrics
 from backends.python.model_side.pb_utils import MetricFamily
 
@@ -18,7 +18,7 @@ REFUSED = "Failed to process the request for model 'm_0_0', message: "
 
 @pytest.fixture(autouse=True)
 def _instance(monkeypatch):
-    monkeypatch.setitem(loading._state, "instance_name", "m_0_0")
+    monkeypatch.setattr(CURRENT, "instance_name", "m_0_0")
 
 
 def shown() -> dict[str, list[tuple[list[tuple[str, str]], float]]]:

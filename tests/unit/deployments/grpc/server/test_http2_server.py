@@ -354,9 +354,15 @@ async def test_a_reader_that_stops_is_not_read_from(server: Http2Server) -> None
         await asyncio.sleep(0)
     assert out.blocked
     assert len(service.calls) < sent + 49
+    # What waits in the transport counts as much as what waits in the streams.
+    assert server.budget.used_bytes >= out.queued_bytes + server.limits.write_burst_bytes - (
+        64 << 10
+    )
     while len(service.calls) < sent + 49:
         await reader.read(1 << 20)
     writer.close()
+    await _until(lambda: not server.connection_count)
+    assert server.budget.used_bytes == 0
 
 
 async def _until(condition: Callable[[], object]) -> None:

@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller needs of the Ray cluster it runs in, and nothing else of it."""
+
+import asyncio
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import NoReturn, Protocol
+
+import ray
+
+from cluster.actors.arbiter import end_arbiters
+from cluster.controller.store import GcsStore, Store
+from cluster.instances.actor_host import ActorHost
+from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
+from cluster.instances.pool import InstancePool
+from cluster.instances.prober import Prober
+from cluster.models.contracts import VersionPool
+from cluster.placement.demand import NODE_PREFIX, ClusterResources
+from cluster.placement.nodes import read_cluster
+from deployments.instance.spec import InstanceSpec
+
+_log = logging.getLogger(__name__)
+
+
+class AdoptingPool(VersionPool, Protocol):
+    """A pool that can take over instances of an earlier controller."""
+
+    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+        """Take over live instances, and start those that the pool lacks."""
+
+
+class ControllerHost(Protocol):
+    """The cluster, as the controller sees it."""
+
+    @property
+    def store(self) -> Store:
+        """Where durable state is kept."""
+
+    @property
+    def was_restarted(self) -> bool:
+        """Whether this process replaces one that died."""
+
+    @property
+    def own_node(self) -> str:
+        """Resource that the controller's node alone has."""
+
+    async def read_cluster(self) -> ClusterResources:
+        """Return the nodes there are and what is free on each."""
+
+    def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
+        """Return an empty pool that calls ``on_change`` after each change."""
+
+    async def find_live_instances(self) -> list[LiveInstance]:
+        """Return the instances that are alive."""
+
+    async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
+        """Kill instances at once."""
+
+    def suspect(self, incarnation: str) -> None:
+        """Ask an instance at once whether it gets on, and have it replaced if it does not."""
+
+    async def end_arbiters(self) -> None:
+        """End the rate limiters of all nodes."""
+
+    def end_process(self) -> None:
+        """End the controller's process for good."""
+
+
+class RayControllerHost:
+    """Implements `ControllerHost` inside the controller's actor.
+
+    Args:
+        heartbeat_timeout_s: For how long an instance may get nowhere; 0.0 for any time.
+    """
+
+    def __init__(self, heartbeat_timeout_s: float) -> None:
+        self.store: Store = GcsStore()
+        self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
+        self._instances = ActorHost()
+        self._prober = Prober(heartbeat_timeout_s)
+        self._actor = ray.get_runtime_context().current_actor
+
+    @property
+    def was_restarted(self) -> bool:
+        """See `ControllerHost`."""
+        with warnings.catch_warnings():
+            # Ray's own property still uses a call Ray has deprecated.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+
+    async def read_cluster(self) -> ClusterResources:
+        """See `ControllerHost`."""
+        return await read_cluster()
+
+    def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
+        """See `ControllerHost`."""
+        return InstancePool(on_change, self._instances, self._prober)
+
+    async def find_live_instances(self) -> list[LiveInstance]:
+        """See `ControllerHost`."""
+        return await find_live_instances(self._instances)
+
+    async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
+        """See `ControllerHost`."""
+        await kill_instances(self._instances, instances)
+
+    def suspect(self, incarnation: str) -> None:
+        """See `ControllerHost`."""
+        self._prober.suspect(incarnation)
+
+    async def end_arbiters(self) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(end_arbiters)
+
+    def end_process(self) -> None:
+        """See `ControllerHost`."""
+        try:
+            ray.kill(self._actor, no_restart=True)
+        except Exception:
+            _log.exception("the controller cannot end its actor; the process ends itself")
+            _exit()
+
+
+def _exit() -> NoReturn:
+    # Ray starts the controller again, which finds that it has no owner and ends in order.
+    os._exit(1)

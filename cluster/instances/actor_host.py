@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Instance actors on Ray."""
+
+import asyncio
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RuntimeEnvSetupError
+
+from cluster.actors.arbiter import start_arbiter
+from cluster.actors.calls import actor_names, call, cause_of, kill_actor
+from cluster.actors.controller_client import connect_controller
+from cluster.actors.model_files import fetch_model_files
+from cluster.instances.host import ActorLostError, EnvironmentFailedError
+from cluster.placement.demand import ClusterResources
+from cluster.placement.nodes import read_cluster
+from deployments.instance.actor import create_instance_actor
+from deployments.instance.spec import NAMESPACE, InstanceSpec
+
+
+class ActorHost:
+    """Implements `cluster.instances.host.InstanceHost`."""
+
+    async def create(self, spec: InstanceSpec) -> Any:
+        """Create a named, detached actor; see `InstanceHost.create`."""
+        try:
+            return await asyncio.to_thread(
+                create_instance_actor,
+                spec,
+                connect_controller,
+                start_arbiter,
+                fetch_model_files,
+            )
+        except RayError as error:
+            raise _lost(error) from error
+
+    async def call(self, handle: Any, method: str, *arguments: object) -> Any:
+        """Call a method; see `InstanceHost.call`."""
+        try:
+            return await call(getattr(handle, method).remote(*arguments))
+        except RayError as error:
+            raise _lost(error) from error
+
+    async def look_up(self, name: str) -> Any:
+        """Look an actor up; see `InstanceHost.look_up`."""
+        try:
+            return await asyncio.to_thread(ray.get_actor, name, namespace=NAMESPACE)
+        except ValueError:
+            return None
+
+    async def kill(self, handle: Any) -> None:
+        """Kill an actor; see `InstanceHost.kill`.
+
+        Ray asks the process first, and sends SIGKILL when it has not ended after
+        ``kill_worker_timeout_milliseconds``, 5 s: so a stopped process ends too. Its name is free
+        at once.
+        """
+        await asyncio.to_thread(kill_actor, handle)
+
+    async def names(self) -> list[str]:
+        """Return the names of all actors in the namespace."""
+        return await asyncio.to_thread(actor_names)
+
+    async def resources(self) -> ClusterResources:
+        """Ask Ray for its nodes."""
+        return await read_cluster()
+
+
+def _lost(error: RayError) -> ActorLostError:
+    kind = EnvironmentFailedError if isinstance(error, RuntimeEnvSetupError) else ActorLostError
+    return kind(cause_of(error))

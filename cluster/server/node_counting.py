@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""How many replicas the ingress has: so many on each live node."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import ray
+
+_log = logging.getLogger(__name__)
+
+# A node is noticed within twice this.
+_NODE_COUNT_TTL_S: Final = 1.0
+
+
+class NodeCountingPolicy:
+    """Autoscaling policy that asks for K replicas per live node.
+
+    It runs in the control loop of Serve, which must not wait for the GCS: nodes are counted on a
+    thread, and the last count is good until the next.
+
+    Args:
+        replicas_per_node: Replicas on each node.
+        read_nodes: Returns the nodes as `ray.nodes` does; may block.
+        clock_s: Monotonic clock.
+    """
+
+    def __init__(
+        self,
+        replicas_per_node: int,
+        read_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._replicas_per_node = replicas_per_node
+        self._read_nodes = read_nodes
+        self._clock_s = clock_s
+        self._count: int | None = None
+        self._look: threading.Thread | None = None
+        self._expires_s = float("-inf")
+
+    def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
+        """Return the wanted number of replicas; what there is until nodes were counted."""
+        is_looking = self._look is not None and self._look.is_alive()
+        if not is_looking and self._clock_s() >= self._expires_s:
+            self._expires_s = self._clock_s() + _NODE_COUNT_TTL_S
+            self._look = threading.Thread(target=self._count_nodes, name="nodes", daemon=True)
+            self._look.start()
+        if self._count is None:
+            return context.target_num_replicas, context.policy_state
+        return self._count * self._replicas_per_node, context.policy_state
+
+    def _count_nodes(self) -> None:
+        try:
+            self._count = max(1, sum(bool(node["Alive"]) for node in self._read_nodes()))
+        except Exception as error:
+            _log.warning("the nodes of the cluster cannot be counted: %s", error)

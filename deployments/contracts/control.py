@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the data plane asks of the controller: the one call up the layers, handed in."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from backends.api.request import ParameterValue
+from deployments.contracts.routing_table import RoutingTable
+from deployments.settings.server_settings import ServerSettings, SettingsChange
+
+
+class RepositoryControl(Protocol):
+    """What an ingress asks of the controller about the model repository."""
+
+    async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
+        """Return the index: name and, when known, version, state and reason of each model."""
+
+    async def load(self, model_name: str, parameters: dict[str, ParameterValue | bytes]) -> None:
+        """Load or reload a model and wait until that is done.
+
+        Raises:
+            TritonError: As Triton's repository API would.
+        """
+
+    async def unload(self, model_name: str, *, unload_dependents: bool) -> None:
+        """Unload all versions of a model and wait until that is done."""
+
+
+class SettingsControl(Protocol):
+    """What an ingress asks of the controller about `ServerSettings`."""
+
+    async def change_settings(self, change: SettingsChange) -> ServerSettings:
+        """Make a change and wait until the ingresses have heard of it.
+
+        Raises:
+            TritonError: The change is refused.
+        """
+
+
+class ClusterControl(RepositoryControl, SettingsControl, Protocol):
+    """All that an ingress asks of the controller."""
+
+    async def router_reports(self) -> list[bytes]:
+        """Return what the other routers have counted until now; see `deployments.routing.reports`.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
+
+class ControllerLink(ClusterControl, Protocol):
+    """What a process with a router needs of the controller."""
+
+    async def lane_secret(self) -> bytes:
+        """Return the key of the lanes' handshake."""
+
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
+
+        Args:
+            name: The instance's name, as its endpoint has it.
+            incarnation: The process that does not answer.
+            reason: What was seen.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
+    async def watch_routing_table(
+        self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
+    ) -> None:
+        """Call ``update`` with each newer table, for ever, through restarts of the controller."""

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Outcomes on their way from a model to the lanes.
+
+Outcomes are put in on any thread, under the executor's mutex. The outcomes of a whole batch leave
+in one callback of the reactor (`Outbox.flush`), and none is posted while one is under way. How many
+requests lack a terminal outcome, and their order of completion, belongs to the thread that turns
+the reactor.
+"""
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Sequence
+
+from backends.api.errors import TritonError
+from deployments.instance.work import Outcome, StreamWork, UnaryWork
+from deployments.reactor.reactor import Reactor
+from deployments.scheduling.completion import CompletionQueue
+
+_log = logging.getLogger(__name__)
+
+AnyWork = UnaryWork | StreamWork
+
+
+class Outbox:
+    """Hands outcomes to lanes on the thread that turns the reactor.
+
+    Args:
+        model_name: For messages.
+        mutex: The executor's; held by whoever touches ``waiting`` or calls `claim_flush`.
+        reactor: Where outcomes are handed over.
+        completion: Holds outcomes back until it is their turn; None when any order will do.
+
+    Attributes:
+        waiting: Each outcome with its request, and whether it is the request's terminal one.
+        outstanding_count: Requests accepted whose terminal outcome has not been handed over.
+    """
+
+    __slots__ = (
+        "_completion",
+        "_idle",
+        "_is_flush_due",
+        "_model_name",
+        "_mutex",
+        "_reactor",
+        "outstanding_count",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        model_name: str,
+        mutex: threading.Lock,
+        reactor: Reactor,
+        completion: CompletionQueue[AnyWork, Outcome] | None,
+    ) -> None:
+        self._model_name = model_name
+        self._mutex = mutex
+        self._reactor = reactor
+        self._completion = completion
+        self._idle: list[concurrent.futures.Future[None]] = []
+        self._is_flush_due = False
+        self.waiting: list[tuple[AnyWork, Outcome, bool]] = []
+        self.outstanding_count = 0
+
+    def claim_flush(self) -> bool:
+        """Return whether the caller has to post `flush`; the mutex is held."""
+        if self._is_flush_due or not self.waiting:
+            return False
+        self._is_flush_due = True
+        return True
+
+    async def wait_idle(self) -> None:
+        """Return once every accepted request has its outcome; on any event loop."""
+        idle: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._reactor.call_soon_threadsafe(self._await_idle, idle)
+        await asyncio.wrap_future(idle)
+
+    # On the thread that turns the reactor.
+
+    def accept(self, works: Sequence[AnyWork]) -> None:
+        """Owe each of these requests a terminal outcome."""
+        self.outstanding_count += len(works)
+        if self._completion is not None:
+            for work in works:
+                self._completion.accept(work)
+
+    def flush(self) -> None:
+        """Hand over what waits."""
+        with self._mutex:
+            waiting, self.waiting = self.waiting, []
+            self._is_flush_due = False
+        for work, outcome, final in waiting:
+            self.deliver(work, outcome, final=final)
+
+    def deliver(self, work: AnyWork, outcome: Outcome, *, final: bool) -> None:
+        """Hand over an outcome and those it held back, or hold it back."""
+        if self._completion is None:
+            self._hand_over(work, outcome, final=final)
+            return
+        for released in self._completion.add(work, outcome, final=final):
+            self._hand_over(released[0], released[1], final=released[2])
+
+    def _hand_over(self, work: AnyWork, outcome: Outcome, *, final: bool) -> None:
+        lane = work.lane
+        try:
+            # A lane ends a request early when its response cannot be encoded.
+            if lane.is_finished:
+                pass
+            elif isinstance(outcome, TritonError):
+                lane.fail(outcome, final=final)
+            else:
+                lane.respond(outcome, final=final)
+        except Exception:
+            # One lane's trouble must not cost other lanes their outcomes.
+            _log.exception("a response of model '%s' could not be sent", self._model_name)
+        if final:
+            self.outstanding_count -= 1
+            if self._idle and not self.outstanding_count:
+                self._tell_idle()
+
+    def _await_idle(self, idle: "concurrent.futures.Future[None]") -> None:
+        self._idle.append(idle)
+        if not self.outstanding_count:
+            self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        waiting, self._idle = self._idle, []
+        for idle in waiting:
+            if idle.set_running_or_notify_cancel():
+                idle.set_result(None)

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of each request that was dropped or executed: it gets an outcome and is counted.
+
+Every method is called with the executor's mutex held.
+"""
+
+import time
+from typing import Final
+
+from backends.api.errors import InternalError, RequestCancelledError, TritonError
+from deployments.instance.outbox import AnyWork, Outbox
+from deployments.instance.work import Outcome, StreamWork
+from deployments.metrics.counters import (
+    ExecutionTimes,
+    FailureReason,
+    InstanceStatistics,
+    ResponseOutcome,
+)
+from deployments.scheduling.scheduler import Decision
+from deployments.tracing.record import execution_activities
+
+_NS_PER_MS: Final = 1_000_000
+
+
+class Settlement:
+    """Counts outcomes and puts them into the outbox.
+
+    Args:
+        model_name: For messages.
+        statistics: The instance's counters.
+        outbox: Takes the outcomes.
+
+    Attributes:
+        statistics: The instance's counters.
+        open_count: Requests of a decoupled model that the model was given and has not ended.
+        moved_ns: When a decoupled model last began an execution, sent a response or was let go on.
+        held_count: Responses of a decoupled model that wait until their caller takes them.
+    """
+
+    __slots__ = ("_model_name", "_outbox", "held_count", "moved_ns", "open_count", "statistics")
+
+    def __init__(self, model_name: str, statistics: InstanceStatistics, outbox: Outbox) -> None:
+        self._model_name = model_name
+        self._outbox = outbox
+        self.statistics = statistics
+        self.open_count = 0
+        self.moved_ns = 0
+        self.held_count = 0
+
+    def drop(self, work: AnyWork, error: TritonError, now_ns: int) -> None:
+        """End a request that is not executed."""
+        is_cancelled = isinstance(error, RequestCancelledError)
+        reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
+        self.statistics.record_failure(reason, now_ns - work.enqueue_ns)
+        work.is_closed = True
+        self._outbox.waiting.append((work, error, True))
+
+    def stream(self, work: StreamWork, outcome: Outcome, now_ns: int, *, final: bool) -> None:
+        """Take one outcome of a decoupled request.
+
+        Raises:
+            InternalError: The request already had its final response.
+        """
+        if work.is_closed:
+            raise InternalError(
+                f"model '{self._model_name}' sent a response after the final one of a request"
+            )
+        kind = ResponseOutcome.EMPTY if outcome is None else ResponseOutcome.SUCCESS
+        if isinstance(outcome, TritonError):
+            work.error = outcome
+            kind = ResponseOutcome.FAIL
+        statistics = self.statistics
+        statistics.record_response(work.response_count, kind, now_ns - work.started_ns)
+        if statistics.distributions is not None and not work.response_count:
+            statistics.distributions.first_response(now_ns - work.enqueue_ns)
+        work.response_count += 1
+        self.moved_ns = now_ns
+        if final:
+            self._end_stream(work, now_ns)
+        self._outbox.waiting.append((work, outcome, final))
+
+    def settle(
+        self, decision: Decision[AnyWork], error: TritonError | None, times: ExecutionTimes
+    ) -> None:
+        """End the requests of an execution, but for those that stream on or are executed again.
+
+        Args:
+            decision: What was executed.
+            error: What the execution failed with.
+            times: When it ran.
+        """
+        statistics, works = self.statistics, decision.batch
+        waiting = self._outbox.waiting
+        size = success_count = inference_count = enqueued_ns = 0
+        if decision.rows:
+            # Rows that only fill slots are executed too.
+            size = len(decision.rows) - len(works)
+        for work in works:
+            size += work.batch_size
+            failure = error
+            if work.is_rescheduled:
+                failure = work.refusal(error)
+                work.is_rescheduled = failure is None and not work.is_closed
+                if work.is_rescheduled:
+                    self.open_count -= isinstance(work, StreamWork)
+                    continue
+            if isinstance(work, StreamWork):
+                if failure is not None and not work.is_closed:
+                    work.error = failure
+                    self._end_stream(work, times.end_ns)
+                    waiting.append((work, failure, True))
+                continue
+            outcome = work.close(failure)
+            if work.request.trace is not None:
+                work.lane.traced(execution_activities(work.enqueue_ns, times))
+            waiting.append((work, outcome, True))
+            if isinstance(outcome, TritonError):
+                statistics.record_failure(_reason(outcome), times.end_ns - work.enqueue_ns)
+            else:
+                if work.request.wants_times and outcome is not None:
+                    outcome.compute_ns = times.compute_ns
+                success_count += 1
+                inference_count += work.batch_size
+                enqueued_ns += work.enqueue_ns
+                if statistics.distributions is not None:
+                    statistics.record_distribution(work.enqueue_ns, times)
+                    statistics.distributions.first_response(times.end_ns - work.enqueue_ns)
+        statistics.record_execution(size, times, time.time_ns() // _NS_PER_MS)
+        if success_count:
+            statistics.record_success(success_count, inference_count, enqueued_ns, times)
+
+    def _end_stream(self, work: StreamWork, now_ns: int) -> None:
+        # Counted before its caller hears of the end, which may be long before or after execute
+        # returns: all since the start of the execution is compute time.
+        work.is_closed = True
+        self.open_count -= 1
+        start_ns = work.started_ns
+        times = ExecutionTimes(start_ns, start_ns, now_ns, now_ns)
+        if work.request.trace is not None:
+            work.lane.traced(execution_activities(work.enqueue_ns, times))
+        if work.error is None:
+            self.statistics.record_success(1, work.batch_size, work.enqueue_ns, times)
+            self.statistics.record_distribution(work.enqueue_ns, times)
+        else:
+            self.statistics.record_failure(_reason(work.error), now_ns - work.enqueue_ns)
+
+
+def _reason(error: TritonError) -> FailureReason:
+    is_cancelled = isinstance(error, RequestCancelledError)
+    return FailureReason.CANCELED if is_cancelled else FailureReason.BACKEND

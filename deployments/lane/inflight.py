@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A request at the router's end of a lane."""
+
+from typing import Protocol
+
+from backends.api.errors import TritonError
+from backends.api.request import InferenceRequest
+from deployments.contracts.sinks import ResponseSink
+
+
+class Carrier(Protocol):
+    """The lane of a request; `deployments.lane.client.LaneClient` is the only one.
+
+    Attributes:
+        draining: Whether the instance has asked for no more requests.
+    """
+
+    draining: bool
+
+    def send_cancel(self, inflight: "LaneInflight") -> None:
+        """Tell the instance of a cancel, unless the request has ended."""
+
+    def send_credit(self, inflight: "LaneInflight") -> None:
+        """Let the instance send one response more."""
+
+
+class LaneInflight:
+    """A request on a lane; implements `deployments.contracts.sinks.Inflight`.
+
+    Attributes:
+        request: The request as it was submitted.
+        sink: Its sink, which still expects one terminal call.
+        lane: The lane that has it, or the last one that had it; None before it was sent.
+        id: Its number on that lane.
+        has_responded: Whether the sink has had a response, so that a retry would repeat it.
+        cancelled: Whether it was cancelled.
+    """
+
+    __slots__ = ("cancelled", "has_responded", "id", "lane", "request", "sink")
+
+    def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
+        self.request = request
+        self.sink = sink
+        self.lane: Carrier | None = None
+        self.id = 0
+        self.has_responded = False
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Ask the instance to drop the request; its answer is still the terminal outcome."""
+        if not self.cancelled:
+            self.cancelled = True
+            if self.lane is not None:
+                self.lane.send_cancel(self)
+
+    def credit(self) -> None:
+        """Ask for one response more of a request with a window."""
+        if self.lane is not None:
+            self.lane.send_credit(self)
+
+    def fail(self, error: TritonError) -> None:
+        """Take the error that ends the request."""
+        self.sink.fail(error)

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""TLS of the lanes between nodes: on when Ray's own is, with the files that Ray uses.
+
+Ray reads ``RAY_USE_TLS``, ``RAY_TLS_SERVER_CERT``, ``RAY_TLS_SERVER_KEY`` and ``RAY_TLS_CA_CERT``
+in each of its processes, which show each other the same certificate whichever side they are on.
+Lanes do likewise: both ends show one, signed by the authority, and the connecting end compares the
+address with it, as gRPC does.
+
+Ray: python/ray/_private/grpc_utils.py @b7f4259
+"""
+
+import functools
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from backends.api.errors import InvalidArgumentError
+
+_CERTIFICATE: Final = "RAY_TLS_SERVER_CERT"
+_KEY: Final = "RAY_TLS_SERVER_KEY"
+_AUTHORITY: Final = "RAY_TLS_CA_CERT"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTls:
+    """The contexts of one process.
+
+    Attributes:
+        server: Of an instance's listener.
+        client: Of a router.
+    """
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+def server_tls() -> ssl.SSLContext | None:
+    """Return the context of this process's listener for other nodes; None for clear text.
+
+    Raises:
+        InvalidArgumentError: As `read_lane_tls`.
+    """
+    tls = _own()
+    return None if tls is None else tls.server
+
+
+def client_tls() -> ssl.SSLContext | None:
+    """Return the context of this process's lanes to other nodes; None for clear text.
+
+    Raises:
+        InvalidArgumentError: As `read_lane_tls`.
+    """
+    tls = _own()
+    return None if tls is None else tls.client
+
+
+@functools.cache
+def _own() -> LaneTls | None:
+    # What the process was started with: Ray has read the same variables and files by now.
+    return read_lane_tls(os.environ)
+
+
+def read_lane_tls(environment: Mapping[str, str]) -> LaneTls | None:
+    """Make the contexts that Ray's variables ask for; None when Ray does without TLS.
+
+    Raises:
+        InvalidArgumentError: A variable is missing, or a file cannot be used.
+    """
+    if environment.get("RAY_USE_TLS", "0").lower() not in {"1", "true"}:
+        return None
+    missing = [name for name in (_CERTIFICATE, _KEY, _AUTHORITY) if not environment.get(name)]
+    if missing:
+        raise InvalidArgumentError(f"RAY_USE_TLS is set and {missing[0]} is missing")
+    return LaneTls(
+        _context(ssl.PROTOCOL_TLS_SERVER, environment),
+        _context(ssl.PROTOCOL_TLS_CLIENT, environment),
+    )
+
+
+def _context(protocol: int, environment: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    certificate, key, authority = (environment[n] for n in (_CERTIFICATE, _KEY, _AUTHORITY))
+    try:
+        # The pass phrase: a key that needs one must not stop the process at a prompt.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"lanes cannot use {_CERTIFICATE} '{certificate}' with {_KEY} '{key}': {error}"
+        ) from error
+    try:
+        context.load_verify_locations(authority)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"lanes cannot use {_AUTHORITY} '{authority}': {error}"
+        ) from error
+    return context

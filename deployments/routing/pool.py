@@ -1,0 +1,122 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The instances of one model version as a router sees them, and which of them gets a request."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.lane.client import LaneClient, LaneInflight
+from deployments.routing.ordered_sink import Order
+
+# A request crosses the network, and leaves the slabs behind, only to save a wait: an instance of
+# this node is chosen until it has this many requests more than the best one of another node.
+LOCAL_MARGIN: Final = 1
+# Half a request more than that, so that an instance of this node wins a tie.
+_REMOTE_LOAD: Final = LOCAL_MARGIN + 0.5
+
+
+class Link:
+    """The way to one incarnation of one instance.
+
+    Attributes:
+        endpoint: The instance.
+        pool: Where it belongs.
+        is_local: Whether it is on this node.
+        lane: Its open lane; None while there is none.
+        task: The attempt to open one.
+        closed: Whether no lane is to be opened again and no request goes here any more.
+    """
+
+    __slots__ = ("closed", "endpoint", "is_local", "lane", "pool", "task")
+
+    def __init__(self, endpoint: InstanceEndpoint, pool: "LinkPool", *, is_local: bool) -> None:
+        self.endpoint = endpoint
+        self.pool = pool
+        self.is_local = is_local
+        self.lane: LaneClient | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.closed = False
+
+
+class Sequences(Protocol):
+    """Where the sequences of a model version run; see `deployments.routing.sequence_routes`.
+
+    Attributes:
+        retired: Links to instances that left the pool and go on with their sequences.
+    """
+
+    retired: list[Link]
+
+    def start(self, inflight: LaneInflight, *, local_only: bool = False) -> None:
+        """Send a request that has a correlation id to its sequence's instance."""
+
+    def joined(self) -> None:
+        """Take note that a link has its lane."""
+
+    def retire(self, link: Link) -> None:
+        """Let an instance that left the pool go on with its sequences; this closes the lane."""
+
+    def lost(self, link: Link) -> None:
+        """Take note that a link has lost its lane."""
+
+    def close(self) -> None:
+        """Close the lanes to instances that have left the pool, when they are idle."""
+
+
+@dataclass(slots=True)
+class LinkPool:
+    """The instances of one model version, and the requests that wait for a first lane.
+
+    Attributes:
+        links: Ways to its instances.
+        lanes: The open lanes among them.
+        waiting: Requests that wait for a lane, oldest first, and since when, in the loop's seconds.
+        sequences: Where its sequences run; None when the model has none.
+        order: The order of its responses; None when any will do.
+        next_index: Where `choose` started last.
+        unopened: Of a router that opens lanes on demand: instances without a lane, until the
+            first request.
+        is_used: Whether there was a first request.
+        leaving: Ways to instances that finish their last requests, open for what they count.
+        has_own: Whether this process is among the instances.
+    """
+
+    links: list[Link] = field(default_factory=list)
+    lanes: list[LaneClient] = field(default_factory=list)
+    waiting: dict[LaneInflight, float] = field(default_factory=dict)
+    sequences: Sequences | None = None
+    order: Order | None = None
+    next_index: int = 0
+    unopened: list[InstanceEndpoint] = field(default_factory=list)
+    is_used: bool = False
+    leaving: list[Link] = field(default_factory=list)
+    has_own: bool = False
+
+    def choose(self, avoid: object | None = None) -> LaneClient | None:
+        """Return the open lane with the fewest requests outstanding, those of this node preferred.
+
+        Args:
+            avoid: A lane that is not to be chosen.
+
+        Returns:
+            The lane; None when there is none.
+        """
+        lanes = self.lanes
+        if len(lanes) == 1:
+            only = lanes[0]
+            return None if only is avoid or only.draining else only
+        best: LaneClient | None = None
+        least = 0.0
+        count = len(lanes)
+        # Starting one further each time spreads equal instances evenly.
+        self.next_index = start = (self.next_index + 1) % count if count else 0
+        for offset in range(count):
+            lane = lanes[(start + offset) % count]
+            if lane is avoid or lane.draining:
+                continue
+            load = lane.outstanding if lane.is_local else lane.outstanding + _REMOTE_LOAD
+            if best is None or load < least:
+                best, least = lane, load
+        return best

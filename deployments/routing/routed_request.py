@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One request on its way from a router to an instance."""
+
+from collections.abc import Callable
+
+from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.request import InferenceRequest
+from deployments.contracts.sinks import ResponseSink
+from deployments.lane.client import LaneInflight
+from deployments.routing.pool import LinkPool
+
+
+class RoutedRequest(LaneInflight):
+    """What a lane keeps of a request, and the handle its caller cancels.
+
+    Args:
+        resend: Sends this request to another instance; called at most once.
+        pool: The instances of the request's model.
+        request: The request.
+        sink: Takes everything that follows.
+
+    Attributes:
+        local_only: Whether only an instance on this node can serve it.
+        pool: The instances of the request's model.
+        retried: Whether it is not to be sent again.
+    """
+
+    __slots__ = ("_resend", "local_only", "pool", "retried")
+
+    def __init__(
+        self,
+        resend: "Callable[[RoutedRequest], None]",
+        pool: LinkPool,
+        request: InferenceRequest,
+        sink: ResponseSink,
+    ) -> None:
+        super().__init__(request, sink)
+        self.local_only = False
+        self.pool = pool
+        self.retried = False
+        self._resend = resend
+
+    def fail(self, error: TritonError) -> None:
+        """Pass an error on, unless it only says that the instance is about to end."""
+        lane = self.lane
+        is_drain = lane is not None and lane.draining and isinstance(error, UnavailableError)
+        is_settled = self.has_responded or self.retried or self.cancelled
+        if is_drain and not (is_settled or is_stateful(self.request)):
+            self.retried = True
+            self._resend(self)
+        else:
+            self.sink.fail(error)
+
+    def cancel(self) -> None:
+        """Cancel on the lane, or at once while no lane has the request."""
+        if self.pool.waiting.pop(self, None) is not None:
+            self.cancelled = True
+            self.sink.fail(RequestCancelledError(""))
+        else:
+            super().cancel()
+
+
+def is_stateful(request: InferenceRequest) -> bool:
+    """Whether the request belongs to a sequence, so that only one instance can serve it."""
+    return bool(request.correlation_id) or request.flags != 0

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The ready versions of a router's table: made, kept and replaced as the table changes."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from backends.api.model_config import ModelConfig
+from backends.config.normalisation import change_requires_reload
+from deployments.contracts.routing_table import ModelReadyState, ModelVersion, RoutingTable
+from deployments.ensembles.ensemble import Ensemble, FindStepModel
+from deployments.ensembles.labels import labels_of
+from deployments.response_cache.cached_model import CachedModel
+from deployments.response_cache.store import CacheStore
+from deployments.routing.pool import LinkPool
+from deployments.routing.served_model import ServedModel
+
+_Key = tuple[str, int]
+
+
+class ServedModels:
+    """The ready versions, by name and version.
+
+    Args:
+        pool_of: Returns the pool of a version, ready for its config.
+        find_step: Finds the models of ensembles' steps.
+        cache: Where answers are kept; None without a response cache.
+
+    Attributes:
+        newest: By name: the newest ready version.
+    """
+
+    def __init__(
+        self,
+        pool_of: Callable[[_Key, ModelConfig], LinkPool],
+        find_step: FindStepModel,
+        cache: CacheStore | None,
+    ) -> None:
+        self.newest: dict[str, ServedModel] = {}
+        self._pool_of = pool_of
+        self._find_step = find_step
+        self._cache = cache
+        self._by_key: dict[_Key, tuple[ModelVersion, ServedModel]] = {}
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._by_key
+
+    def get(self, name: str, version: int) -> ServedModel | None:
+        """Return a ready version, or None."""
+        found = self._by_key.get((name, version))
+        return None if found is None else found[1]
+
+    def all(self) -> list[ServedModel]:
+        """Return all ready versions."""
+        return [served for _, served in self._by_key.values()]
+
+    def update(self, table: RoutingTable, changed: Collection[str]) -> None:
+        """Follow the table in the models that have changed, and in the ensembles made of them.
+
+        Args:
+            table: The table as it is now.
+            changed: Names of models that are new, gone or other than before.
+        """
+        before = {key: self._by_key.pop(key) for key in list(self._by_key) if key[0] in changed}
+        for name in changed:
+            self.newest.pop(name, None)
+            model = table.models.get(name)
+            for entry in model.versions if model else ():
+                if entry.state is ModelReadyState.READY and entry.config is not None:
+                    key = (name, entry.version)
+                    served = self._serve(name, entry, entry.config, before.get(key))
+                    self._by_key[key] = (entry, served)
+                    self.newest[name] = served
+        for key in self._affected(changed):
+            entry, served = self._by_key[key]
+            if served.ensemble is not None:
+                served.ensemble.unbind()
+                served.labels = labels_of(table, entry)
+            if served.cache is not None:
+                served.cache.identity = table.identity(*key)
+
+    def _affected(self, changed: Collection[str]) -> Iterable[_Key]:
+        """Return the versions that have changed or are ensembles of what has, at any depth."""
+        parts: Mapping[_Key, set[str]] = {
+            key: {step.model_name for step in served.config.ensemble_steps}
+            for key, (_, served) in self._by_key.items()
+            if served.ensemble is not None
+        }
+        names, count = set(changed), 0
+        while len(names) != count:
+            count = len(names)
+            names.update(key[0] for key, steps in parts.items() if not steps.isdisjoint(names))
+        return [key for key in self._by_key if key[0] in names]
+
+    def _serve(
+        self,
+        name: str,
+        entry: ModelVersion,
+        config: ModelConfig,
+        before: tuple[ModelVersion, ServedModel] | None,
+    ) -> ServedModel:
+        if before is not None and _serves_alike(before[0], entry):
+            return before[1]
+        pool = self._pool_of((name, entry.version), config)
+        if before is not None and not change_requires_reload(before[1].config, config):
+            # What these have counted goes on counting.
+            served = ServedModel(name, entry, config, pool, before[1].ensemble)
+            served.cache = before[1].cache
+            return served
+        ensemble = None
+        if config.has_ensemble_scheduling:
+            ensemble = Ensemble(self._find_step, config, str(entry.version))
+        served = ServedModel(name, entry, config, pool, ensemble)
+        if self._cache is not None and config.response_cache:
+            served.cache = CachedModel(self._cache, time.monotonic_ns)
+        return served
+
+
+def _serves_alike(one: ModelVersion, other: ModelVersion) -> bool:
+    """Whether two states of a version differ in nothing but their instances."""
+    return (one.config, one.labels, one.digest) == (other.config, other.labels, other.digest)

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Draws the state tables of the code as diagrams: writes docs/state-machines.md."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from cluster.models import states as versions
+from deployments.http2 import streams
+from deployments.rate_limiter import arbiter
+from deployments.scheduling import sequences
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "state-machines.md"
+
+Arrow = tuple[str, str, str]
+
+
+def of_versions() -> Iterable[Arrow]:
+    for state, events in versions.TRANSITIONS.items():
+        yield from ((state.name, event.name, after.name) for event, after in events.items())
+
+
+def of_streams() -> Iterable[Arrow]:
+    names = ("IDLE", "OPEN", "HALF_CLOSED_REMOTE", "HALF_CLOSED_LOCAL", "CLOSED")
+    inputs = ("RECEIVE_HEADERS", "RECEIVE_HEADERS_END", "RECEIVE_DATA", "RECEIVE_DATA_END")
+    inputs += ("SEND_END", "RESET")
+    for name in names:
+        row = streams.TRANSITIONS[getattr(streams, name)]
+        for event in inputs:
+            after = row[getattr(streams, event)]
+            if after != streams.VIOLATION:
+                yield name, event, names[after]
+
+
+def of_sequences() -> Iterable[Arrow]:
+    for (phase, event), after in sequences._NEXT_PHASE.items():  # noqa: SLF001 - drawn, not used
+        yield phase.name, event.name, after.name
+
+
+def of_claims() -> Iterable[Arrow]:
+    for (phase, event), after in arbiter._NEXT.items():  # noqa: SLF001 - drawn, not used
+        yield phase.name, event.name, after.name
+    # Not an event of one instance: the arbiter grants when resources become free.
+    yield from (("ASKING", "granted", "HOLDING"), ("RESUMING", "granted", "HOLDING"))
+
+
+MACHINES = (
+    ("A model version", "cluster/models/states.py", of_versions),
+    ("An HTTP/2 stream", "deployments/http2/streams.py", of_streams),
+    ("A sequence", "deployments/scheduling/sequences.py", of_sequences),
+    ("An instance's claim on limited resources", "deployments/rate_limiter/arbiter.py", of_claims),
+)
+
+
+def diagram(arrows: Iterable[Arrow]) -> str:
+    labels: dict[tuple[str, str], list[str]] = {}
+    for state, event, after in arrows:
+        labels.setdefault((state, after), []).append(event)
+    lines = [f"    {a} --> {b}: {' / '.join(events)}" for (a, b), events in labels.items()]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
+
+
+def page() -> str:
+    parts = [f"## {title}\n\n`{path}`\n\n{diagram(arrows())}\n" for title, path, arrows in MACHINES]
+    head = "# State machines\n\nDrawn by `scripts/state_diagrams.py` from the tables in the code.\n"
+    return "\n".join([head, *parts])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,161 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller has around it: a key-value store and a cluster in memory."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import wraps
+from pathlib import Path
+
+from cluster.instances.live import LiveInstance
+from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.planner import parse_actor_name
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.spec import InstanceDescription, InstanceSpec
+from tests.support import virtual_time
+from tests.support.control_plane_fakes import FakePool, World, now
+
+WRITE_S = 0.01
+
+
+class FakeStore:
+    """A store in memory; a write takes `WRITE_S`.
+
+    Attributes:
+        values: What is in it.
+        writes: Keys, in the order they were written or deleted.
+        fail: Errors of writes; each is raised once.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.writes: list[bytes] = []
+        self.fail: list[Exception] = []
+        self._is_there = asyncio.Event()
+        self._is_there.set()
+
+    def go_away(self) -> None:
+        """Have writes wait, as those to a head that is gone."""
+        self._is_there.clear()
+
+    def come_back(self) -> None:
+        self._is_there.set()
+
+    async def get(self, key: bytes) -> bytes | None:
+        return self.values.get(key)
+
+    async def keys(self, prefix: bytes) -> Sequence[bytes]:
+        return [key for key in self.values if key.startswith(prefix)]
+
+    async def put(self, key: bytes, content: Callable[[], bytes]) -> None:
+        value = content()
+        await self._reach(key)
+        self.values[key] = value
+
+    async def delete(self, key: bytes) -> None:
+        await self._reach(key)
+        self.values.pop(key, None)
+
+    async def _reach(self, key: bytes) -> None:
+        await asyncio.sleep(WRITE_S)
+        await self._is_there.wait()
+        if self.fail:
+            raise self.fail.pop(0)
+        self.writes.append(key)
+
+
+class FakeHost:
+    """Implements `cluster.controller.host.ControllerHost`; outlives the controllers that run in it.
+
+    Attributes:
+        store: The cluster's store.
+        world: Gives the pools, and is told what happens to them.
+        live: Instances a controller finds alive.
+        killed: Names of instances that were killed.
+        suspects: Incarnations a router got no answer from.
+        fail: Errors of calls, by the call's name.
+        ended_s: When the process was ended.
+    """
+
+    def __init__(self, store: FakeStore | None = None) -> None:
+        self.store = store or FakeStore()
+        self.world = World()
+        self.own_node = "node:h"
+        self.nodes = ("n",)
+        self.was_restarted = False
+        self.live: list[LiveInstance] = []
+        self.killed: list[str] = []
+        self.suspects: list[str] = []
+        self.fail: dict[str, Exception] = {}
+        self.looks = 0
+        self.ended_s: float | None = None
+
+    async def read_cluster(self) -> ClusterResources:
+        self.looks += 1
+        return ClusterResources(
+            tuple(NodeResources(name, {"CPU": 2}, {"CPU": 2}) for name in self.nodes)
+        )
+
+    def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
+        pool = AdoptablePool(self.world, on_change)
+        self.world.pools.append(pool)
+        return pool
+
+    async def find_live_instances(self) -> list[LiveInstance]:
+        return list(self.live)
+
+    async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
+        self._maybe_fail("kill_instances")
+        self.killed += [str(each.name) for each in instances]
+
+    def suspect(self, incarnation: str) -> None:
+        self.suspects.append(incarnation)
+
+    async def end_arbiters(self) -> None:
+        self._maybe_fail("end_arbiters")
+
+    def end_process(self) -> None:
+        self.ended_s = now()
+
+    def _maybe_fail(self, call: str) -> None:
+        if call in self.fail:
+            raise self.fail.pop(call)
+
+
+class AdoptablePool(FakePool):
+    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+        for found in live:
+            spec = found.description.spec
+            (self.going if found.description.is_draining else self.live)[spec.name] = spec
+        self.missing = [spec.name for spec in missing]
+
+
+def live_instance(spec: InstanceSpec, *, is_draining: bool = False) -> LiveInstance:
+    name = parse_actor_name(spec.name)
+    assert name is not None
+    endpoint = InstanceEndpoint(spec.name, "i", "n", "u", ("h", 1))
+    described = InstanceDescription(spec, spec.config, endpoint, 1, 7, is_draining)
+    return LiveInstance(name, None, described)
+
+
+def write_model(root: Path, name: str, count: int = 1) -> None:
+    """Write a model that needs no completion by a backend."""
+    folder = root / name
+    (folder / "1").mkdir(parents=True, exist_ok=True)
+    (folder / "config.pbtxt").write_text(
+        f'name: "{name}" backend: "identity" '
+        'input { name: "X" data_type: TYPE_FP32 dims: [1] } '
+        'output { name: "Y" data_type: TYPE_FP32 dims: [1] } '
+        f"instance_group {{ kind: KIND_CPU count: {count} }}"
+    )
+
+
+def in_virtual_time_with_folder(
+    test: Callable[[Path], Coroutine[object, object, None]],
+) -> Callable[[Path], None]:
+    @wraps(test)
+    def run(tmp_path: Path) -> None:
+        virtual_time.run(test(tmp_path))
+
+    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees a coroutine function
+    return run

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Instance actors in memory, on virtual time, for tests of pools."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from cluster.instances.host import ActorLostError
+from cluster.placement.demand import ClusterResources
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.progress import Progress
+from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.metrics.counters import merge
+
+LOAD_S = 1.0
+WELL = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
+
+
+def spec(index: int = 0, name: str = "m") -> InstanceSpec:
+    return InstanceSpec(
+        name=f"{name}/1#{index}@1",
+        generation=1,
+        model_name=name,
+        version=1,
+        index=index,
+        instance_name=f"{name}_{index}",
+        config=ModelConfig(name),
+        auto_complete=False,
+        model_dir=f"/models/{name}",
+    )
+
+
+@dataclass(eq=False)
+class FakeActor:
+    """One actor.
+
+    Attributes:
+        incarnation: Of its process.
+        progress: What it answers; None while it is stopped and answers nothing.
+        died: Done, with the error that calls meet, once its process is dead.
+        questions: How often it was asked for its progress.
+    """
+
+    spec: InstanceSpec
+    incarnation: str
+    died: asyncio.Future[None]
+    progress: Progress | None = WELL
+    questions: int = 0
+    is_closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, method: str) -> Any:
+        if method == "describe":
+            await asyncio.sleep(LOAD_S)
+            endpoint = InstanceEndpoint(
+                f"{self.spec.model_name}/1#{self.spec.index}", self.incarnation, "node", "", ("", 0)
+            )
+            return InstanceDescription(self.spec, self.spec.config, endpoint, 1, 1)
+        if method == "wait_closed":
+            await self.is_closed.wait()
+        if method == "progress":
+            self.questions += 1
+            if self.progress is None:
+                await asyncio.Event().wait()
+            return self.progress
+        if method == "statistics":
+            return merge(())
+        return True
+
+
+class FakeHost:
+    """Implements `cluster.instances.host.InstanceHost`.
+
+    Attributes:
+        actors: All there were, by age.
+        killed: Incarnations that were killed.
+        fail_create: Raised by `create`, each once.
+        fail_load: Raised by ``describe``, each once.
+    """
+
+    def __init__(self) -> None:
+        self.actors: list[FakeActor] = []
+        self.killed: list[str] = []
+        self.fail_create: list[Exception] = []
+        self.fail_load: list[TritonError | ActorLostError] = []
+        self._numbers = itertools.count()
+        self._names: dict[str, FakeActor] = {}
+
+    async def create(self, spec: InstanceSpec) -> FakeActor:
+        if self.fail_create:
+            raise self.fail_create.pop(0)
+        if spec.name in self._names:
+            raise ValueError(f"an actor of the name {spec.name} exists")
+        died = asyncio.get_running_loop().create_future()
+        actor = FakeActor(spec, f"i{next(self._numbers)}", died)
+        self.actors.append(actor)
+        self._names[spec.name] = actor
+        return actor
+
+    async def call(self, handle: FakeActor, method: str, *arguments: object) -> Any:
+        if method == "describe" and self.fail_load:
+            raise self.fail_load.pop(0)
+        died = handle.died
+        answer = asyncio.ensure_future(handle.answer(method))
+        try:
+            await asyncio.wait({answer, died}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not answer.done():
+                answer.cancel()
+        if died.done():
+            died.result()
+        return answer.result()
+
+    def crash(self, actor: FakeActor) -> None:
+        """End an actor's process; as Ray does, start it again unless it was killed."""
+        died = actor.died
+        if not died.done():
+            died.set_exception(ActorLostError("a signal"))
+            died.exception()
+        if self._names.get(actor.spec.name) is actor:
+            actor.died = asyncio.get_running_loop().create_future()
+            actor.incarnation = f"i{next(self._numbers)}"
+
+    async def look_up(self, name: str) -> FakeActor | None:
+        return self._names.get(name)
+
+    async def kill(self, handle: FakeActor) -> None:
+        if self._names.get(handle.spec.name) is handle:
+            del self._names[handle.spec.name]
+            self.killed.append(handle.incarnation)
+        self.crash(handle)
+
+    async def names(self) -> list[str]:
+        return [*self._names, "model-controller"]
+
+    async def resources(self) -> ClusterResources:
+        return ClusterResources(())
+
+
+async def until(condition: Callable[[], object], within_s: float = 600.0) -> float:
+    """Let virtual time pass until a condition holds; returns how many seconds."""
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    while not condition():
+        assert loop.time() - start_s < within_s
+        await asyncio.sleep(0.01)
+    return loop.time() - start_s

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A router's watch of the routing table goes on whatever the controller answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from backends.api.errors import InternalError
+from cluster.actors import controller_client
+from cluster.actors.controller_client import ControllerClient
+from cluster.controller.routing_publisher import RoutingPublisher
+from deployments.contracts.routing_table import RoutingTable
+from tests.support import virtual_time
+
+
+class _Method:
+    def __init__(self, answer: Callable[..., Awaitable[Any]]) -> None:
+        self.remote = answer
+
+
+class Controller:
+    """The handle of an actor with one publisher, and what its next calls fail with."""
+
+    def __init__(self, clock_ns: int = 1000) -> None:
+        self.publisher = RoutingPublisher({}, lambda: clock_ns)
+        self.publisher.release()
+        self.failures: list[Exception] = []
+        self.timeouts_s: list[float] = []
+        self.routing_table = _Method(self._poll)
+
+    async def _poll(self, known_version: int, timeout_s: float, *rest: Any) -> Any:
+        self.timeouts_s.append(timeout_s)
+        if self.failures:
+            raise self.failures.pop(0)
+        return await self.publisher.poll(known_version, timeout_s, *rest)
+
+
+@pytest.fixture(autouse=True)
+def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(function: Callable[[], Any]) -> Any:
+        return function()
+
+    # Virtual time ends no wait for a thread.
+    monkeypatch.setattr(controller_client.asyncio, "to_thread", at_once)
+
+
+def test_an_error_raised_in_the_controller_is_retried() -> None:
+    async def main() -> None:
+        controller = Controller()
+        controller.failures = [InternalError("TypeError: 'NoneType'"), ValueError("no actor")]
+        tables: list[RoutingTable] = []
+        watch = asyncio.create_task(
+            ControllerClient(lambda: controller).watch_routing_table(tables.append)
+        )
+        await asyncio.sleep(2)
+        assert not watch.done()
+        assert len(tables) == 1
+        watch.cancel()
+
+    virtual_time.run(main())
+
+
+def test_a_report_is_made_when_one_is_asked_for_and_not_with_every_table() -> None:
+    async def main() -> None:
+        controller = Controller()
+        made: list[bytes] = []
+        updates: list[RoutingTable] = []
+
+        def report() -> bytes:
+            made.append(b"report %d" % len(made))
+            return made[-1]
+
+        watch = asyncio.create_task(
+            ControllerClient(lambda: controller).watch_routing_table(updates.append, report)
+        )
+        await asyncio.sleep(1)
+        for _ in range(5):
+            controller.publisher.changed()
+            await asyncio.sleep(1)
+        assert len(updates) == 6
+        assert len(made) == 1
+        assert await controller.publisher.collect("another", 1) == [b"report 1"]
+        assert len(updates) == 6
+        watch.cancel()
+
+    virtual_time.run(main())
+
+
+def test_long_polls_of_several_routers_end_apart() -> None:
+    async def main() -> None:
+        controller = Controller()
+        watches = [
+            asyncio.create_task(
+                ControllerClient(lambda: controller).watch_routing_table(lambda table: None)
+            )
+            for _ in range(20)
+        ]
+        await asyncio.sleep(1)
+        assert len(set(controller.timeouts_s)) == len(controller.timeouts_s)
+        assert all(20 < timeout_s < 40 for timeout_s in controller.timeouts_s)
+        for watch in watches:
+            watch.cancel()
+
+    virtual_time.run(main())
+
+
+def test_a_restarted_controller_sends_its_whole_table() -> None:
+    async def main() -> None:
+        earlier, later = Controller(1000), Controller(5000)
+        found = [earlier]
+        tables: list[RoutingTable] = []
+        watch = asyncio.create_task(
+            ControllerClient(lambda: found[0]).watch_routing_table(tables.append)
+        )
+        await asyncio.sleep(1)
+        found[0] = later
+        earlier.failures = [ValueError("the actor is gone")]
+        await asyncio.sleep(60)
+        assert tables[-1] == later.publisher.table()
+        watch.cancel()
+
+    virtual_time.run(main())

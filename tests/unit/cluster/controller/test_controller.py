@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The controller in virtual time: start, restart, poll, owner, end."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from cluster.controller.controller import ModelController
+from cluster.controller.ownership import LEASE_S, Owner
+from cluster.options.parsing import from_mapping
+from deployments.supervision import supervisor
+from tests.support.control_plane_fakes import DRAIN_S, LOAD_S, now
+from tests.support.controller_fakes import (
+    FakeHost,
+    in_virtual_time_with_folder,
+    live_instance,
+    write_model,
+)
+
+NOBODY = Owner()
+
+
+async def controller_of(
+    folder: Path, host: FakeHost, owner: Owner = NOBODY, **options: Any
+) -> ModelController:
+    given = {
+        "model_repository": str(folder),
+        "disable_auto_complete_config": True,
+        "exit_timeout_secs": int(DRAIN_S),
+        **options,
+    }
+    actor = ModelController.__new__(ModelController)
+    await actor.__init__(from_mapping(given), owner, lambda _: host)  # type: ignore[misc]
+    return actor
+
+
+def states(rows: list[dict[str, str]]) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in rows}
+
+
+@in_virtual_time_with_folder
+async def test_start_waits_for_the_models_of_the_repository(folder: Path) -> None:
+    write_model(folder, "a")
+    write_model(folder, "b")
+    controller = await controller_of(folder, FakeHost())
+    assert states(await controller.start()) == {"a": "READY", "b": "READY"}
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    assert changes.initialised
+
+
+@in_virtual_time_with_folder
+async def test_start_without_a_repository_says_so_and_the_controller_still_answers(
+    folder: Path,
+) -> None:
+    controller = await controller_of(folder / "none", FakeHost())
+    with pytest.raises(InternalError, match="failed to open directory"):
+        await controller.start()
+    assert await controller.status() == []
+
+
+@in_virtual_time_with_folder
+async def test_a_poll_follows_the_repository(folder: Path) -> None:
+    write_model(folder, "a")
+    controller = await controller_of(
+        folder, FakeHost(), model_control_mode="poll", repository_poll_secs=5
+    )
+    await controller.start()
+    write_model(folder, "b")
+    shutil.rmtree(folder / "a")
+    await asyncio.sleep(5 + LOAD_S + DRAIN_S + 1)
+    assert states(await controller.status()) == {"a": "UNAVAILABLE", "b": "READY"}
+
+
+@in_virtual_time_with_folder
+async def test_an_unload_that_fails_does_not_end_the_poll(folder: Path) -> None:
+    host = FakeHost()
+    for name in ("a", "b"):
+        write_model(folder, name)
+    controller = await controller_of(
+        folder, host, model_control_mode="poll", repository_poll_secs=5
+    )
+    await controller.start()
+    host.world.fail_ends = [RuntimeError("cannot be ended")]
+    for name in ("a", "b"):
+        shutil.rmtree(folder / name)
+    await asyncio.sleep(5 + DRAIN_S + 1)
+    assert not host.world.fail_ends
+    write_model(folder, "c")
+    await asyncio.sleep(5 + LOAD_S + DRAIN_S)
+    assert states(await controller.status())["c"] == "READY"
+
+
+@in_virtual_time_with_folder
+async def test_a_poll_asks_the_cluster_once_however_many_models_there_are(folder: Path) -> None:
+    host = FakeHost()
+    for number in range(20):
+        write_model(folder, f"m{number}")
+    controller = await controller_of(
+        folder, host, model_control_mode="poll", repository_poll_secs=5
+    )
+    await controller.start()
+    host.looks = 0
+    await asyncio.sleep(5.5)
+    assert host.looks == 1
+
+
+@in_virtual_time_with_folder
+async def test_an_error_of_the_poll_itself_starts_it_again(folder: Path) -> None:
+    host = FakeHost()
+    controller = await controller_of(
+        folder, host, model_control_mode="poll", repository_poll_secs=5
+    )
+    await controller.start()
+    listed, controller._source.list_names = controller._source.list_names, _broken  # type: ignore[method-assign]
+    await asyncio.sleep(6)
+    controller._source.list_names = listed  # type: ignore[method-assign]
+    write_model(folder, "a")
+    await asyncio.sleep(6 + supervisor.LONGEST_DELAY_S)
+    assert states(await controller.status()) == {"a": "READY"}
+
+
+async def _broken() -> Any:
+    raise RuntimeError("a bug")
+
+
+@in_virtual_time_with_folder
+async def test_a_server_whose_driver_is_silent_ends_itself(folder: Path) -> None:
+    write_model(folder, "a")
+    host = FakeHost()
+    ends: list[float] = []
+    owner = Owner("t", "a driver", lease_s=LEASE_S, end_ingress=lambda: ends.append(now()))
+    clock = Clock()
+    controller = await controller_of(folder, host, owner)
+    clock.follow(controller)
+    await controller.start()
+    await asyncio.sleep(LEASE_S * 2)
+    assert host.ended_s is not None
+    assert ends
+    assert host.store.values == {}
+    assert "drain a/1#0@1" in host.world.log
+
+
+class Clock:
+    """Has the controller's lifeline go by the loop's clock."""
+
+    def follow(self, controller: ModelController) -> None:
+        lifeline = controller._lifeline
+        lifeline._heard_s = 0.0
+        is_lost = lifeline.is_lost
+        lifeline.is_lost = lambda _: is_lost(now())  # type: ignore[method-assign]
+
+
+@in_virtual_time_with_folder
+async def test_a_watch_that_fails_goes_on_watching(folder: Path) -> None:
+    host = FakeHost()
+    answers: list[Any] = [KeyError("a bug"), True, False, False]
+
+    def is_deployed() -> bool:
+        answer = answers.pop(0) if answers else False
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(answer)
+
+    controller = await controller_of(folder, host, Owner("t", "serve", is_deployed=is_deployed))
+    await controller.start()
+    await asyncio.sleep(60)
+    assert host.ended_s is not None
+
+
+@in_virtual_time_with_folder
+async def test_a_step_of_the_end_that_fails_does_not_keep_the_process_alive(folder: Path) -> None:
+    write_model(folder, "a")
+    host = FakeHost()
+    host.fail = {"kill_instances": RuntimeError("gone"), "end_arbiters": RuntimeError("gone")}
+    controller = await controller_of(folder, host)
+    await controller.start()
+    host.world.fail_ends = [RuntimeError("cannot be ended")]
+    await controller.shutdown(1.0)
+    await asyncio.sleep(1)
+    assert host.ended_s is not None
+    assert host.store.values == {}
+
+
+@in_virtual_time_with_folder
+async def test_the_end_does_not_wait_for_a_store_that_is_gone(folder: Path) -> None:
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    host.store.go_away()
+    await controller.shutdown(1.0)
+    await asyncio.sleep(1)
+    assert host.ended_s is not None
+
+
+@in_virtual_time_with_folder
+async def test_a_loaded_model_is_loaded_again_by_the_next_controller(folder: Path) -> None:
+    for name in ("a", "b"):
+        write_model(folder, name)
+    host = FakeHost()
+    controller = await controller_of(folder, host, model_control_mode="explicit")
+    await controller.start()
+    await controller.load("a", {})
+    await controller.load("b", {})
+    await controller.unload("b")
+    first = (await controller.routing_table(0, 1.0)).changes
+    assert first is not None
+    again = FakeHost(host.store)
+    again.was_restarted = True
+    successor = await controller_of(folder, again, model_control_mode="explicit")
+    assert states(await successor.start()) == {"a": "READY", "b": "UNAVAILABLE"}
+    # Numbers of generations go on.
+    assert again.world.log[0] == "start a/1#0@1002"
+    changes = (await successor.routing_table(first.version, 1.0)).changes
+    assert changes is not None
+    assert changes.is_whole
+
+
+@in_virtual_time_with_folder
+async def test_live_instances_serve_at_once_and_are_not_loaded_again(folder: Path) -> None:
+    write_model(folder, "a", count=2)
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    specs = controller._lifecycle._models["a"].versions._pools[1].specs
+    again = FakeHost(host.store)
+    again.was_restarted = True
+    again.live = [live_instance(spec) for spec in specs]
+    successor = await controller_of(folder, again)
+    assert states(await successor.start()) == {"a": "READY"}
+    assert again.world.log == []
+    assert again.killed == []
+
+
+@in_virtual_time_with_folder
+async def test_instances_of_a_generation_that_did_not_serve_are_killed(folder: Path) -> None:
+    write_model(folder, "a", count=2)
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    old = controller._lifecycle._models["a"].versions._pools[1].specs
+    name = old[0].name.replace("@1", "@2")
+    half_made = type(old[0])(**{**_fields(old[0]), "name": name, "generation": 2})
+    again = FakeHost(host.store)
+    again.was_restarted = True
+    again.live = [live_instance(spec) for spec in (*old, half_made)]
+    successor = await controller_of(folder, again)
+    await successor.start()
+    assert again.killed == [name]
+
+
+def _fields(spec: Any) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in spec.__slots__}
+
+
+@in_virtual_time_with_folder
+async def test_a_draining_instance_alone_is_not_adopted(folder: Path) -> None:
+    write_model(folder, "a")
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    (spec,) = controller._lifecycle._models["a"].versions._pools[1].specs
+    again = FakeHost(host.store)
+    again.was_restarted = True
+    again.live = [live_instance(spec, is_draining=True)]
+    successor = await controller_of(folder, again)
+    assert states(await successor.start()) == {"a": "READY"}
+    assert again.killed == [spec.name]
+    assert again.world.log == ["start a/1#0@1002", "ready a/1#0@1002"]
+
+
+@in_virtual_time_with_folder
+async def test_loads_are_refused_unless_the_mode_is_explicit(folder: Path) -> None:
+    controller = await controller_of(folder, FakeHost())
+    await controller.start()
+    with pytest.raises(UnavailableError, match="not allowed if polling is enabled"):
+        await controller.load("a", {})
+
+
+@in_virtual_time_with_folder
+async def test_a_pending_load_is_remembered_although_it_is_answered_with_an_error(
+    folder: Path,
+) -> None:
+    write_model(folder, "a")
+    host = FakeHost()
+    controller = await controller_of(folder, host, model_control_mode="explicit")
+    await controller.start()
+    host.world.blocked.add("a/1#0")
+    with pytest.raises(TritonError, match="pending"):
+        await controller.load("a", {})
+    assert controller._state.saved.wanted == ["a"]
+
+
+@in_virtual_time_with_folder
+async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> None:
+    host = FakeHost()
+    controller = await controller_of(tmp_path, host)
+    await controller.start()
+    await controller.report_wedged("manta/m/1/0/0", "abc", "showed no progress for 10 s")
+    assert host.suspects == ["abc"]

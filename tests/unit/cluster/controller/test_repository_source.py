@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Candidates and plans: what is read when, and what asks for a reload."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.api.errors import InternalError
+from cluster.controller.durable_state import DurableState
+from cluster.controller.repository_source import RepositorySource
+from cluster.controller.shared_files import SharedFiles
+from cluster.models.override import NO_OVERRIDE, Override
+from cluster.options.parsing import from_mapping
+from tests.support.controller_fakes import (
+    FakeHost,
+    in_virtual_time_with_folder,
+    write_model,
+)
+
+
+async def source_of(folder: Path, host: FakeHost, **options: Any) -> RepositorySource:
+    given = {"model_repository": str(folder), "disable_auto_complete_config": True, **options}
+    files = SharedFiles(host.store, host.own_node)
+    state = await DurableState.create(host.store)
+    return RepositorySource(from_mapping(given), state, host.read_cluster, files)
+
+
+async def read(source: RepositorySource, override: Override = NO_OVERRIDE) -> Any:
+    return await source.read("m", override, NO_OVERRIDE)
+
+
+@in_virtual_time_with_folder
+async def test_models_read_at_once_share_one_look_at_the_cluster(folder: Path) -> None:
+    host = FakeHost()
+    write_model(folder, "m")
+    source = await source_of(folder, host)
+    await asyncio.gather(*(read(source) for _ in range(50)))
+    assert host.looks == 1
+    await asyncio.sleep(1)
+    await read(source)
+    assert host.looks == 2
+
+
+@in_virtual_time_with_folder
+async def test_a_look_that_failed_is_not_shared(folder: Path) -> None:
+    host = FakeHost()
+    write_model(folder, "m")
+    source = await source_of(folder, host)
+    look, source._read_cluster = source._read_cluster, _gone
+    with pytest.raises(ConnectionError):
+        await read(source)
+    source._read_cluster = look
+    await read(source)
+
+
+async def _gone() -> Any:
+    raise ConnectionError("the head is gone")
+
+
+@in_virtual_time_with_folder
+async def test_a_candidate_read_again_is_the_same_until_its_files_change(folder: Path) -> None:
+    write_model(folder, "m")
+    source = await source_of(folder, FakeHost())
+    before = await read(source)
+    assert before.is_same(await read(source))
+    (folder / "m" / "1" / "weights").write_text("x")
+    assert not before.is_same(await read(source))
+
+
+@in_virtual_time_with_folder
+async def test_other_options_ask_for_a_reload_and_other_groups_do_not(folder: Path) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    before = await read(await source_of(folder, host))
+    same = await read(await source_of(folder, host))
+    other = await read(await source_of(folder, host, backend_config="identity,delay=1"))
+    assert before.digests == same.digests
+    assert before.digests != other.digests
+    write_model(folder, "m", count=3)
+    assert (await read(await source_of(folder, host))).digests == before.digests
+
+
+@in_virtual_time_with_folder
+async def test_a_config_without_files_is_kept_with_the_digest_of_the_directory(
+    folder: Path,
+) -> None:
+    write_model(folder, "m")
+    source = await source_of(folder, FakeHost())
+    config = json.dumps({"name": "m", "backend": "identity", "max_batch_size": 4} | TENSORS)
+    given = await read(source, Override(config))
+    assert given.config.max_batch_size == 4
+    assert given.override.directory_digest
+    kept = await source.read("m", NO_OVERRIDE, given.override)
+    assert kept.config.max_batch_size == 4
+    (folder / "m" / "1" / "weights").write_text("x")
+    assert (await source.read("m", NO_OVERRIDE, given.override)).config.max_batch_size == 0
+
+
+TENSORS = {
+    "input": [{"name": "X", "data_type": "TYPE_FP32", "dims": [1]}],
+    "output": [{"name": "Y", "data_type": "TYPE_FP32", "dims": [1]}],
+}
+
+
+@in_virtual_time_with_folder
+async def test_what_cannot_be_read_has_tritons_text_and_its_cause(folder: Path) -> None:
+    source = await source_of(folder, FakeHost())
+    with pytest.raises(InternalError) as raised:
+        await read(source)
+    assert raised.value.message == "failed to load 'm', failed to poll from model repository"
+    assert "not found" in str(raised.value.__cause__)
+
+
+@in_virtual_time_with_folder
+async def test_one_repository_of_two_that_is_gone_does_not_hide_the_other(folder: Path) -> None:
+    write_model(folder / "a", "m")
+    source = await source_of(folder, FakeHost(), model_repository=f"{folder}/a")
+    assert list((await source.list_names())[0]) == ["m"]
+    both = [f"{folder}/a", f"{folder}/gone"]
+    source = await source_of(folder, FakeHost(), model_repository=both)
+    assert list((await source.list_names())[0]) == ["m"]
+    source = await source_of(folder, FakeHost(), model_repository=f"{folder}/gone")
+    with pytest.raises(InternalError, match="failed to open directory"):
+        await source.list_names()

@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of instances that load, die, hang and cannot be started."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+
+import pytest
+
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError, UnavailableError
+from cluster.instances.host import ActorLostError, EnvironmentFailedError
+from cluster.instances.live import find_live_instances, kill_instances
+from cluster.instances.pool import InstancePool
+from cluster.instances.prober import Prober
+from deployments.instance.progress import Progress
+from tests.support import virtual_time
+from tests.support.instance_host import LOAD_S, FakeHost, spec, until
+
+TIMEOUT_S = 10.0
+
+
+class _World:
+    """A pool, where its actors live, and the reasons it has shown."""
+
+    def __init__(self) -> None:
+        self.host = FakeHost()
+        self.prober = Prober(TIMEOUT_S)
+        self.reasons: list[str] = []
+        self.pool = InstancePool(self._changed, self.host, self.prober)
+
+    def _changed(self) -> None:
+        if not self.reasons or self.reasons[-1] != self.pool.reason:
+            self.reasons.append(self.pool.reason)
+
+    @property
+    def incarnations(self) -> list[str]:
+        return [endpoint.incarnation for endpoint in self.pool.endpoints]
+
+
+def with_world(
+    test: Callable[[_World], Coroutine[object, object, None]],
+) -> Callable[[], None]:
+    async def main() -> None:
+        world = _World()
+        try:
+            await test(world)
+        finally:
+            await world.pool.close(0)
+            await world.prober.close()
+
+    @wraps(test)
+    def run() -> None:
+        virtual_time.run(main())
+
+    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest wants a fixture "world"
+    return run
+
+
+@with_world
+async def test_a_pool_starts_all_its_instances(world: _World) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    assert world.incarnations == ["i0", "i1"]
+    assert not world.pool.reason
+    assert world.pool.next_index == 2
+
+
+@with_world
+async def test_a_wedged_instance_leaves_the_table_is_killed_and_replaced(world: _World) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.host.actors[0].progress = None
+    await until(lambda: world.incarnations == ["i1"], 1.6 * TIMEOUT_S)
+    await until(lambda: world.incarnations == ["i2", "i1"], 2 * LOAD_S)
+    assert world.host.killed == ["i0"]
+    assert world.reasons == [
+        "",
+        "instance m/1#0@1 showed no progress for 10 s; it is replaced",
+        "",
+    ]
+
+
+@with_world
+async def test_an_instance_whose_thread_is_stuck_is_replaced(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    world.host.actors[0].progress = Progress(turned=True, executing_for_s=0.0, is_stuck=True)
+    await until(lambda: world.incarnations == ["i1"], 2 * TIMEOUT_S)
+
+
+@with_world
+async def test_an_instance_that_a_router_reports_is_replaced_within_seconds(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    world.host.actors[0].progress = None
+    world.prober.suspect("i0")
+    await until(lambda: world.incarnations == ["i1"], 2.1 + 0.2 + LOAD_S)
+
+
+@with_world
+async def test_an_instance_that_wedges_at_once_each_time_is_replaced_less_and_less_often(
+    world: _World,
+) -> None:
+    await world.pool.start([spec(0)])
+    lives: list[float] = []
+    for number in range(6):
+        actor = world.host.actors[-1]
+        await until(lambda number=number: world.incarnations == [f"i{number}"])
+        actor.progress = None
+        world.prober.suspect(actor.incarnation)
+        lives.append(await until(lambda n=number: len(world.host.actors) > n + 1))
+    assert lives == sorted(lives)
+    assert lives[-1] > lives[0] + 1
+
+
+@with_world
+async def test_a_wedged_instance_that_ends_by_itself_is_created_once(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    actor = world.host.actors[0]
+    actor.progress = None
+    world.prober.suspect("i0")
+    await until(lambda: not world.incarnations)
+    world.host.crash(actor)
+    await until(lambda: world.incarnations)
+    await asyncio.sleep(60)
+    assert world.incarnations == ["i1"]
+    assert len(world.host.actors) == 2
+
+
+@with_world
+async def test_a_lost_instance_is_left_to_ray_until_ray_has_given_it_up(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    actor = world.host.actors[0]
+    world.host.crash(actor)
+    await until(lambda: not world.incarnations)
+    assert not world.host.killed
+    assert world.pool.reason == "instance m/1#0@1 died: a signal; restarting"
+    await until(lambda: world.incarnations == ["i1"])
+    assert not world.pool.reason
+
+
+@with_world
+async def test_an_instance_that_cannot_be_pickled_fails_the_load_at_once(world: _World) -> None:
+    world.host.fail_create.append(TypeError("cannot pickle a lock"))
+    with pytest.raises(InternalError) as caught:
+        await world.pool.start([spec(0)])
+    assert caught.value.message == (
+        "instance m/1#0@1 was not started: TypeError: cannot pickle a lock"
+    )
+
+
+@with_world
+async def test_an_unforeseen_fault_of_a_restart_is_tried_again(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    world.host.fail_create += [RuntimeError("odd"), RuntimeError("odd")]
+    actor = world.host.actors[0]
+    actor.progress = None
+    world.prober.suspect("i0")
+    await until(lambda: world.incarnations == ["i1"])
+    assert any("odd" in reason for reason in world.reasons)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (ActorLostError("killed"), InternalError, "instance m/1#0@1 died loading: killed"),
+        (
+            EnvironmentFailedError("no package"),
+            InternalError,
+            "instance m/1#0@1 was not started: no package",
+        ),
+        (UnavailableError("the model says no"), UnavailableError, "the model says no"),
+    ],
+    ids=["death", "environment", "model"],
+)
+def test_a_first_load_that_fails_says_why(
+    error: TritonError | ActorLostError, kind: type[TritonError], text: str
+) -> None:
+    @with_world
+    async def claim(world: _World) -> None:
+        world.host.fail_load.append(error)
+        with pytest.raises(kind) as caught:
+            await world.pool.start([spec(0)])
+        assert caught.value.message == text
+
+    claim()
+
+
+@with_world
+async def test_a_recipe_that_the_host_refuses_is_an_invalid_argument(world: _World) -> None:
+    world.host.fail_create.append(ValueError("no such resource"))
+    with pytest.raises(InvalidArgumentError, match="cannot be placed: no such resource"):
+        await world.pool.start([spec(0)])
+
+
+@with_world
+async def test_an_instance_that_leaves_is_drained_ended_and_not_replaced(world: _World) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.pool.commit({spec(0).name})
+    assert world.incarnations == ["i1"]
+    assert [endpoint.incarnation for endpoint in world.pool.leaving] == ["i0"]
+    await world.pool.let_go(1.0)
+    await asyncio.sleep(60)
+    assert world.host.killed == ["i0"]
+    assert not world.pool.leaving
+    assert len(world.host.actors) == 2
+
+
+@with_world
+async def test_live_instances_are_found_and_adopted(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    other = InstancePool(lambda: None, world.host, world.prober)
+    found = await find_live_instances(world.host)
+    other.adopt(found, [spec(1)])
+    assert [endpoint.incarnation for endpoint in other.endpoints] == ["i0"]
+    await until(lambda: len(other.endpoints) == 2)
+    await other.close(0)
+
+
+@with_world
+async def test_an_actor_that_cannot_describe_itself_is_killed_and_not_adopted(
+    world: _World,
+) -> None:
+    await world.pool.start([spec(0)])
+    world.host.fail_load.append(ActorLostError("it is silent"))
+    assert await find_live_instances(world.host) == []
+    assert world.host.killed == ["i0"]
+
+
+@with_world
+async def test_orphans_are_killed(world: _World) -> None:
+    actor = await world.host.create(spec(7))
+    found = await find_live_instances(world.host)
+    await kill_instances(world.host, found)
+    assert world.host.killed == [actor.incarnation]

@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from backends.api.errors import InvalidArgumentError
+from cluster.options.parsing import from_mapping
+from cluster.server.app import build, settings_from
+
+
+def test_an_application_needs_ports_that_every_replica_can_know():
+    with pytest.raises(InvalidArgumentError, match="http_port: an application on Serve needs"):
+        build({"model_repository": "/m", "http_port": 0})
+
+
+def test_an_ingress_gets_only_the_listeners_that_are_on():
+    options = from_mapping(
+        {"model_repository": "/m", "allow_grpc": False, "http_address": "127.0.0.1"}
+    )
+    settings = settings_from(options)
+    assert settings.http == ("127.0.0.1", 8000)
+    assert settings.grpc is None
+    assert settings.metrics == ("127.0.0.1", 8002)

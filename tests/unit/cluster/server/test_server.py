@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The order in which a server starts and ends, without Ray."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from cluster.controller.ownership import LEASE_S, Owner
+from cluster.options.parsing import from_mapping
+from cluster.server.ports import PortInUseError
+from cluster.server.ray_cluster import RAY_ENVIRONMENT
+from cluster.server.server import Server, StartInterruptedError
+
+READY = {"name": "m", "state": "READY", "reason": ""}
+FAILED = {"name": "m", "state": "UNAVAILABLE", "reason": "broken"}
+
+
+class FakeController:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.rows: list[dict[str, Any]] = [READY]
+        self.nice = 0
+
+    def begin_loading(self) -> None:
+        self.log.append("load")
+
+    def wait_loaded(self, check: Any) -> list[dict[str, Any]]:
+        check()
+        self.log.append("loaded")
+        return self.rows
+
+    def status(self) -> list[dict[str, Any]]:
+        return self.rows
+
+    def niceness(self) -> int:
+        return self.nice
+
+    def heartbeat(self) -> None:
+        pass
+
+
+class FakeCluster:
+    """Notes what is asked of it, in order; any step may be made to fail."""
+
+    def __init__(self, *, is_connected: bool = False) -> None:
+        self.log: list[str] = []
+        self.controller = FakeController(self.log)
+        self.is_connected = is_connected
+        self.is_own = False
+        self.starts_serve = True
+        self.errors: dict[str, Exception] = {}
+        self.owner: Owner | None = None
+
+    def start(self, *, dashboard: bool) -> None:
+        self.is_own = self.is_connected = True
+        self._do("start")
+
+    def join(self, address: str) -> None:
+        self._do(f"join {address}")
+
+    def require_unclaimed(self) -> None:
+        self._do("require unclaimed")
+
+    def look_for_serve(self) -> None:
+        self._do("look for serve")
+
+    def take(self, options: Any, owner: Owner) -> FakeController:
+        self.owner = owner
+        self._do("take")
+        return self.controller
+
+    def deploy(self, options: Any, check: Any) -> None:
+        self._do("deploy")
+
+    def end(self, controller: FakeController, timeout_s: float) -> None:
+        self._do("end")
+
+    def leave(self) -> None:
+        self._do("leave")
+
+    def _do(self, step: str) -> None:
+        self.log.append(step)
+        if step in self.errors:
+            raise self.errors[step]
+
+
+@pytest.fixture
+def cluster():
+    return FakeCluster()
+
+
+def server_on(
+    cluster: FakeCluster, folder: Path, is_interrupted=lambda: False, **options
+) -> Server:
+    given = {
+        "model_repository": str(folder),
+        "http_address": "127.0.0.1",
+        "grpc_address": "127.0.0.1",
+        **{f"{name}_port": 0 for name in ("http", "grpc", "metrics")},
+        **options,
+    }
+    return Server(
+        from_mapping(given),
+        {},
+        lambda: cluster.log.append("ray started"),
+        is_interrupted,
+        lambda environment: cluster,
+    )
+
+
+def test_models_load_while_serve_starts(cluster, tmp_path):
+    with server_on(cluster, tmp_path) as server:
+        assert cluster.log == ["start", "ray started", "take", "load", "deploy", "loaded"]
+        assert all(":0" not in address for address in server.addresses.values())
+        assert cluster.owner.lease_s == 0
+    assert cluster.log[6:] == ["end", "leave"]
+
+
+def test_a_joined_cluster_is_looked_at_before_ports_are_taken(cluster, tmp_path):
+    with server_on(cluster, tmp_path, ray_address="auto"):
+        assert cluster.log[:3] == ["join auto", "ray started", "require unclaimed"]
+        assert cluster.log[3:] == ["look for serve", "take", "load", "deploy", "loaded"]
+        assert cluster.owner.lease_s == LEASE_S
+
+
+def test_a_process_that_is_part_of_a_cluster_joins_it(tmp_path):
+    cluster = FakeCluster(is_connected=True)
+    with server_on(cluster, tmp_path):
+        assert cluster.log[0] == "join "
+
+
+def started(cluster, folder, error, **options) -> str:
+    with pytest.raises(error) as raised, server_on(cluster, folder, **options):
+        pass
+    return str(raised.value)
+
+
+def test_a_missing_repository_is_said_before_ray_starts(cluster, tmp_path):
+    text = started(cluster, tmp_path / "none", InternalError)
+    assert text.startswith("failed to open directory")
+    assert cluster.log == ["leave"]
+
+
+def test_a_tls_file_that_cannot_be_used_is_said_before_ray_starts(cluster, tmp_path):
+    tls = {"http_use_ssl": True, "http_server_cert": "/none", "http_server_key": "/none"}
+    assert "--http-server-cert" in started(cluster, tmp_path, InvalidArgumentError, **tls)
+    assert cluster.log == ["leave"]
+
+
+def test_a_port_in_use_is_said_before_ray_starts(cluster, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert "--http-port" in started(cluster, tmp_path, PortInUseError, http_port=port)
+    assert cluster.log == ["leave"]
+
+
+def test_a_server_that_cannot_be_deployed_is_ended(cluster, tmp_path):
+    cluster.errors["deploy"] = InternalError("the ingress cannot start")
+    started(cluster, tmp_path, TritonError)
+    assert cluster.log[-2:] == ["end", "leave"]
+
+
+def test_ray_is_left_also_when_the_end_fails(cluster, tmp_path):
+    cluster.errors["end"] = RuntimeError("a bug")
+    started(cluster, tmp_path, RuntimeError)
+    assert cluster.log[-1] == "leave"
+
+
+@pytest.mark.parametrize("exits", [True, False])
+def test_a_model_that_failed_ends_the_start_unless_told_otherwise(cluster, tmp_path, exits):
+    cluster.controller.rows = [FAILED]
+    if exits:
+        text = started(cluster, tmp_path, InternalError)
+        assert text == "failed to load all models: m: broken"
+        return
+    with server_on(cluster, tmp_path, exit_on_error=False) as server:
+        assert server.status() == [FAILED]
+
+
+@pytest.mark.parametrize("after", ["", "start", "load", "deploy"])
+def test_a_signal_while_starting_ends_what_was_started(cluster, tmp_path, after):
+    def is_interrupted() -> bool:
+        return not after or after in cluster.log
+
+    started(cluster, tmp_path, StartInterruptedError, is_interrupted=is_interrupted)
+    assert cluster.log[-1] == "leave"
+    assert ("end" in cluster.log) == ("take" in cluster.log)
+    assert "loaded" not in cluster.log
+
+
+@pytest.mark.parametrize(("nice", "count"), [(15, 1), (0, 0)])
+def test_processes_that_ray_has_niced_are_warned_of(cluster, tmp_path, nice, count):
+    cluster.controller.nice = nice
+    with server_on(cluster, tmp_path, ray_address="auto") as server:
+        assert len(server.warnings) == count
+        assert all("RAY_worker_niceness=0" in warning for warning in server.warnings)
+
+
+def test_an_embedded_ray_does_not_nice_its_workers():
+    assert RAY_ENVIRONMENT["RAY_worker_niceness"] == "0"

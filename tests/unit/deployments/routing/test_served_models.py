@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a router keeps and what it makes anew when the table changes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
+from deployments.contracts.routing_table import Model, ModelReadyState, ModelVersion, RoutingTable
+from deployments.routing.router import Router
+from deployments.slabs.pool import SlabPool
+from tests.support.cluster_of_instances import CONFIG
+
+READY = ModelReadyState.READY
+
+
+def _version(name: str, **fields: object) -> ModelVersion:
+    return ModelVersion(1, READY, config=replace(CONFIG, name=name), **fields)  # type: ignore[arg-type]
+
+
+def _ensemble(name: str, *steps: str, maps: Mapping[str, str] | None = None) -> ModelVersion:
+    config = ModelConfig(
+        name,
+        input=(ModelInput("A", "INT32", (2,)),),
+        output=(ModelOutput("B", "INT32", (2,)),),
+        has_ensemble_scheduling=True,
+        ensemble_steps=tuple(
+            EnsembleStep(step, -1, {"A": "A"}, maps or {"B": "B"}) for step in steps
+        ),
+    )
+    return ModelVersion(1, READY, config=config)
+
+
+class Tables:
+    """A router, and tables of which each differs from the last in some models."""
+
+    def __init__(self, **models: ModelVersion) -> None:
+        self.router = Router("node", b"secret", SlabPool(1 << 20))
+        self._table = RoutingTable()
+        self.change(**models)
+
+    def change(self, **models: ModelVersion | None) -> None:
+        kept = {**self._table.models}
+        for name, entry in models.items():
+            kept.pop(name, None)
+            if entry is not None:
+                kept[name] = Model(name, (entry,))
+        self._table = replace(self._table, version=self._table.version + 1, models=kept)
+        self.router.update(self._table)
+
+
+async def test_labels_that_alone_have_changed_are_served() -> None:
+    here = Tables(m=_version("m", labels={"B": ("old",)}, digest="1"))
+    here.change(m=_version("m", labels={"B": ("new",)}, digest="2"))
+    assert here.router.find("m").labels == {"B": ("new",)}
+
+
+async def test_models_that_have_not_changed_are_kept() -> None:
+    here = Tables(m=_version("m"), n=_version("n"))
+    kept, replaced = here.router.find("n"), here.router.find("m")
+    here.change(m=_version("m", digest="2"))
+    assert here.router.find("n") is kept
+    assert here.router.find("m") is not replaced
+    here.change(n=None)
+    assert here.router.served("n", 1) is None
+
+
+async def test_only_ensembles_of_what_has_changed_look_their_models_up_again() -> None:
+    here = Tables(
+        m=_version("m"),
+        n=_version("n"),
+        inner=_ensemble("inner", "m"),
+        outer=_ensemble("outer", "inner"),
+        other=_ensemble("other", "n"),
+    )
+    names = ["inner", "outer", "other"]
+    found: list[str] = []
+    find = here.router.find
+
+    def counted(name: str, version: int = -1):  # type: ignore[no-untyped-def]
+        found.append(name)
+        return find(name, version)
+
+    here.router.find = counted  # type: ignore[method-assign]
+
+    def looked_up() -> list[str]:
+        found.clear()
+        for name in names:
+            ensemble = find(name).ensemble
+            assert ensemble is not None
+            ensemble.check_ready()
+        return sorted(found)
+
+    assert looked_up() == ["inner", "m", "n"]
+    assert looked_up() == []
+    here.change(n=_version("n", digest="2"))
+    assert looked_up() == ["n"]
+    here.change(m=_version("m", digest="2"))
+    assert looked_up() == ["inner", "m"]
+
+
+async def test_an_ensembles_output_has_the_labels_of_the_step_that_feeds_it() -> None:
+    labels = {"B": ("cat", "dog")}
+    here = Tables(
+        m=_version("m", labels=labels),
+        inner=_ensemble("inner", "m"),
+        outer=_ensemble("outer", "inner"),
+    )
+    assert here.router.find("inner").labels == labels
+    assert here.router.find("outer").labels == labels
+    here.change(m=_version("m", labels={"B": ("bird",)}, digest="2"))
+    assert here.router.find("outer").labels == {"B": ("bird",)}
+
+
+async def test_an_ensembles_own_labels_come_before_those_of_its_steps() -> None:
+    own = replace(_ensemble("e", "m"), labels={"B": ("own",)})
+    here = Tables(m=_version("m", labels={"B": ("step",)}), e=own)
+    assert here.router.find("e").labels == {"B": ("own",)}
+
+
+async def test_labels_of_a_tensor_between_steps_are_not_the_ensembles() -> None:
+    here = Tables(
+        m=_version("m", labels={"B": ("x",)}), e=_ensemble("e", "m", maps={"B": "between"})
+    )
+    assert here.router.find("e").labels == {}

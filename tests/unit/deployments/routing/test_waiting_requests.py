@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Requests wait for a lane in bounded number and for a bounded time."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from backends.api.errors import (
+    RequestCancelledError,
+    ResourceExhaustedError,
+    TritonError,
+    UnavailableError,
+)
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.routing.pool import Link, LinkPool
+from deployments.routing.routed_request import RoutedRequest
+from deployments.routing.waiting_requests import WaitingLimits, WaitingRequests
+from tests.support import virtual_time
+from tests.support.cluster_of_instances import request
+from tests.support.lane_rig import Sink
+
+
+@dataclass
+class World:
+    """A model whose instances have no lane, and the requests that wait for one."""
+
+    limits: WaitingLimits = WaitingLimits()
+    sent: list[RoutedRequest] = field(default_factory=list)
+    pool: LinkPool = field(default_factory=LinkPool)
+
+    def __post_init__(self) -> None:
+        self.waiting = WaitingRequests(self.sent.append, self.limits)
+
+    def link(self, name: str, *, is_local: bool = True) -> Link:
+        endpoint = InstanceEndpoint(name, "", "", "", ("", 0))
+        link = Link(endpoint, self.pool, is_local=is_local)
+        self.pool.links.append(link)
+        return link
+
+    def submit(self, *, local_only: bool = False) -> tuple[RoutedRequest, Sink]:
+        sink = Sink()
+        routed = RoutedRequest(self.sent.append, self.pool, request(), sink)
+        routed.local_only = local_only
+        self.waiting.add(self.pool, routed)
+        return routed, sink
+
+
+def text(error: TritonError | None) -> str:
+    assert error is not None
+    return error.message
+
+
+def test_a_request_that_waits_longer_than_the_limit_is_unavailable() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        _, first = world.submit()
+        await asyncio.sleep(20)
+        _, second = world.submit()
+        await first.ended
+        assert 30 <= asyncio.get_running_loop().time() <= 31
+        assert isinstance(first.error, UnavailableError)
+        assert text(first.error) == (
+            "model 'm' has had no instance that answers for 30 s: no connection to 'm/1#0' could "
+            "be opened; the request was not executed, try again"
+        )
+        assert not second.ended.done()
+        await second.ended
+        assert 50 <= asyncio.get_running_loop().time() <= 51
+
+    virtual_time.run(main())
+
+
+def test_a_request_beyond_the_number_that_may_wait_is_refused() -> None:
+    async def main() -> None:
+        world = World(WaitingLimits(requests=2))
+        world.link("m/1#0")
+        waiting = [world.submit() for _ in range(2)]
+        _, refused = world.submit()
+        assert isinstance(refused.error, ResourceExhaustedError)
+        assert text(refused.error) == (
+            "model 'm' has no instance that answers at present, and 2 requests wait for one "
+            "already; try again later"
+        )
+        waiting[0][0].cancel()
+        assert isinstance(waiting[0][1].error, RequestCancelledError)
+        assert world.submit()[1].error is None
+
+    virtual_time.run(main())
+
+
+def test_a_request_of_a_model_without_a_link_to_come_fails_at_once() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0").closed = True
+        assert "no instance that answers" in text(world.submit()[1].error)
+
+    virtual_time.run(main())
+
+
+def test_a_request_that_needs_this_node_does_not_wait_for_another() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0", is_local=False)
+        assert "no instance on this node" in text(world.submit(local_only=True)[1].error)
+        assert world.submit()[1].error is None
+
+    virtual_time.run(main())
+
+
+def test_waiting_again_does_not_extend_the_time() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        world.waiting = WaitingRequests(lambda routed: world.waiting.add(world.pool, routed))
+        _, sink = world.submit()
+        for _ in range(6):
+            await asyncio.sleep(4)
+            world.waiting.send(world.pool)
+        await sink.ended
+        assert asyncio.get_running_loop().time() <= 31
+
+    virtual_time.run(main())
+
+
+def test_closing_fails_what_waits() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        _, sink = world.submit()
+        world.waiting.close()
+        assert isinstance(sink.error, UnavailableError)
+
+    virtual_time.run(main())

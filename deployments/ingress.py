@@ -4,17 +4,18 @@
 
 Serve supervises, upgrades and reports replicas; requests never pass through it. A replica listens
 on the HTTP, gRPC and metrics ports with SO_REUSEPORT, so any number of replicas share a node's
-ports.
+ports, or with the sockets of the replica that it replaces.
 """
 
 import asyncio
 import gc
+import hmac
 import logging
 import os
 import secrets
-from collections.abc import Callable
+import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import msgspec
 import ray
@@ -33,9 +34,9 @@ from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.application import make_http_server, make_metrics_server
-from deployments.http.server.server import HttpServer
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
+from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
@@ -46,27 +47,17 @@ from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
 from deployments.slabs.pool import SlabPool
+from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
+from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
 from deployments.tracing.writer import make_trace_writer
 
 logger = logging.getLogger(__name__)
 
-
-class ProtocolServer(Protocol):
-    """A listening server of one transport."""
-
-    async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
-        """Listen; returns the bound port."""
-
-    def begin_drain(self) -> None:
-        """Accept nothing new; idle connections close, busy ones after their answers."""
-
-    async def wait_drained(self, timeout_s: float) -> object:
-        """Wait until all accepted requests are answered, at most ``timeout_s``."""
-
-    def close(self) -> None:
-        """Close everything at once."""
+# A successor listens no later than this: its controller may be adopting many instances.
+_INITIALISED_TIMEOUT_S = 20.0
+_TABLE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +87,8 @@ class IngressSettings:
         grpc_tls: Set to serve gRPC over TLS.
         grpc_compression: ``--grpc-infer-response-compression-level``.
         cache: Name and settings of the response cache; None without one.
+        build: Name of the application's build. Replicas of another build are replaced by this one.
+        drain_delay_s: How long a replica that ends without a successor goes on accepting.
     """
 
     server_id: str = "triton"
@@ -119,6 +112,19 @@ class IngressSettings:
     grpc_tls: TlsFiles | None = None
     grpc_compression: str = "none"
     cache: tuple[str, dict[str, str]] | None = field(default=None, repr=False)
+    build: str = ""
+    drain_delay_s: float = 0.0
+
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """Addresses by protocol, for those that are on."""
+        rows = {"http": self.http, "grpc": self.grpc, "metrics": self.metrics}
+        return {name: address for name, address in rows.items() if address is not None}
+
+    @property
+    def drain_times(self) -> DrainTimes:
+        """How long the stages of a drain may take."""
+        return DrainTimes(delay_s=self.drain_delay_s, exit_s=self.exit_timeout_s)
 
 
 class Ingress:
@@ -127,18 +133,26 @@ class Ingress:
     Args:
         settings: Addresses and limits.
         connect: Makes the link to the controller; importable where replicas run.
+        is_replaced: Says whether replicas are being replaced by new ones; asked when this replica
+            is told to end.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
-        self, settings: IngressSettings, connect: Callable[[], ControllerLink]
+        self,
+        settings: IngressSettings,
+        connect: Callable[[], ControllerLink],
+        is_replaced: Callable[[], Awaitable[bool]],
     ) -> None:
         setproctitle.setproctitle("manta: ingress")
         set_up_logging(settings.log)
         self._settings = settings
         # What instances were told; nothing before there is a routing table.
         self._told: InstanceSettings | None = None
-        self._servers: list[ProtocolServer] = []
+        self._is_replaced = is_replaced
+        self._inherited = Inheritance()
+        self._servers: dict[str, ProtocolServer] = {}
         self._draining = False
+        self._is_initialised = asyncio.Event()
         controller = connect()
         slabs = SlabPool()
         node_id = ray.get_runtime_context().get_node_id()
@@ -148,10 +162,11 @@ class Ingress:
         self._tracer = Tracer(uses.report, make_trace_writer)
         limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
+        secret = await controller.lane_secret()
         timeout_s = settings.heartbeat_timeout_s
         self._router = Router(
             node_id,
-            await controller.lane_secret(),
+            secret,
             slabs,
             limits,
             cache,
@@ -170,7 +185,7 @@ class Ingress:
         self._watch = TableWatch(
             "ingress", controller, self._update, lambda: make_report(self._router)
         )
-        await self._listen()
+        await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()
         gc.freeze()
@@ -178,6 +193,8 @@ class Ingress:
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
+        if table.initialised:
+            self._is_initialised.set()
         self._tracer.apply(table.settings, self._replica)
         told = replace(table.settings.for_instances(), version=table.version)
         if told != self._told:
@@ -188,23 +205,81 @@ class Ingress:
             self._plane.forget_regions(told.region_sources)
             self._router.greet("settings", msgspec.msgpack.encode(told))
 
-    async def _listen(self) -> None:
+    async def _succeed(self, secret: bytes, node_id: str) -> None:
+        """Listen, with the sockets of the replica that this one replaces if there is one."""
+        # A key of its own: a handshake overheard elsewhere opens nothing here.
+        key = hmac.digest(secret, b"manta ingress handover", "sha256")
+        prefix = f"manta-ingress-{hmac.digest(key, node_id.encode(), 'sha256').hex()[:24]}"
         settings = self._settings
-        if settings.http is not None:
-            await self._start(
-                make_http_server(
-                    self._plane,
-                    max_input_bytes=settings.http_max_input_bytes,
-                    restrictions=settings.http_restrictions,
-                    header_forward_pattern=settings.http_header_forward_pattern,
-                    tls=settings.http_tls,
-                ),
-                settings.http,
-            )
-        if settings.grpc is not None:
-            await self._start(self._grpc_server(), settings.grpc)
-        if settings.metrics is not None:
-            await self._start(make_metrics_server(self._plane), settings.metrics)
+        self._bequest = Bequest(
+            prefix,
+            settings.build,
+            lambda: ServerHandshake(key, secrets.token_bytes(NONCE_BYTES)),
+            self._listening_sockets,
+        )
+        self._inherited = inherited = await inherit(
+            prefix,
+            settings.build,
+            settings.addresses,
+            lambda: ClientHandshake(key, secrets.token_bytes(NONCE_BYTES)),
+        )
+        try:
+            await self._wait_for_table(inherited)
+            taken = await self._listen(inherited.sockets)
+        except BaseException:
+            inherited.close()
+            raise
+        inherited.serves(taken)
+        self._bequest.open()
+
+    async def _wait_for_table(self, inherited: Inheritance) -> None:
+        """Wait until requests can be answered as well as the node's other replicas would."""
+        if not inherited.has_peers:
+            return
+        wait, timeout_s = (
+            (self._is_initialised.wait, _INITIALISED_TIMEOUT_S)
+            if inherited.has_predecessor
+            else (self._watch.wait_first, _TABLE_TIMEOUT_S)
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                await wait()
+        except TimeoutError:
+            logger.warning("listening without the controller's routing table")
+
+    async def _listen(self, sockets: dict[str, socket.socket]) -> list[str]:
+        """Start the servers; returns the protocols that are served with one of the sockets."""
+        makers: dict[str, Callable[[], ProtocolServer]] = {
+            "http": self._http_server,
+            "grpc": self._grpc_server,
+            "metrics": lambda: make_metrics_server(self._plane),
+        }
+        taken = []
+        for name, (host, port) in self._settings.addresses.items():
+            server = makers[name]()
+            # grpcio cannot be given a socket.
+            sock = None if isinstance(server, GrpcioServer) else sockets.pop(name, None)
+            await server.start(host, port, reuse_port=True, sock=sock)
+            self._servers[name] = server
+            if sock is not None:
+                taken.append(name)
+        return taken
+
+    def _listening_sockets(self) -> dict[str, tuple[Address, socket.socket]]:
+        """Return what a successor may have."""
+        addresses = self._settings.addresses
+        found = {name: server.listening_socket() for name, server in self._servers.items()}
+        return {name: (addresses[name], sock) for name, sock in found.items() if sock is not None}
+
+    def _http_server(self) -> ProtocolServer:
+        settings = self._settings
+        return make_http_server(
+            self._plane,
+            max_input_bytes=settings.http_max_input_bytes,
+            restrictions=settings.http_restrictions,
+            header_forward_pattern=settings.http_header_forward_pattern,
+            tls=settings.http_tls,
+        )
 
     def _grpc_server(self) -> ProtocolServer:
         settings = self._settings
@@ -231,35 +306,37 @@ class Ingress:
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
         )
 
-    async def _start(self, server: ProtocolServer, address: tuple[str, int]) -> None:
-        await server.start(*address, reuse_port=True)
-        self._servers.append(server)
-
     async def check_health(self) -> None:
         """Fail when the routing table is not followed; Serve then replaces the replica."""
         if not self._draining:
             self._watch.check()
 
     async def drain(self) -> None:
-        """Answer what was accepted, then close everything."""
+        """Answer what was accepted, then close everything; see `deployments.supervision.draining`.
+
+        Serve calls this through `__del__` whatever the reason why a replica ends.
+        """
         if self._draining:
             return
         self._draining = True
-        # Not ready, so that nothing new is sent here; what comes all the same is served.
-        self._plane.draining = True
-        for server in self._servers:
-            server.begin_drain()
-            if isinstance(server, HttpServer):
-                server.stop_accepting()
-        await asyncio.gather(
-            *(server.wait_drained(self._settings.exit_timeout_s) for server in self._servers)
+        await drain(
+            self._servers,
+            self._bequest,
+            self._settings.drain_times,
+            is_replaced=self._is_replaced,
+            withdraw=self._withdraw,
         )
         self._plane.exiting = True
-        for server in self._servers:
+        self._inherited.close()
+        for server in self._servers.values():
             server.close()
         await self._watch.close()
         await self._router.close()
         await self._tracer.close()
+
+    def _withdraw(self) -> None:
+        """Turn not ready, so that nothing new is sent here; what comes all the same is served."""
+        self._plane.draining = True
 
     async def __del__(self) -> None:
         await self.drain()

@@ -3,6 +3,7 @@
 """The settings a server starts with, out of its options."""
 
 import time
+from collections.abc import Mapping
 
 from cluster.options.table import ServerOptions
 from deployments.settings.metrics_settings import MetricsSettings, read_metrics_config
@@ -14,6 +15,7 @@ from deployments.settings.server_settings import (
 )
 
 _LEVELS = ("TIMESTAMPS", "TENSORS")
+_KUBERNETES_DRAIN_DELAY_S = 5.0
 
 
 def log_settings(options: ServerOptions) -> LogSettings:
@@ -75,3 +77,10 @@ def cache_settings(options: ServerOptions) -> tuple[str, dict[str, str]] | None:
     if not options.cache_config:
         return None
     return options.cache_config[0][0], {key: value for _, key, value in options.cache_config}
+
+
+def drain_delay_s(options: ServerOptions, environment: Mapping[str, str]) -> float:
+    """Return how long an ingress that ends goes on accepting, in seconds."""
+    if options.drain_delay_secs != "auto":
+        return float(options.drain_delay_secs)
+    return _KUBERNETES_DRAIN_DELAY_S if "KUBERNETES_SERVICE_HOST" in environment else 0.0

@@ -303,6 +303,13 @@ class ServerOptions:
         "Ingress processes on each node.",
         values.at_least(1, "Error: --ingress-per-node must be greater than 0."),
     )
+    drain_delay_secs: str = _flag(
+        "auto",
+        _MANTA,
+        "Seconds that an ending ingress accepts requests while it is not ready, or auto: 5 on"
+        " Kubernetes, else 0.",
+        values.seconds_or_auto,
+    )
     dashboard: bool = _flag(False, _MANTA, "Start Ray's dashboard.")
     grpc_server: str = _flag(
         "own",

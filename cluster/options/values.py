@@ -136,6 +136,13 @@ def fraction(text: str) -> float:
     return number
 
 
+def seconds_or_auto(text: str) -> str:
+    """Check a number of seconds, zero or more, or the word auto."""
+    if text != "auto":
+        fraction(text)
+    return text
+
+
 def text_value(text: str) -> str:
     """Take the text as it is."""
     return text

@@ -7,6 +7,8 @@ deploys it without a driver;
 `cluster.server.Server` deploys the same application from ``manta serve``.
 """
 
+import os
+import secrets
 import socket
 from typing import Any
 
@@ -17,7 +19,7 @@ from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions, from_mapping
-from cluster.options.settings_at_start import cache_settings, log_settings
+from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
 from cluster.server import serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy
@@ -25,6 +27,12 @@ from cluster.server.transport_options import check_tls, grpc_options, tls_files
 from deployments.ingress import Ingress, IngressSettings
 
 _MOST_REPLICAS = 10_000
+# Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with
+# one name for all builds: the replicas of a new one would have no place before the old ones stop.
+_PER_NODE_RESOURCE = "node:__internal_implicit_resource_manta-ingress-"
+_BUILD_BYTES = 8
+# For closing what is left, once the stages of a drain are over.
+_SHUTDOWN_SLACK_S = 5.0
 
 
 def settings_from(options: ServerOptions) -> IngressSettings:
@@ -55,6 +63,9 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         grpc_tls=tls_files(options, "grpc"),
         grpc_compression=options.grpc_infer_response_compression_level,
         cache=cache_settings(options),
+        # Not a digest of the options: replicas are replaced also when only the code has changed.
+        build=secrets.token_hex(_BUILD_BYTES),
+        drain_delay_s=drain_delay_s(options, os.environ),
     )
 
 
@@ -83,18 +94,25 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
                 ),
             )
         }
+    settings = settings_from(options)
+    times = settings.drain_times
     deployment: Any = serve.deployment(
         name=serve_application.INGRESS_NAME,
-        max_replicas_per_node=replicas,
+        max_surge_percent=100,
         max_ongoing_requests=1000,
         health_check_period_s=2,
         health_check_timeout_s=10,
-        graceful_shutdown_timeout_s=options.exit_timeout_secs + 5,
+        graceful_shutdown_timeout_s=times.total_s + _SHUTDOWN_SLACK_S,
         graceful_shutdown_wait_loop_s=0.1,
-        ray_actor_options={"num_cpus": 0},
+        ray_actor_options={
+            "num_cpus": 0,
+            "resources": {f"{_PER_NODE_RESOURCE}{settings.build}": 1.0 / replicas},
+        },
         **scale,
     )(Ingress)
-    bound: serve.Application = deployment.bind(settings_from(options), connect_controller)
+    bound: serve.Application = deployment.bind(
+        settings, connect_controller, serve_application.is_being_replaced
+    )
     return bound
 
 

@@ -28,6 +28,8 @@ _OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
 # How soon a start notices that it shall stop.
 _POLL_S: Final = 0.2
 _END_TIMEOUT_S: Final = 5.0
+# What Serve takes to end replicas, beside the time that the replicas take.
+_DELETE_SLACK_S: Final = 60.0
 
 # Read by Ray's processes when they start; for an embedded cluster this process is their parent.
 RAY_ENVIRONMENT: Final = {
@@ -213,7 +215,9 @@ class RayCluster:
         started_s = time.monotonic()
         try:
             if self._has_deployed:
-                serve_application.delete(and_serve=self.starts_serve)
+                serve_application.delete(
+                    and_serve=self.starts_serve, timeout_s=timeout_s + _DELETE_SLACK_S
+                )
             left_s = timeout_s - (time.monotonic() - started_s)
             controller.shutdown(max(1.0, left_s))
             if not self.is_own:

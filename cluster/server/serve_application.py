@@ -5,16 +5,21 @@
 Serve's own calls look once a second whether they are done; these look twenty times.
 """
 
+import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import ray
 from ray import serve
+from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 
 from backends.api.errors import InternalError
+
+logger = logging.getLogger(__name__)
 
 APPLICATION_NAME: Final = "manta"
 INGRESS_NAME: Final = "Ingress"
@@ -23,8 +28,9 @@ _SERVE_ACTOR: Final = "SERVE_CONTROLLER_ACTOR"
 _SERVE_NAMESPACE: Final = "serve"
 _POLL_S: Final = 0.05
 _ANSWER_TIMEOUT_S: Final = 10.0
-# Serve gives replicas the exit timeout and five seconds; what takes longer is stuck.
+# What takes longer than the replicas may is stuck.
 _DELETE_TIMEOUT_S: Final = 120.0
+_UPDATING_TIMEOUT_S: Final = 2.0
 
 
 def is_running() -> bool:
@@ -63,18 +69,19 @@ def deploy(application: serve.Application, check: Callable[[], None]) -> None:
         time.sleep(_POLL_S)
 
 
-def delete(*, and_serve: bool) -> None:
+def delete(*, and_serve: bool, timeout_s: float = _DELETE_TIMEOUT_S) -> None:
     """Drain and end the ingress; nothing happens when it is not there.
 
     Args:
         and_serve: Whether to end Serve as well, unless other applications run on it.
+        timeout_s: How long replicas are waited for.
 
     Raises:
         TimeoutError: Replicas do not end.
     """
     with contextlib.suppress(RayServeException):
         serve.delete(APPLICATION_NAME, _blocking=False)
-        deadline_s = time.monotonic() + _DELETE_TIMEOUT_S
+        deadline_s = time.monotonic() + timeout_s
         while APPLICATION_NAME in (applications := serve.status().applications):
             if time.monotonic() > deadline_s:
                 raise TimeoutError("the ingress replicas do not end")
@@ -105,6 +112,24 @@ def is_deployed() -> bool:
     # serve.status() holds on to the Serve it saw first, which may have been shut down since.
     details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
     return any(INGRESS_NAME in each["deployments"] for each in details["applications"].values())
+
+
+async def is_being_replaced() -> bool:
+    """Whether Serve is replacing replicas by those of another build; asked by a replica.
+
+    False also when Serve does not answer.
+    """
+    try:
+        async with asyncio.timeout(_UPDATING_TIMEOUT_S):
+            actor = await asyncio.to_thread(_serve_actor)
+            if actor is None:
+                return False
+            details = await actor.get_serve_instance_details.remote()
+        application = details["applications"][serve.get_replica_context().app_name]
+        return bool(application["deployments"][INGRESS_NAME]["status"] == "UPDATING")
+    except (TimeoutError, KeyError, RayError, RayServeException) as error:
+        logger.warning("Serve does not say whether replicas are being replaced: %r", error)
+        return False
 
 
 def _serve_actor() -> Any:

@@ -21,6 +21,7 @@ from typing import Any, Self
 from backends.api.errors import InternalError
 from cluster.controller.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.options.parsing import ServerOptions
+from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.repository import ModelRepository, require_listed
 from cluster.server import serve_application
 from cluster.server.ports import PortReservation
@@ -151,7 +152,10 @@ class Server:
         self._is_stopping = True
         try:
             if self._controller is not None:
-                self._cluster.end(self._controller, float(self.options.exit_timeout_secs))
+                self._cluster.end(
+                    self._controller,
+                    self.options.exit_timeout_secs + drain_delay_s(self.options, os.environ),
+                )
         finally:
             self._ended.set()
             self._cluster.leave()

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The application on a Serve of its own, deployed again and again with other arguments.
+
+As a program it deploys the arguments that come as a line of JSON and answers with a line.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from tests.support.busy_clients import ConnectionEndedError, HttpPeer
+from tests.support.server import ROOT
+
+INGRESS = "ray::ServeReplica:models:Ingress"
+_DEPLOYED = "DEPLOYED"
+_READY_TIMEOUT_S = 120.0
+
+
+class DeployedApplication:
+    """A process with Ray and Serve, on which `deploy` puts the application.
+
+    Args:
+        arguments: Those of every deployment; addresses among them.
+
+    Attributes:
+        lines: What the process has printed.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.deployed_application"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def deploy(self, **arguments: Any) -> None:
+        """Deploy and wait until the new replicas run."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(self._arguments | arguments) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line.startswith(_DEPLOYED):
+                return
+        raise AssertionError("the application was not deployed:\n" + "".join(self.lines))
+
+    def wait_ready(self, address: str) -> None:
+        """Wait until the models are loaded."""
+        until_s = time.monotonic() + _READY_TIMEOUT_S
+        while time.monotonic() < until_s:
+            try:
+                peer = HttpPeer(address, 10)
+                status, _ = peer.exchange("GET", "/v2/health/ready")
+                peer.close()
+                if status == 200:
+                    return
+            except (OSError, ConnectionEndedError):
+                pass
+            time.sleep(0.1)
+        raise AssertionError("the models are not loaded")
+
+    def ingresses(self) -> list[psutil.Process]:
+        """Return the replicas' processes."""
+        found = []
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            try:
+                if " ".join(process.cmdline()).startswith(INGRESS):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.lines += self.process.stdout.readlines()
+        self.process.stdout.close()
+        try:
+            assert self.process.wait(60) == 0
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait(30)
+
+
+def _main() -> None:
+    import ray
+    from ray import serve
+
+    from cluster.app import build
+    from cluster.server.ray_cluster import RAY_ENVIRONMENT
+
+    os.environ.update(RAY_ENVIRONMENT)
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=True)
+    for line in sys.stdin:
+        serve.run(build(json.loads(line)), name="models", route_prefix=None)
+        print(_DEPLOYED, flush=True)  # noqa: T201 - read by the other side
+    serve.shutdown()
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    _main()

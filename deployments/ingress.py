@@ -33,7 +33,6 @@ from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.application import make_http_server, make_metrics_server
-from deployments.http.server.server import HttpServer
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.messages import LaneLimits
@@ -60,10 +59,13 @@ class ProtocolServer(Protocol):
         """Listen; returns the bound port."""
 
     def begin_drain(self) -> None:
-        """Accept nothing new; idle connections close, busy ones after their answers."""
+        """Have connections end: idle ones after a grace, busy ones with their answers."""
 
-    async def wait_drained(self, timeout_s: float) -> object:
-        """Wait until all accepted requests are answered, at most ``timeout_s``."""
+    def stop_accepting(self) -> None:
+        """Serve what the kernel has accepted, then close the port."""
+
+    async def wait_drained(self, timeout_s: float) -> bool:
+        """Wait until no connection is open; False when that takes longer."""
 
     def close(self) -> None:
         """Close everything at once."""
@@ -249,8 +251,7 @@ class Ingress:
         self._plane.draining = True
         for server in self._servers:
             server.begin_drain()
-            if isinstance(server, HttpServer):
-                server.stop_accepting()
+            server.stop_accepting()
         await asyncio.gather(
             *(server.wait_drained(self._settings.exit_timeout_s) for server in self._servers)
         )

@@ -108,15 +108,9 @@ class HttpServer:
         bound: int = listening.getsockname()[1]
         return bound
 
-    def listening_socket(self) -> socket.socket:
-        """Return the listening socket, so that a duplicate can be handed on.
-
-        Raises:
-            RuntimeError: The server does not listen.
-        """
-        if self._listener is None or self._listener.sock is None:
-            raise RuntimeError("the HTTP server does not listen")
-        return self._listener.sock
+    def listening_socket(self) -> socket.socket | None:
+        """Return the socket, whose duplicate can be handed on; None while nothing is accepted."""
+        return None if self._listener is None else self._listener.sock
 
     def release_listener(self) -> None:
         """Stop accepting; connections in the queue are left to who shares the socket."""

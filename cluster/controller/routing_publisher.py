@@ -171,7 +171,7 @@ class RoutingPublisher:
         return PollAnswer(changes, self._report_number)
 
     async def collect(self, router_id: str, timeout_s: float) -> list[bytes]:
-        """Have all other routers report, and return what they do; nobody gets a table for it.
+        """Have all other routers report, and return their reports; no table is made for it.
 
         Collections that begin while routers answer an earlier one share the next reports. A router
         that does not report in time is taken for gone, until it asks again.

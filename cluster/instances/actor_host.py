@@ -26,11 +26,7 @@ class ActorHost:
         """Create a named, detached actor; see `InstanceHost.create`."""
         try:
             return await asyncio.to_thread(
-                create_instance_actor,
-                spec,
-                connect_controller,
-                start_arbiter,
-                fetch_model_files,
+                create_instance_actor, spec, connect_controller, start_arbiter, fetch_model_files
             )
         except RayError as error:
             raise _lost(error) from error

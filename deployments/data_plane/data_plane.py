@@ -176,7 +176,7 @@ class DataPlane:
         return True
 
     async def says_ready(self, model: ServedModel) -> bool:
-        """Whether every instance of a ready model that has an opinion is ready, in its own words.
+        """Whether every instance of a ready model says so, of those whose model defines is_ready.
 
         Triton: core/src/backend_model.cc TritonModel::IsReady @73aad7c
         """

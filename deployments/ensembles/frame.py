@@ -12,7 +12,7 @@ _UNSET: tuple[Tensor | None, Origin] = (None, None)
 
 
 class StepTensors:
-    """Tensors by number; each is let go with its last reader.
+    """Tensors by number; each is dropped after its last reading.
 
     Args:
         plan: The steps that run.

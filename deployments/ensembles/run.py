@@ -5,8 +5,8 @@
 Theory of operation. Tensors live in *frames*, one per iteration: iteration 0 holds the request's
 inputs, and a decoupled step writes its nth response to iteration n. A step runs in the iteration
 in which the last tensor it reads was set, and its outputs stay there. An iteration in which all
-wanted outputs are set becomes a response. A tensor is let go with its last reader, a frame with its
-last tensor, so an endless stream holds only what is on its way.
+wanted outputs are set becomes a response. A tensor is dropped after its last reading, a frame with
+its last tensor, so an endless stream holds only what is on its way.
 
 After the first error nothing more starts, what is in flight is cancelled and waited for, and then
 the error is the one terminal outcome. Step outcomes may come while a step is being submitted.
@@ -62,7 +62,7 @@ class EnsembleRun:
         request: The request.
         runner: Sends step requests.
         start_ns: When it came, for whoever made it; 0 until set.
-        compute_ns: Input, inference and output, summed over the steps that told.
+        compute_ns: Input, inference and output, summed over the steps whose responses carry them.
     """
 
     __slots__ = (

@@ -69,7 +69,7 @@ class RegionMaps:
         cuda: Its mappings of GPUs' memory; without them, new ones.
 
     Attributes:
-        cuda: The same.
+        cuda: This process's mappings of GPUs' memory.
     """
 
     __slots__ = ("_mappings", "cuda")

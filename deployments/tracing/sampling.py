@@ -62,7 +62,7 @@ class Sampler:
         settings: The settings; ``count`` as it was when they were made.
 
     Attributes:
-        settings: The same.
+        settings: The settings it samples by.
         used: Traces taken off the count here.
         used_elsewhere: Traces that other ingress replicas took off it.
     """

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from backends.api.request import (
 )
 from deployments.contracts.sinks import ResponseSink
 from deployments.http.kserve.application import HttpIngress
+from deployments.http.kserve.compression import Compression
 from deployments.http.server.host import HttpLimits
 from deployments.http.server.server import HttpServer
 from deployments.routing.request_check import RequestChecker
@@ -307,9 +309,13 @@ async def running(
     limits: HttpLimits | None = None,
     max_input_bytes: int = 1 << 26,
     budget: MemoryBudget | None = None,
+    threads: Executor | None = None,
 ) -> AsyncIterator[Running]:
     plane = FakePlane()
-    server = HttpServer(HttpIngress(plane, max_input_bytes), limits, budget=budget)
+    budget = budget or MemoryBudget(1 << 32)
+    compression = Compression(budget, max_input_bytes, threads)
+    ingress = HttpIngress(plane, max_input_bytes, compression=compression)
+    server = HttpServer(ingress, limits, budget=budget)
     here = Running(plane, server, await server.start("127.0.0.1", 0))
     try:
         yield here

@@ -23,6 +23,37 @@ _NUMBER = re.compile(rb"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 _LEVEL: Final = 1
 
 
+# What becomes no larger than this is done on the event loop: a thread would cost more.
+SMALL_BYTES: Final = 1 << 18
+# The most that deflate makes of one byte.
+_LARGEST_RATIO: Final = 1032
+
+
+def decompress_small(encoding: bytes, body: memoryview, max_bytes: int) -> memoryview | None:
+    """Undo a request's Content-Encoding, or return None: body or result exceed `SMALL_BYTES`.
+
+    Raises:
+        TritonError: As `decompress`.
+    """
+    if encoding not in _WINDOW_BITS or max_bytes <= SMALL_BYTES:
+        return decompress(encoding, body, max_bytes)
+    if body.nbytes > SMALL_BYTES:
+        return None
+    try:
+        return decompress(encoding, body, SMALL_BYTES)
+    except _TooLargeError:
+        return None
+
+
+def largest_result(body_bytes: int, max_bytes: int) -> int:
+    """Return the most bytes that a compressed body can become."""
+    return min(body_bytes * _LARGEST_RATIO, max_bytes)
+
+
+class _TooLargeError(InvalidArgumentError):
+    """The result exceeds the limit."""
+
+
 def decompress(encoding: bytes, body: memoryview, max_bytes: int) -> memoryview:
     """Undo a request's Content-Encoding.
 
@@ -47,7 +78,7 @@ def decompress(encoding: bytes, body: memoryview, max_bytes: int) -> memoryview:
     except zlib.error:
         raise _inconsistent() from None
     if len(plain) > max_bytes:
-        raise InvalidArgumentError(
+        raise _TooLargeError(
             f"Decompressed data size exceeds the maximum allowed value of {max_bytes} bytes. Use "
             f"--http-max-input-size to increase the limit."
         )

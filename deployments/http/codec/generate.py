@@ -8,6 +8,8 @@ parameter; the keys inside ``parameters`` count as if they stood outside.
 Triton: server/src/http_server.cc GenerateRequestClass @e1db8a6
 """
 
+import json
+from contextlib import suppress
 from math import prod
 from typing import Final
 
@@ -27,7 +29,8 @@ from backends.api.request import (
 )
 from deployments.http.codec.infer_request import custom_parameter
 from deployments.http.codec.infer_response import json_data
-from deployments.http.codec.infer_spec import ServedModel
+from deployments.http.codec.infer_spec import RequestedModel
+from deployments.http.codec.input_limits import json_too_large
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_text import as_string, dump, find, labelled, read
 
@@ -40,7 +43,7 @@ _NESTED: Final = "parameters"
 _LENGTH_BYTES: Final = 4  # the length indicator before each BYTES element
 
 
-def decode_generate(body: bytes, model: ServedModel, max_input_bytes: int) -> InferenceRequest:
+def decode_generate(body: bytes, model: RequestedModel, max_input_bytes: int) -> InferenceRequest:
     """Decode the body of a generate request.
 
     Args:
@@ -51,6 +54,8 @@ def decode_generate(body: bytes, model: ServedModel, max_input_bytes: int) -> In
     Raises:
         TritonError: As Triton answers.
     """
+    if len(body) > max_input_bytes:
+        raise InvalidArgumentError(json_too_large(len(body), max_input_bytes))
     document = read(body)
     request_id = find(document, "id")
     request = InferenceRequest(model.name, model.version)
@@ -59,6 +64,8 @@ def decode_generate(body: bytes, model: ServedModel, max_input_bytes: int) -> In
             request.id = as_string(request_id)
     reader = _Reader(model, request, max_input_bytes)
     reader.read(document)
+    if any(body.count(orjson.dumps(each.name)) > 1 for each in request.inputs):
+        reader.find_given_twice(body)
     return request
 
 
@@ -67,7 +74,7 @@ class _Reader:
 
     __slots__ = ("_inputs", "_is_batching", "_max_input_bytes", "_request", "_total_bytes")
 
-    def __init__(self, model: ServedModel, request: InferenceRequest, max_bytes: int) -> None:
+    def __init__(self, model: RequestedModel, request: InferenceRequest, max_bytes: int) -> None:
         self._inputs = {each.name: each for each in model.config.input}
         self._is_batching = model.config.max_batch_size > 0
         self._request = request
@@ -94,6 +101,24 @@ class _Reader:
                 )
             for inner, inner_value in value.items():
                 self._take_nested(inner, inner_value)
+
+    def find_given_twice(self, body: bytes) -> None:
+        """Add once more each input whose key comes again, for the core checks to refuse.
+
+        A document in memory has each key once, and its text is looked at only if it may have more.
+        """
+        by_name = {each.name: each for each in self._request.inputs}
+        again: list[Tensor] = []
+
+        def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
+            names = [key for key, _ in pairs if key in by_name]
+            again[:] = [by_name[key] for i, key in enumerate(names) if key in names[:i]]
+            return dict(pairs)
+
+        with suppress(ValueError, RecursionError):
+            # The outermost object is noted last.
+            json.loads(body, object_pairs_hook=note)
+        self._request.inputs.extend(again)
 
     def _take_nested(self, key: str, value: object) -> None:
         try:
@@ -127,13 +152,13 @@ class _Reader:
         size = count * SIZE_BYTES[given.datatype]
         if given.datatype == "BYTES":
             size = sum(_LENGTH_BYTES + len(each) for each in values if isinstance(each, str))
-        self._total_bytes += size
-        if self._total_bytes > self._max_input_bytes:
+        if self._total_bytes + size > self._max_input_bytes:
             raise InvalidArgumentError(
                 f"request size of {self._total_bytes} bytes with input '{given.name}' of size "
                 f"{size} bytes exceeds the maximum allowed input size of {self._max_input_bytes}. "
                 f"Use --http-max-input-size to increase the limit."
             )
+        self._total_bytes += size
 
 
 def _shape(name: str, dims: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from backends.api.request import (
     Tensor,
     checked_correlation_id,
 )
-from deployments.http.codec import raw_input as http_raw_input
+from deployments.http.codec import input_limits, raw_input
 from deployments.http.codec.infer_header import (
     INT64_MAX,
     Input,
@@ -52,14 +52,12 @@ from deployments.http.codec.infer_header import (
 from deployments.http.codec.infer_spec import (
     DecodedInfer,
     OutputsSpec,
+    RequestedModel,
     RequestedOutput,
-    ServedModel,
 )
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_parser import parse
 from deployments.http.codec.json_text import as_bool, as_string, as_uint, labelled
-
-DEFAULT_MAX_INPUT_BYTES: Final = 1 << 26
 
 # Templates kept, and the largest header kept: a cluster serves some hundred kinds of requests, and
 # a client that makes up new ones all the time must not cost memory.
@@ -69,7 +67,6 @@ _TEMPLATE_HEADER_LIMIT_BYTES: Final = 4096
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
 _RESERVED_PREFIX: Final = "triton_"
-_LIMIT_HINT: Final = "Use --http-max-input-size to increase the limit."
 
 _LEADING_ID = re.compile(rb'\{\s*"id"\s*:\s*"([\x20\x21\x23-\x5b\x5d-\x7e]*)"\s*,(?=\s*")')
 
@@ -110,12 +107,12 @@ class InferDecoder:
 
     __slots__ = ("_templates", "max_input_bytes")
 
-    def __init__(self, max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES) -> None:
+    def __init__(self, max_input_bytes: int = input_limits.DEFAULT_MAX_INPUT_BYTES) -> None:
         self.max_input_bytes = max_input_bytes
         self._templates: dict[tuple[str, int, bytes], _Template] = {}
 
     def decode(
-        self, body: memoryview, header_length: int | None, model: ServedModel
+        self, body: memoryview, header_length: int | None, model: RequestedModel
     ) -> DecodedInfer:
         """Decode a body.
 
@@ -161,9 +158,11 @@ class InferDecoder:
             del self._templates[next(iter(self._templates))]
         self._templates[key] = _Template(decoded)
 
-    def _decode(self, header: bytes, body: memoryview, model: ServedModel) -> DecodedInfer:
+    def _decode(self, header: bytes, body: memoryview, model: RequestedModel) -> DecodedInfer:
         if len(header) > self.max_input_bytes:
-            raise InvalidArgumentError(json_too_large(len(header), self.max_input_bytes))
+            raise InvalidArgumentError(
+                input_limits.json_too_large(len(header), self.max_input_bytes)
+            )
         assembly = _Assembly(model, body[len(header) :], self.max_input_bytes)
         try:
             fast = read_fast(header)
@@ -179,29 +178,13 @@ class InferDecoder:
             careful_outputs(document),
         )
 
-    def _decode_raw(self, body: memoryview, model: ServedModel) -> DecodedInfer:
+    def _decode_raw(self, body: memoryview, model: RequestedModel) -> DecodedInfer:
         size = body.nbytes
         if size > self.max_input_bytes:
-            raise InvalidArgumentError(raw_too_large(size, self.max_input_bytes))
-        tensor = http_raw_input.deduce(body, model)
+            raise InvalidArgumentError(input_limits.raw_too_large(size, self.max_input_bytes))
+        tensor = raw_input.deduce(body, model)
         request = InferenceRequest(model.name, model.version, "", [tensor])
         return DecodedInfer(request, OutputsSpec(is_binary=True))
-
-
-def json_too_large(size_bytes: int, max_bytes: int) -> str:
-    """Return the refusal of a JSON part over the limit."""
-    return (
-        f"request JSON size of {size_bytes} bytes exceeds the maximum allowed input size of "
-        f"{max_bytes} bytes. {_LIMIT_HINT}"
-    )
-
-
-def raw_too_large(size_bytes: int, max_bytes: int) -> str:
-    """Return the refusal of a raw binary body over the limit."""
-    return (
-        f"Raw input has a byte_size ({size_bytes} bytes) that exceeds the maximum allowed value "
-        f"of {max_bytes} bytes. {_LIMIT_HINT}"
-    )
 
 
 def _fill(template: _Template, request_id: str, body: memoryview, offset: int) -> DecodedInfer:
@@ -233,7 +216,7 @@ class _Assembly:
 
     __slots__ = ("_is_binary", "_max_input_bytes", "_model", "_offset", "_request", "_tail")
 
-    def __init__(self, model: ServedModel, tail: memoryview, max_input_bytes: int) -> None:
+    def __init__(self, model: RequestedModel, tail: memoryview, max_input_bytes: int) -> None:
         self._model = model
         self._tail = tail
         self._offset = 0
@@ -352,7 +335,7 @@ class _Assembly:
         if size > self._max_input_bytes:
             raise InvalidArgumentError(
                 f"JSON input '{given.name}' has a byte_size ({size} bytes) that exceeds the "
-                f"maximum allowed value of {self._max_input_bytes} bytes. {_LIMIT_HINT}"
+                f"maximum allowed value of {self._max_input_bytes} bytes. {input_limits.LIMIT_HINT}"
             )
         return count
 

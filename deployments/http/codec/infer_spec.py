@@ -11,7 +11,7 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import Extent, InferenceRequest
 
 
-class ServedModel(Protocol):
+class RequestedModel(Protocol):
     """What the codec has to know of a model."""
 
     @property

@@ -10,10 +10,10 @@ from math import prod
 from backends.api.datatypes import SIZE_BYTES
 from backends.api.errors import InvalidArgumentError
 from backends.api.request import Tensor, id_prefix
-from deployments.http.codec.infer_spec import ServedModel
+from deployments.http.codec.infer_spec import RequestedModel
 
 
-def deduce(body: memoryview, model: ServedModel) -> Tensor:
+def deduce(body: memoryview, model: RequestedModel) -> Tensor:
     """Return the input that a raw body is, with the shape the config and its size allow.
 
     Raises:

@@ -1,18 +1,43 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON body of a model load.
+"""The JSON bodies of the model repository API.
 
-Triton: server/src/http_server.cc HandleRepositoryControl @e1db8a6
+Triton: server/src/http_server.cc HandleRepositoryIndex, HandleRepositoryControl @e1db8a6
 """
 
 import base64
 import binascii
+import re
+from typing import Final
 
 import msgspec
 
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.request import ParameterValue
-from deployments.http.codec.json_text import as_string, find
+from deployments.http.codec.json_text import as_string, find, read
+
+# Documents nested deeper than we read are refused, but that this one is no boolean can be told.
+_READY_IS_CONTAINER: Final = re.compile(rb'"ready"\s*:\s*[\[{]')
+
+
+def read_ready_only(body: bytes) -> bool:
+    """Return the ``ready`` of a request for the index; False where it is missing.
+
+    Raises:
+        InvalidArgumentError: ``ready`` is not a boolean.
+        TritonError: The body is not JSON.
+    """
+    try:
+        ready = find(read(body), "ready") if body else msgspec.UNSET
+    except InvalidArgumentError:
+        if _READY_IS_CONTAINER.search(body) is None:
+            raise
+        ready = None
+    if ready is msgspec.UNSET:
+        return False
+    if not isinstance(ready, bool):
+        raise InvalidArgumentError("Invalid value for 'ready': expected a boolean")
+    return ready
 
 
 def load_parameters(document: object) -> dict[str, ParameterValue | bytes]:

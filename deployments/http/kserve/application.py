@@ -15,41 +15,49 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
 import orjson
 
 from backends.api.errors import (
+    InvalidArgumentError,
     NotFoundError,
     TritonError,
     UnavailableError,
     UnsupportedError,
 )
-from deployments.http.codec.infer_request import (
+from deployments.data_plane.data_plane import DataPlane
+from deployments.http.codec.input_limits import (
     DEFAULT_MAX_INPUT_BYTES,
     json_too_large,
     raw_too_large,
 )
-from deployments.http.codec.json_text import as_bool, find, labelled, read
-from deployments.http.codec.repository import load_parameters
+from deployments.http.codec.json_text import as_bool, find, read
+from deployments.http.codec.repository import load_parameters, read_ready_only
+from deployments.http.kserve.compression import Compression
 from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
 from deployments.http.kserve.metrics import make_metrics_server
-from deployments.http.kserve.plane import Plane
+from deployments.http.kserve.restricted import RestrictedApplication
 from deployments.http.kserve.settings import SettingsRoutes
 from deployments.http.openapi.document import make_document
 from deployments.http.server.exchange import JSON, TEXT, HttpExchange
+from deployments.http.server.head import HttpHead
+from deployments.http.server.host import HttpLimits
 from deployments.http.server.routes import Handler, Match, Route, route_of
-from deployments.http.server.server import HttpServer
+from deployments.http.server.server import DEFAULT_BUDGET_BYTES, HttpServer
 from deployments.protocol.forwarded_headers import compile_forward_pattern
-from deployments.security.restrictions import RestrictedRoutes, Restrictions
+from deployments.security.restrictions import Restrictions
 from deployments.security.tls import TlsFiles
+from deployments.supervision.memory_budget import MemoryBudget
 
-__all__ = ["HttpIngress", "Plane", "make_http_server", "make_metrics_server"]
+__all__ = ["HttpIngress", "make_http_server", "make_metrics_server"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
 _PATH_LIMIT: Final = 4096
@@ -66,6 +74,7 @@ class HttpIngress:
         plane: The data plane.
         max_input_bytes: ``--http-max-input-size``.
         header_forward_pattern: ``--http-header-forward-pattern``.
+        compression: Compresses what is large.
 
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
@@ -73,14 +82,18 @@ class HttpIngress:
 
     def __init__(
         self,
-        plane: Plane,
+        plane: DataPlane,
         max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
         header_forward_pattern: str = "",
+        compression: Compression | None = None,
     ) -> None:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
         forward = compile_forward_pattern(header_forward_pattern, "--http-header-forward-pattern")
-        self._infer = InferRoute(plane, max_input_bytes, forward)
+        compression = compression or Compression(
+            MemoryBudget(DEFAULT_BUDGET_BYTES), max_input_bytes
+        )
+        self._infer = InferRoute(plane, max_input_bytes, forward, compression)
         self._generate = GenerateRoute(plane, max_input_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[bytes, tuple[Route, Match]] = {}
@@ -129,6 +142,11 @@ class HttpIngress:
         version = self._plane.server_metadata()["version"]
         return make_document((route.described() for route in self._routes), version)
 
+    def category(self, exchange: HttpExchange) -> str:
+        """Return the restricted API that a request belongs to; empty for none."""
+        found = self._paths.get(exchange.head.url) or self._find(exchange.head.url)
+        return "" if found is None else found[0].category
+
     # What the server calls
 
     def dispatch(self, exchange: HttpExchange) -> None:
@@ -154,17 +172,26 @@ class HttpIngress:
 
     def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
         """Return why a body is not taken: what is not binary tensors has Triton's limit."""
-        if exchange.head.content_encoding or body_bytes <= self._max_input_bytes:
+        head = exchange.head
+        if body_bytes <= self._max_input_bytes:
             return ""
-        if exchange.head.infer_header_length is None:
+        # Only infer requests have tensors behind their JSON, or are decompressed.
+        is_infer = self._handler_of(head) == self._on_infer
+        if is_infer and head.content_encoding:
+            return ""
+        if not is_infer or head.infer_header_length is None:
             return json_too_large(body_bytes, self._max_input_bytes)
-        if exchange.head.infer_header_length == b"0":
+        if head.infer_header_length == b"0":
             return raw_too_large(body_bytes, self._max_input_bytes)
         return ""
 
     def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
         """Return slab memory, so that tensors can go on to an instance without a copy."""
         return self._plane.slabs.allocate(size_bytes, align_at)
+
+    def _handler_of(self, head: HttpHead) -> Handler | None:
+        found = self._paths.get(head.url) or self._find(head.url)
+        return None if found is None else found[0].handler
 
     def _find(self, url: bytes) -> tuple[Route, Match] | None:
         path = url.partition(b"?")[0].decode("utf-8", "replace")
@@ -202,9 +229,9 @@ class HttpIngress:
 
     # Routes
 
-    def _on_infer(self, exchange: HttpExchange, match: Match) -> None:
+    def _on_infer(self, exchange: HttpExchange, match: Match) -> Coroutine[Any, Any, None] | None:
         model = self._resolved(self._plane.resolve, match)
-        self._infer.start(exchange, model)
+        return self._infer.start(exchange, model)
 
     def _on_generate(
         self, exchange: HttpExchange, match: Match
@@ -279,30 +306,38 @@ class HttpIngress:
 
     async def _on_index(self, exchange: HttpExchange, match: Match) -> None:
         # A repository named in the path is ignored here, as in Triton.
-        ready = find(_body_json(exchange), "ready")
-        with labelled("Invalid value for 'ready'"):
-            ready_only = ready is not msgspec.UNSET and as_bool(ready)
+        ready_only = read_ready_only(self._body(exchange))
         rows = await self._plane.repository.index(ready_only=ready_only)
         exchange.reply_json(orjson.dumps(rows))
 
     async def _on_load(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:
             raise UnsupportedError("'repository_name' specification is not supported")
-        parameters = load_parameters(_body_json(exchange))
+        parameters = load_parameters(self._body_json(exchange))
         await self._plane.repository.load(unquoted(match.name) or match.name, parameters)
         exchange.reply(200, JSON)
 
     async def _on_unload(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:
             raise UnsupportedError("'repository_name' specification is not supported")
-        wanted = find(find(_body_json(exchange), "parameters"), "unload_dependents")
+        wanted = find(find(self._body_json(exchange), "parameters"), "unload_dependents")
         await self._plane.repository.unload(
             unquoted(match.name) or match.name,
             unload_dependents=wanted is not msgspec.UNSET and as_bool(wanted),
         )
         exchange.reply(200, JSON)
 
-    def _resolved(self, look_up: Callable[[str, str], Any], match: Match) -> Any:
+    def _body(self, exchange: HttpExchange) -> bytes:
+        body = bytes(exchange.body)
+        if len(body) > self._max_input_bytes:
+            raise InvalidArgumentError(json_too_large(len(body), self._max_input_bytes))
+        return body
+
+    def _body_json(self, exchange: HttpExchange) -> object:
+        body = self._body(exchange)
+        return read(body) if body else {}
+
+    def _resolved(self, look_up: Callable[[str, str], T], match: Match) -> T:
         """Look a model up by the name in the path and, if need be, by the name it stands for."""
         try:
             return look_up(match.name, match.version)
@@ -329,59 +364,33 @@ def unquoted(name: str) -> str:
     return plain if quote(plain, safe="") == name or quote(plain) == name else ""
 
 
-def _body_json(exchange: HttpExchange) -> object:
-    body = bytes(exchange.body)
-    return read(body) if body else {}
-
-
-class RestrictedHttpIngress(HttpIngress):
-    """An ingress some of whose APIs need a header.
-
-    Args:
-        plane: The data plane.
-        restrictions: ``--http-restricted-api``.
-        max_input_bytes: ``--http-max-input-size``.
-        header_forward_pattern: ``--http-header-forward-pattern``.
-    """
-
-    def __init__(
-        self,
-        plane: Plane,
-        restrictions: Restrictions,
-        max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
-        header_forward_pattern: str = "",
-    ) -> None:
-        super().__init__(plane, max_input_bytes, header_forward_pattern)
-        self._restricted = RestrictedRoutes(restrictions)
-
-    def dispatch(self, exchange: HttpExchange) -> None:
-        """Answer a complete request, unless it lacks the header its API asks for."""
-        url = exchange.head.url
-        found = self._paths.get(url) or self._find(url)
-        if found is not None:
-            header = self._restricted.missing(found[0].category, exchange.head.headers)
-            if header:
-                exchange.fail_text(403, f"This API is restricted, expecting header '{header}'")
-                return
-        super().dispatch(exchange)
-
-
 def make_http_server(
-    plane: Plane,
+    plane: DataPlane,
     *,
     max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
     restrictions: Restrictions = (),
     header_forward_pattern: str = "",
     tls: TlsFiles | None = None,
+    limits: HttpLimits | None = None,
+    budget: MemoryBudget | None = None,
 ) -> HttpServer:
     """Return the server of the HTTP port, not yet listening.
+
+    Args:
+        plane: The data plane.
+        max_input_bytes: ``--http-max-input-size``.
+        restrictions: ``--http-restricted-api``.
+        header_forward_pattern: ``--http-header-forward-pattern``.
+        tls: Set to serve TLS.
+        limits: What peers may ask.
+        budget: What bodies and answers take memory from, shared with the other servers of the
+            process.
 
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
     """
-    ingress = (
-        RestrictedHttpIngress(plane, restrictions, max_input_bytes, header_forward_pattern)
-        if restrictions
-        else HttpIngress(plane, max_input_bytes, header_forward_pattern)
-    )
-    return HttpServer(ingress, tls=tls, tracer=plane.tracer)
+    budget = budget or MemoryBudget(DEFAULT_BUDGET_BYTES)
+    compression = Compression(budget, max_input_bytes)
+    ingress = HttpIngress(plane, max_input_bytes, header_forward_pattern, compression)
+    application = RestrictedApplication(ingress, restrictions) if restrictions else ingress
+    return HttpServer(application, limits, tls=tls, tracer=plane.tracer, budget=budget)

@@ -9,21 +9,22 @@ Triton: server/src/http_server.cc GenerateRequestClass @e1db8a6
 """
 
 import logging
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.data_plane import DataPlane
 from deployments.http.codec.generate import (
     NOT_ONE_RESPONSE,
     decode_generate,
     encode_generate,
 )
-from deployments.http.codec.infer_spec import ServedModel
 from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
-from deployments.http.kserve.infer import InferPlane, is_refusal, traced
+from deployments.http.kserve.infer import is_refusal, traced
 from deployments.http.server.exchange import JSON, HttpExchange
+from deployments.routing.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +32,6 @@ EVENTS: Final = b"text/event-stream; charset=utf-8"
 
 _MODEL_ERROR_STATUS: Final = 400
 _UNENCODED: Final = frozenset((b"", b"identity"))
-
-
-class GeneratePlane(InferPlane, Protocol):
-    """What the routes ask of the data plane."""
-
-    async def recent_metrics_text(self) -> bytes:
-        """Return the metrics page as it was at most a second ago."""
 
 
 class GenerateRoute:
@@ -48,7 +42,7 @@ class GenerateRoute:
         max_input_bytes: ``--http-max-input-size``.
     """
 
-    def __init__(self, plane: GeneratePlane, max_input_bytes: int) -> None:
+    def __init__(self, plane: DataPlane, max_input_bytes: int) -> None:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
 
@@ -66,7 +60,7 @@ class GenerateRoute:
             )
         request = decode_generate(bytes(exchange.body), model, self._max_input_bytes)
         exchange.body = b""
-        sink: Any = (EventSink if is_stream else SingleSink)(exchange, model)
+        sink = GenerateSink(exchange, model, _Events() if is_stream else _Single())
         passed: ResponseSink = sink
         if received_ns:
             passed = traced(tracer, exchange, model, request, sink, received_ns)
@@ -92,20 +86,75 @@ class GenerateRoute:
         self.start(exchange, model, is_stream=is_stream)
 
 
-class _Sink:
-    """Takes the responses of one request; subclasses say what is sent when."""
+class _Form(Protocol):
+    """How responses become an answer."""
 
-    __slots__ = ("_count", "_exchange", "_has_ended", "_inflight", "_model", "_status")
+    content_type: bytes
+
+    def send(self, sink: "GenerateSink", body: bytes) -> None:
+        """Take the encoded response."""
+
+    def finish(self, sink: "GenerateSink") -> None:
+        """Complete the answer."""
+
+
+class _Single:
+    """The one response, or that there was not exactly one."""
+
+    __slots__ = ("_body",)
 
     content_type = JSON
 
-    def __init__(self, exchange: HttpExchange, model: ServedModel) -> None:
+    def __init__(self) -> None:
+        self._body = b""
+
+    def send(self, sink: "GenerateSink", body: bytes) -> None:
+        """Hold the response back: it may not stay the only one."""
+        self._body = body
+
+    def finish(self, sink: "GenerateSink") -> None:
+        """Send the response."""
+        sink.write(self._body if sink.count == 1 else error_body(NOT_ONE_RESPONSE))
+
+
+class _Events:
+    """One server-sent event per response."""
+
+    __slots__ = ()
+
+    content_type = EVENTS
+
+    def send(self, sink: "GenerateSink", body: bytes) -> None:
+        """Send the response at once."""
+        sink.write(b"data: %s\n\n" % body)
+
+    def finish(self, sink: "GenerateSink") -> None:
+        """Nothing closes the stream but its end."""
+        sink.write(b"")
+
+
+class GenerateSink:
+    """Takes the responses of one request.
+
+    Args:
+        exchange: What is answered.
+        model: The model asked.
+        form: How responses become the answer.
+
+    Attributes:
+        count: Responses so far, errors among them.
+    """
+
+    __slots__ = ("_exchange", "_form", "_has_ended", "_inflight", "_model", "_status", "count")
+
+    def __init__(self, exchange: HttpExchange, model: ServedModel, form: _Form) -> None:
         self._exchange = exchange
         self._model = model
+        self._form = form
         self._inflight: Inflight | None = None
         self._has_ended = False
         self._status = 0
-        self._count = 0
+        self.count = 0
 
     def started(self, inflight: Inflight) -> None:
         """Let the request be cancelled when the peer goes."""
@@ -133,7 +182,7 @@ class _Sink:
         """Take an error."""
         if self._has_ended:
             return
-        if final and self._count == 0 and is_refusal(error):
+        if final and self.count == 0 and is_refusal(error):
             self._has_ended = True
             self._exchange.fail(error, JSON)
             return
@@ -141,59 +190,23 @@ class _Sink:
         if final:
             self._end()
 
+    def write(self, piece: bytes) -> None:
+        """Send a part of the answer, behind its head; called by the form."""
+        self._exchange.begin_stream(self._status or 200, self._form.content_type)
+        self._exchange.write(piece)
+
     def _take_error(self, error: TritonError) -> None:
         # A model's errors have no status of their own here, unlike those of infer requests.
         self._take(_MODEL_ERROR_STATUS, error_body(error.message))
 
     def _take(self, status: int, body: bytes) -> None:
         self._status = self._status or status
-        self._count += 1
-        self._send(body)
+        self.count += 1
+        self._form.send(self, body)
 
     def _end(self) -> None:
         self._has_ended = True
         # Sink, request and exchange refer to each other; cut here, all are freed at once.
         self._inflight = None
-        self._begin()
-        self._finish()
+        self._form.finish(self)
         self._exchange.end_stream()
-
-    def _begin(self) -> None:
-        self._exchange.begin_stream(self._status or 200, self.content_type)
-
-    def _send(self, body: bytes) -> None:
-        raise NotImplementedError
-
-    def _finish(self) -> None:
-        raise NotImplementedError
-
-
-class SingleSink(_Sink):
-    """Answers with the one response, or says that there was not exactly one."""
-
-    __slots__ = ("_body",)
-
-    def __init__(self, exchange: HttpExchange, model: ServedModel) -> None:
-        super().__init__(exchange, model)
-        self._body = b""
-
-    def _send(self, body: bytes) -> None:
-        self._body = body
-
-    def _finish(self) -> None:
-        self._exchange.write(self._body if self._count == 1 else error_body(NOT_ONE_RESPONSE))
-
-
-class EventSink(_Sink):
-    """Answers with one server-sent event per response."""
-
-    __slots__ = ()
-
-    content_type = EVENTS
-
-    def _send(self, body: bytes) -> None:
-        self._begin()
-        self._exchange.write(b"data: %s\n\n" % body)
-
-    def _finish(self) -> None:
-        """Nothing closes the stream but its end."""

@@ -7,8 +7,8 @@ Triton: server/src/http_server.cc HTTPAPIServer::HandleInfer @e1db8a6
 
 import logging
 import re
-from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
 
 from backends.api.errors import (
     InternalError,
@@ -17,13 +17,16 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.api.request import InferenceRequest, InferenceResponse
-from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.http.codec import content_coding as http_content_coding
+from deployments.contracts.sinks import ResponseSink
+from deployments.data_plane.data_plane import DataPlane
+from deployments.http.codec import content_coding
 from deployments.http.codec.infer_request import InferDecoder
 from deployments.http.codec.infer_response import InferEncoder
-from deployments.http.codec.infer_spec import OutputsSpec, ServedModel
+from deployments.http.codec.infer_spec import OutputsSpec
+from deployments.http.kserve.compression import Compression
 from deployments.http.server.exchange import BINARY, JSON, TEXT, HttpExchange
 from deployments.protocol.forwarded_headers import forwarded_headers
+from deployments.routing.served_model import ServedModel
 from deployments.tracing.tracer import HTTP, Arrival, Tracer
 
 logger = logging.getLogger(__name__)
@@ -38,17 +41,6 @@ _REFUSALS: Final = ("[request id: ", "inference request ", "string correlation I
 _LATE_REFUSAL: Final = "incomplete string data for inference input"
 
 
-class InferPlane(Protocol):
-    """What the route asks of the data plane."""
-
-    @property
-    def tracer(self) -> Tracer:
-        """Traces requests."""
-
-    def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
-        """Run a request."""
-
-
 class InferRoute:
     """Answers infer requests.
 
@@ -58,22 +50,27 @@ class InferRoute:
         forward: Names of headers that become request parameters.
     """
 
-    __slots__ = ("_decoder", "_encoder", "_forward", "_max_input_bytes", "_plane")
+    __slots__ = ("_compression", "_decoder", "_encoder", "_forward", "_max_input_bytes", "_plane")
 
     def __init__(
         self,
-        plane: InferPlane,
+        plane: DataPlane,
         max_input_bytes: int,
-        forward: re.Pattern[bytes] | None = None,
+        forward: re.Pattern[bytes] | None,
+        compression: Compression,
     ) -> None:
         self._plane = plane
         self._forward = forward
         self._max_input_bytes = max_input_bytes
         self._decoder = InferDecoder(max_input_bytes)
         self._encoder = InferEncoder()
+        self._compression = compression
 
-    def start(self, exchange: HttpExchange, model: ServedModel) -> None:
+    def start(self, exchange: HttpExchange, model: ServedModel) -> Coroutine[Any, Any, None] | None:
         """Start a request; the exchange is answered when the plane is done.
+
+        Returns:
+            What has to be awaited first, if the body is large and compressed.
 
         Raises:
             TritonError: The request is wrong before its body is looked at.
@@ -85,14 +82,24 @@ class InferRoute:
         tracer = self._plane.tracer
         received_ns = tracer.clock_ns() if tracer.is_on else 0
         body = memoryview(exchange.body)
-        try:
-            if exchange.head.content_encoding:
-                body = http_content_coding.decompress(
-                    exchange.head.content_encoding, body, self._max_input_bytes
+        encoding = exchange.head.content_encoding
+        if encoding:
+            try:
+                plain = content_coding.decompress_small(encoding, body, self._max_input_bytes)
+            except UnsupportedError as error:
+                exchange.fail(error, TEXT, b"Accept-Encoding: gzip, deflate\r\n")
+                return None
+            if plain is None:
+                return self._compression.decompressed(
+                    exchange, lambda plain: self._run(exchange, model, plain, received_ns)
                 )
-        except UnsupportedError as error:
-            exchange.fail(error, TEXT, b"Accept-Encoding: gzip, deflate\r\n")
-            return
+            body = plain
+        self._run(exchange, model, body, received_ns)
+        return None
+
+    def _run(
+        self, exchange: HttpExchange, model: ServedModel, body: memoryview, received_ns: int
+    ) -> None:
         given = exchange.head.infer_header_length
         header_length = None if given is None else parse_header_length(given, body.nbytes)
         try:
@@ -103,8 +110,11 @@ class InferRoute:
                 request.parameters = {**request.parameters, **forwarded}
             # From here the tensors alone keep the body.
             exchange.body = b""
-            sink: ResponseSink = InferSink(exchange, model, decoded.outputs, self._encoder)
+            sink: ResponseSink = InferSink(
+                exchange, model, decoded.outputs, self._encoder, self._compression
+            )
             if received_ns:
+                tracer = self._plane.tracer
                 sink = traced(tracer, exchange, model, decoded.request, sink, received_ns)
             inflight = self._plane.infer(model, decoded.request, sink)
             if not exchange.is_answered:
@@ -117,7 +127,15 @@ class InferRoute:
 class InferSink:
     """Takes the outcome of one request and answers its exchange."""
 
-    __slots__ = ("_count", "_encoder", "_exchange", "_model", "_outputs", "_response")
+    __slots__ = (
+        "_compression",
+        "_count",
+        "_encoder",
+        "_exchange",
+        "_model",
+        "_outputs",
+        "_response",
+    )
 
     def __init__(
         self,
@@ -125,8 +143,10 @@ class InferSink:
         model: ServedModel,
         outputs: OutputsSpec,
         encoder: InferEncoder,
+        compression: Compression,
     ) -> None:
         self._exchange = exchange
+        self._compression = compression
         self._model = model
         self._outputs = outputs
         self._encoder = encoder
@@ -172,10 +192,13 @@ class InferSink:
             content_type = BINARY
             extra = b"Inference-Header-Content-Length: %d\r\n" % len(encoded.header)
         if exchange.head.accept_encoding:
-            coding = http_content_coding.choose(exchange.head.accept_encoding)
+            coding = content_coding.choose(exchange.head.accept_encoding)
             if coding:
-                parts, size = _compressed(coding, parts)
                 extra += b"Content-Encoding: %s\r\n" % coding
+                if size > content_coding.SMALL_BYTES:
+                    self._compression.reply(exchange, coding, parts, content_type, extra)
+                    return
+                parts, size = _compressed(coding, parts)
         exchange.reply(200, content_type, parts, size, extra)
 
 
@@ -201,7 +224,7 @@ def is_refusal(error: TritonError) -> bool:
 def _compressed(
     coding: bytes, parts: Iterable[bytes | memoryview]
 ) -> tuple[list[bytes | memoryview], int]:
-    compressed = http_content_coding.compress(coding, parts)
+    compressed = content_coding.compress(coding, parts)
     return list(compressed), sum(map(len, compressed))
 
 

@@ -7,21 +7,15 @@ Triton: server/src/http_server.cc HTTPMetricsServer::Handle @e1db8a6
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from typing import Final
 
+from deployments.data_plane.data_plane import DataPlane
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.server import HttpServer
 
 logger = logging.getLogger(__name__)
 
 _METRICS_TYPE: Final = b"text/plain; charset=utf-8"
-
-
-class MetricsPlane(Protocol):
-    """What the metrics port asks of the data plane."""
-
-    async def metrics_text(self) -> bytes:
-        """Return the metrics page."""
 
 
 class MetricsApplication:
@@ -31,7 +25,7 @@ class MetricsApplication:
         plane: The data plane.
     """
 
-    def __init__(self, plane: MetricsPlane) -> None:
+    def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -64,6 +58,6 @@ class MetricsApplication:
         return None
 
 
-def make_metrics_server(plane: MetricsPlane) -> HttpServer:
+def make_metrics_server(plane: DataPlane) -> HttpServer:
     """Return the server of the metrics port, not yet listening."""
     return HttpServer(MetricsApplication(plane))

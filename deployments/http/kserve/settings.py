@@ -5,12 +5,12 @@
 Triton: server/src/http_server.cc HandleTrace, HandleLogging, Handle*SharedMemory @e1db8a6
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 
 from backends.api.errors import InvalidArgumentError
-from deployments.data_plane.settings_plane import SettingsPlane
+from deployments.data_plane.data_plane import DataPlane
 from deployments.http.codec import settings as codec
 from deployments.http.codec.json_text import read
 from deployments.http.server.exchange import JSON, HttpExchange
@@ -23,14 +23,6 @@ _CUDA: Final = "/v2/cudasharedmemory"
 _REGION: Final = r"(?:/region/(?P<name>[^/]+))?"
 
 
-class HasSettings(Protocol):
-    """What the routes ask of the data plane."""
-
-    @property
-    def settings(self) -> SettingsPlane:
-        """Log and trace settings and shared-memory regions."""
-
-
 class SettingsRoutes:
     """Answers the routes in `rows`.
 
@@ -38,7 +30,7 @@ class SettingsRoutes:
         plane: The data plane.
     """
 
-    def __init__(self, plane: HasSettings) -> None:
+    def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
 
     def rows(self) -> tuple[Row, ...]:

@@ -3,12 +3,17 @@
 """What a connection asks of its server, what a server asks of its application, and the limits."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.head import KnownHeads
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
+
+# Triton's text.
+TOO_MANY_CHUNKS: Final = (
+    "Chunked request body exceeds maximum of {} non-empty chunks. Send fewer or larger HTTP chunks."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from deployments.http.server.head import (
     method_fault,
     new_parser,
 )
-from deployments.http.server.host import ConnectionHost, claim_body
+from deployments.http.server.host import TOO_MANY_CHUNKS, ConnectionHost, claim_body
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +36,6 @@ LARGE_BODY_BYTES: Final = 1 << 16
 
 _HEAD_TOO_LARGE: Final = (
     "request line and headers, a chunk extension or the trailers exceed the maximum of {} bytes"
-)
-_TOO_MANY_CHUNKS: Final = (
-    "Chunked request body exceeds maximum of {} non-empty chunks. Send fewer or larger HTTP chunks."
 )
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -351,8 +348,7 @@ class RequestReader:
         if size > LARGE_BODY_BYTES:
             if not self._claim_body(exchange, size):
                 return
-            align_at = max(head.json_bytes, 0)
-            self._target = self._host.application.allocate(size, align_at)
+            self._target = self._host.application.allocate(size, max(head.json_bytes, 0))
             if self._target is None:
                 # Not a bytearray: that would touch every page on a peer's mere word.
                 self._target = np.empty(size, np.uint8).data
@@ -370,7 +366,7 @@ class RequestReader:
 
     def _check_chunks(self, exchange: HttpExchange) -> None:
         if self._chunk_count > self._host.limits.chunk_count:
-            self._refuse(exchange, 400, _TOO_MANY_CHUNKS.format(self._host.limits.chunk_count))
+            self._refuse(exchange, 400, TOO_MANY_CHUNKS.format(self._host.limits.chunk_count))
         elif self._body_bytes > LARGE_BODY_BYTES:
             self._claim_body(exchange, self._body_bytes)
 

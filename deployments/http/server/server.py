@@ -109,7 +109,7 @@ class HttpServer:
         return bound
 
     def listening_socket(self) -> socket.socket | None:
-        """Return the listening socket, so that it can be handed on; None without one."""
+        """Return the socket, whose duplicate can be handed on; None while nothing is accepted."""
         return None if self._listener is None else self._listener.sock
 
     def release_listener(self) -> None:

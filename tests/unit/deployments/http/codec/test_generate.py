@@ -156,11 +156,36 @@ def test_input_called_parameters_is_refused() -> None:
 
 def test_inputs_together_are_bounded() -> None:
     model = Model(0, ModelInput("A", "FP64", (-1,)), ModelInput("B", "FP64", (-1,)))
-    decode({"A": [0.0] * 4}, model, limit=32)
-    assert refusal({"A": [0.0] * 3, "B": [0.0] * 2}, model, limit=32).message == (
-        "request size of 40 bytes with input 'B' of size 16 bytes exceeds the maximum allowed "
+    decode({"A": [0] * 4}, model, limit=32)
+    assert refusal({"A": [0] * 3, "B": [0] * 2}, model, limit=32).message == (
+        "request size of 24 bytes with input 'B' of size 16 bytes exceeds the maximum allowed "
         "input size of 32. Use --http-max-input-size to increase the limit."
     )
+
+
+def test_document_over_the_limit_is_refused_before_it_is_read() -> None:
+    with pytest.raises(TritonError) as caught:
+        decode_generate(b"[" * 101, Model(), 100)
+    assert caught.value.message == (
+        "request JSON size of 101 bytes exceeds the maximum allowed input size of 100 bytes. "
+        "Use --http-max-input-size to increase the limit."
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        (b'{"A": 1, "B": 1}', ["A", "B"]),
+        (b'{"A": 1, "B": 1, "A": 2}', ["A", "B", "A"]),
+        (b'{"A": 1, "B": 1, "B": 2, "A": 2}', ["A", "B", "B", "A"]),
+        (b'{"A": 1, "parameters": {"A": 2}}', ["A", "A"]),
+        (b'{"A": 1, "B": 2, "more": "A", "text": "\\"A\\""}', ["A", "B"]),
+    ],
+)
+def test_key_given_twice_is_an_input_given_twice(body: bytes, names: list[str]) -> None:
+    # The core checks refuse it: "input 'A' already exists in request".
+    model = Model(0, ModelInput("A", "INT32", (1,)), ModelInput("B", "INT32", (1,)))
+    assert [each.name for each in decode_generate(body, model, 1000).inputs] == names
 
 
 def test_response_is_flat_and_a_single_element_stands_alone() -> None:

@@ -214,7 +214,19 @@ async def test_repository_requests_reach_the_controller() -> None:
     ("path", "body", "status", "text"),
     [
         ("index", b"{", 500, "failed to parse the request JSON buffer: Missing a name"),
-        ("index", b'{"ready":1}', 500, "Invalid value for 'ready': attempt to access JSON"),
+        ("index", b'{"ready":1}', 400, "Invalid value for 'ready': expected a boolean"),
+        (
+            "index",
+            b'{"ready":' + b"[" * 100_000 + b"true" + b"]" * 100_000 + b"}",
+            400,
+            "Invalid value for 'ready': expected a boolean",
+        ),
+        (
+            "index",
+            b'{"other":' + b"[" * 9999 + b"]" * 9999 + b"}",
+            400,
+            "JSON nesting depth exceeds",
+        ),
         ("models/m/load", b'{"parameters":{"config":1}}', 500, "attempt to access JSON non-string"),
         ("models/m/load", b'{"parameters":1}', 500, "attempt to get members for non-object"),
         ("models/m/load", b'{"parameters":{"file:a":"x"}}', 400, "the content of load parameter"),
@@ -531,3 +543,26 @@ async def test_stock_python_client_is_served() -> None:
 
     async with running() as here:
         await asyncio.to_thread(ask, here.port)
+
+
+LOAD = "/v2/repository/models/m/load"
+
+
+@pytest.mark.parametrize("headers", [(), ("Content-Encoding: gzip",)])
+@pytest.mark.parametrize("size", [2000, 100_000])
+async def test_large_body_of_a_load_is_refused(size: int, headers: tuple[str, ...]) -> None:
+    async with running(max_input_bytes=1000) as here:
+        client = await here.connect()
+        answer = await client.call(request("POST", LOAD, b"x" * size, headers))
+        assert answer.status == 400
+        assert answer.error == (
+            f"request JSON size of {size} bytes exceeds the maximum allowed input size of 1000 "
+            "bytes. Use --http-max-input-size to increase the limit."
+        )
+
+
+async def test_body_beyond_every_limit_is_told_the_limit_of_its_route() -> None:
+    async with running() as here:
+        client = await here.connect()
+        answer = await client.call(request("POST", LOAD, headers=("Content-Length: 2863312000",)))
+        assert answer.error.startswith("request JSON size of 2863312000 bytes exceeds the maximum")

@@ -215,3 +215,21 @@ async def test_wrong_request_is_answered_as_triton_does(
         answer = await (await here.connect()).call(data)
         assert (answer.status, answer.headers["content-type"]) == (status, "application/json")
         assert answer.error.startswith(text)
+
+
+@pytest.mark.parametrize("path", [GENERATE, STREAM])
+async def test_input_given_twice_is_refused(path: str) -> None:
+    async with running() as here:
+        body = b'{"INPUT0": 1, "INPUT0": 2}'
+        answer = await (await here.connect()).call(request("POST", path, body))
+        assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
+        assert "input 'INPUT0' already exists in request" in answer.error
+
+
+async def test_large_document_is_refused_whatever_its_header_length_says() -> None:
+    async with running(max_input_bytes=1000) as here:
+        headers = ("Inference-Header-Content-Length: 67108864",)
+        sent = request("POST", GENERATE, b"x" * 100_000, headers)
+        answer = await (await here.connect()).call(sent)
+        assert answer.status == 400
+        assert answer.error.startswith("request JSON size of 100000 bytes exceeds the maximum")

@@ -7,11 +7,12 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deployments.http.kserve.application import make_http_server
 from deployments.http.server.connection import HttpConnection
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.server import HttpServer
 from deployments.supervision.memory_budget import MemoryBudget
-from tests.support.http_plane import FakePlane, HttpIngress, request, running, until
+from tests.support.http_plane import FakePlane, request, running, until
 
 INFER = "/v2/models/id_fp32/infer"
 LIVE = request("GET", "/v2/health/live")
@@ -223,5 +224,5 @@ def test_answer_that_waits_for_an_earlier_one_counts() -> None:
 
 async def test_servers_can_share_a_budget() -> None:
     budget = MemoryBudget(1)
-    servers = [HttpServer(HttpIngress(FakePlane()), budget=budget) for _ in range(2)]
+    servers = [make_http_server(FakePlane(), budget=budget) for _ in range(2)]
     assert all(server.budget is budget for server in servers)

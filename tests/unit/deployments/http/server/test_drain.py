@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 import uvloop
 
+from deployments.http.kserve.application import make_http_server
 from deployments.http.server.host import HttpLimits
-from deployments.http.server.server import HttpServer
 from tests.support import virtual_time
 from tests.support.http_plane import (
     Client,
     FakePlane,
-    HttpIngress,
     post,
     request,
     running,
@@ -207,7 +206,7 @@ async def test_every_request_of_sixteen_busy_clients_is_answered() -> None:
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_what_waits_in_the_backlog_is_served_when_accepting_stops(loop_factory: Any) -> None:
     async def scenario() -> None:
-        server = HttpServer(HttpIngress(FakePlane()))
+        server = make_http_server(FakePlane())
         port = await server.start("127.0.0.1", 0)
         # Connected and sent without a turn of the loop: the server has accepted none of them.
         peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
@@ -239,7 +238,7 @@ def _read_all(peer: socket.socket) -> bytes:
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_successor_takes_over_the_listening_socket_with_its_backlog(loop_factory: Any) -> None:
     async def scenario() -> None:
-        old, new = (HttpServer(HttpIngress(FakePlane())) for _ in range(2))
+        old, new = (make_http_server(FakePlane()) for _ in range(2))
         port = await old.start("127.0.0.1", 0)
         listening = old.listening_socket()
         assert listening is not None
@@ -276,7 +275,7 @@ async def test_port_in_use_is_said_with_its_address() -> None:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on .'127.0.0.1', {port}."):
-            await HttpServer(HttpIngress(FakePlane())).start("127.0.0.1", port)
+            await make_http_server(FakePlane()).start("127.0.0.1", port)
 
 
 # The transports of the two loops differ in what a protocol may do when.

@@ -20,6 +20,7 @@ from tests.support.sequence_items import (
 )
 from tests.support.sequence_strategies import instance
 
+STEPS = st.lists(
     st.tuples(
         st.sampled_from([1, 2, 3, "a", "b"]),
         st.sampled_from([0, 0, START, START, END, BOTH]),

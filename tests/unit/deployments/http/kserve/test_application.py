@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import tritonclient.http as httpclient
 
-from backends.api.errors import UnavailableError
+from backends.api.errors import Phase, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.http.kserve.application import make_metrics_server, unquoted
 from deployments.http.kserve.infer import parse_header_length
+from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.http_plane import (
     FakePlane,
     add_sub,
@@ -363,17 +364,15 @@ async def test_decoupled_model_cannot_be_asked_over_http() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "content_type"),
-    [
-        ("[request id: <id_unknown>] Exceeds maximum queue size", JSON),
-        ("inference request for sequence 7 to model 'm' must specify the START flag", JSON),
-        ("Request timeout expired", TEXT),
-        ("the model's own words", TEXT),
-    ],
+    ("phase", "content_type"),
+    [(Phase.ENQUEUE, JSON), (Phase.BATCH, TEXT), (Phase.UNSPECIFIED, TEXT)],
 )
-async def test_content_type_tells_refusals_from_failures(text: str, content_type: str) -> None:
+async def test_content_type_tells_refusals_from_failures(phase: Phase, content_type: str) -> None:
+    # A model may say what it likes, even what a scheduler says.
+    text = "[request id: <id_unknown>] Exceeds maximum queue size"
+
     def fail(_: InferenceRequest) -> list[Tensor]:
-        raise UnavailableError(text)
+        raise UnavailableError(text, phase)
 
     async with running() as here:
         here.plane.add(simple_config(), fail)
@@ -475,13 +474,16 @@ def test_wrong_header_length_is_refused(value: bytes, text: str) -> None:
 async def test_metrics_port_serves_one_page(
     method: str, path: str, status: int, content_type: str
 ) -> None:
-    server = make_metrics_server(FakePlane())
+    server = make_metrics_server(FakePlane(), budget=MemoryBudget(1 << 20))
     port = await server.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request(method, path, headers=("Connection: close",)))
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert f"Content-Type: {content_type}\r\n".encode() in head + b"\r\n"
+    assert (b"nv_inference_count" in body) == (
+        b"\nmanta_ingress_memory_limit_bytes 1048576\n" in body
+    )
     assert (
         (b"nv_inference_count" in body) == path.startswith("/metrics") == (status == 200)
         or (path == "/nope" and not body)

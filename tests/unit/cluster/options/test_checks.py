@@ -20,6 +20,10 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
         ("--model-control-mode=x", "invalid argument for --model-control-mode"),
         ("--rate-limit=x", "invalid argument for --rate-limit"),
         ("--http-max-input-size=0", "Error: --http-max-input-size must be greater than 0."),
+        (
+            "--ingress-memory-limit-bytes=-1",
+            "Error: --ingress-memory-limit-bytes must not be negative.",
+        ),
         ("--grpc-infer-thread-count=1", "Must be in the range 2 to 128."),
         ("--model-config-name=", "Error: empty argument for --model-config-name"),
         ("--model-config-name=../x", "expected a file name without spaces"),

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.api.errors import InvalidArgumentError, Phase, UnavailableError
 from deployments.scheduling.sequence_batcher import NullRequest
 from tests.support.sequence_items import (
     BOTH,
@@ -24,6 +24,7 @@ from tests.support.sequence_strategies import STRATEGIES, instance
 def test_a_request_without_a_correlation_id_is_refused(strategy, correlation_id):
     with pytest.raises(InvalidArgumentError) as caught:
         instance(strategy=strategy).enqueue(part(correlation_id, START))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         "inference request to model 'm' must specify a non-zero or non-empty correlation ID"
     )
@@ -34,6 +35,7 @@ def test_a_request_without_a_correlation_id_is_refused(strategy, correlation_id)
 def test_a_sequence_that_did_not_start_is_refused(strategy, correlation_id):
     with pytest.raises(InvalidArgumentError) as caught:
         instance(strategy=strategy, controls=()).enqueue(part(correlation_id, END))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         f"inference request for sequence {correlation_id} to model 'm' must specify the START "
         "flag on the first request of the sequence"
@@ -53,6 +55,7 @@ def test_a_sequence_that_ended_has_to_start_again(strategy):
 def test_a_request_of_two_rows_is_refused(strategy):
     with pytest.raises(InvalidArgumentError) as caught:
         instance(strategy=strategy).enqueue(part(1, START, batch_size=2))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         "inference request to model 'm' must specify batch-size 1 due to requirements of sequence "
         "batcher"
@@ -62,6 +65,7 @@ def test_a_request_of_two_rows_is_refused(strategy):
 def test_a_string_id_is_refused_where_the_control_is_a_number():
     with pytest.raises(InvalidArgumentError) as caught:
         instance().enqueue(part("a", START, id="9"))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         "[request id: 9] sequence batching control 'CORRID' data-type is 'BYTES', but model 'm' "
         "expects 'UINT64'"

@@ -3,11 +3,12 @@
 """Listening sockets on loopback: what is accepted is served, whatever stage the server is in."""
 
 import asyncio
+import errno
 import resource
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -206,13 +207,56 @@ def test_without_file_descriptors_connections_wait(
     run(main)
 
 
-def test_an_address_that_is_taken_is_an_os_error(run) -> None:
+def test_port_in_use_is_said_with_its_address(run) -> None:
     async def main() -> None:
         listener = _listener()
         port = await listener.start("127.0.0.1", 0)
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match=rf"cannot listen on .'127.0.0.1', {port}.") as raised:
             await _listener().start("127.0.0.1", port)
+        assert raised.value.errno == errno.EADDRINUSE
         listener.close()
+
+    run(main)
+
+
+class _Names:
+    """Stands for the host's names: each is a list of addresses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **names: list[str]) -> None:
+        self._names = names
+        self._resolve = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self._getaddrinfo)
+
+    def _getaddrinfo(self, host: str, *arguments: Any, **options: Any) -> list[Any]:
+        if options.get("flags", 0) & socket.AI_NUMERICHOST and host in self._names:
+            raise socket.gaierror
+        addresses = self._names.get(host, [host])
+        return [row for each in addresses for row in self._resolve(each, *arguments, **options)]
+
+
+def test_a_name_listens_on_each_of_its_addresses_with_one_port(run, monkeypatch) -> None:
+    async def main() -> None:
+        _Names(monkeypatch, both=["127.0.0.1", "127.0.0.2", "127.0.0.1"])
+        listener = _listener()
+        port = await listener.start("both", 0)
+        for host in ("127.0.0.1", "127.0.0.2"):
+            assert await _echoed(socket.create_connection((host, port))) == b"line"
+        assert listener.listening_socket() is None
+        assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_an_address_that_the_machine_lacks_is_left_out(run, monkeypatch) -> None:
+    async def main() -> None:
+        # 192.0.2.0/24 is for documents: no machine has it.
+        _Names(monkeypatch, partly=["192.0.2.1", "127.0.0.1"], wholly=["192.0.2.1"])
+        listener = _listener()
+        port = await listener.start("partly", 0)
+        assert await _echoed(_connected(port)) == b"line"
+        listener.close()
+        with pytest.raises(OSError, match=r"cannot listen on .'192\.0\.2\.1'"):
+            await _listener().start("wholly", 0)
 
     run(main)
 

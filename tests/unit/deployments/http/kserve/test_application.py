@@ -9,6 +9,7 @@ import tritonclient.http as httpclient
 
 from backends.api.model_config import ModelConfig
 from deployments.http.kserve.application import make_metrics_server, unquoted
+from deployments.supervision.memory_budget import MemoryBudget
 from tests.support.http_plane import (
     FakePlane,
     add_sub,
@@ -244,13 +245,16 @@ async def test_failing_route_is_an_internal_error(caplog: pytest.LogCaptureFixtu
 async def test_metrics_port_serves_one_page(
     method: str, path: str, status: int, content_type: str
 ) -> None:
-    server = make_metrics_server(FakePlane())
+    server = make_metrics_server(FakePlane(), budget=MemoryBudget(1 << 20))
     port = await server.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request(method, path, headers=("Connection: close",)))
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert f"Content-Type: {content_type}\r\n".encode() in head + b"\r\n"
+    assert (b"nv_inference_count" in body) == (
+        b"\nmanta_ingress_memory_limit_bytes 1048576\n" in body
+    )
     assert (
         (b"nv_inference_count" in body) == path.startswith("/metrics") == (status == 200)
         or (path == "/nope" and not body)

@@ -21,6 +21,7 @@ import msgspec
 import ray
 import setproctitle
 
+from backends.api.errors import TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.data_plane.data_plane import DataPlane
@@ -49,6 +50,7 @@ from deployments.settings.server_settings import InstanceSettings, LogSettings
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
+from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
 from deployments.tracing.writer import make_trace_writer
@@ -152,6 +154,9 @@ class Ingress:
         self._inherited = Inheritance()
         self._servers: dict[str, ProtocolServer] = {}
         self._draining = False
+        # Why this replica asks to be replaced; it does not change its mind.
+        self._fault: TritonError | None = None
+        self._tasks = Supervisor("ingress")
         self._is_initialised = asyncio.Event()
         controller = connect()
         slabs = SlabPool()
@@ -307,9 +312,19 @@ class Ingress:
         )
 
     async def check_health(self) -> None:
-        """Fail when the routing table is not followed; Serve then replaces the replica."""
+        """Fail when the routing table is not followed; Serve then replaces the replica.
+
+        Serve kills it at the third failure in a row, without a word: what was accepted is answered
+        between the first and then.
+        """
         if not self._draining:
-            self._watch.check()
+            try:
+                self._watch.check()
+            except TritonError as error:
+                self._fault = error
+                self._tasks.spawn("drain", self.drain())
+        if self._fault is not None:
+            raise self._fault
 
     async def drain(self) -> None:
         """Answer what was accepted, then close everything; see `deployments.supervision.draining`.

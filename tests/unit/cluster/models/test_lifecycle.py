@@ -87,6 +87,26 @@ async def test_a_reload_drains_the_old_instances_only_when_the_new_ones_are_read
 
 
 @in_virtual_time
+async def test_instances_drain_only_when_routers_know_what_replaces_them() -> None:
+    world = World(model("m"))
+    world.routers_s = 0.5
+    await world.lifecycle.load("m")
+    world.candidates["m"] = model("m", stamp="new")
+    await world.lifecycle.load("m")
+    await asyncio.sleep(1)
+    assert world.log[-2:] == ["known", "drain m/1#0@1"]
+    world.candidates["m"] = model("m", count=2, stamp="new")
+    await world.lifecycle.load("m")
+    world.candidates["m"] = model("m", count=1, stamp="new")
+    await world.lifecycle.load("m")
+    await asyncio.sleep(DRAIN_S + 1)
+    world.log.clear()
+    await world.lifecycle.unload("m")
+    assert world.log[:2] == ["known", "drain m/1#0@2"]
+    await world.lifecycle.close(0)
+
+
+@in_virtual_time
 async def test_a_failed_reload_keeps_the_old_instances_serving() -> None:
     world = World(model("m"))
     await world.lifecycle.load("m")

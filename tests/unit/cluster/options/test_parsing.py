@@ -200,6 +200,11 @@ def test_a_restriction_that_is_refused_keeps_its_secret():
             "Bad option: \"--http-restricted-api\".\nrestricted api 'health' can not be specified "
             "in multiple config groups",
         ),
+        (
+            [REPOSITORY, "--grpc-header-forward-pattern=(?-x)a"],
+            "--grpc-header-forward-pattern '(?-x)a' is not a regular expression: missing : at "
+            "position 4; give one in the syntax of Python's re",
+        ),
     ],
 )
 def test_options_that_contradict_each_other(argv: list[str], expected: str):

@@ -82,6 +82,11 @@ def test_a_restriction_that_is_refused_keeps_its_secret():
             "port 0.0.0.0:8000",
         ),
         (
+            [REPOSITORY, "--grpc-header-forward-pattern=(?-x)a"],
+            "--grpc-header-forward-pattern '(?-x)a' is not a regular expression: missing : at "
+            "position 4; give one in the syntax of Python's re",
+        ),
+        (
             [REPOSITORY, "--allow-sagemaker=true", "--sagemaker-safe-port-range=8080-8090"],
             "The server cannot listen to HTTP requests at port 8000, allowed port range is "
             "[8080, 8090]",

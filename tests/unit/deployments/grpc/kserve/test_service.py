@@ -140,7 +140,7 @@ async def test_reserved_metadata_is_not_forwarded(plane, name):
 
 
 def test_forward_pattern_must_be_a_regular_expression(plane):
-    with pytest.raises(InvalidArgumentError, match="is no regular expression"):
+    with pytest.raises(InvalidArgumentError, match="is not a regular expression"):
         GrpcService(plane, header_forward_pattern="(")
 
 

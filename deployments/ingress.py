@@ -21,6 +21,7 @@ import msgspec
 import ray
 import setproctitle
 
+from backends.api.errors import TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.data_plane.data_plane import DataPlane
@@ -50,6 +51,7 @@ from deployments.slabs.pool import SlabPool
 from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
 from deployments.supervision.memory_budget import MemoryBudget
+from deployments.supervision.supervisor import Supervisor
 from deployments.supervision.usable_memory import usable_memory_bytes
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
@@ -159,6 +161,9 @@ class Ingress:
         self._inherited = Inheritance()
         self._servers: dict[str, ProtocolServer] = {}
         self._draining = False
+        # Why this replica asks to be replaced; it does not change its mind.
+        self._fault: TritonError | None = None
+        self._tasks = Supervisor("ingress")
         self._is_initialised = asyncio.Event()
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
@@ -319,9 +324,19 @@ class Ingress:
         )
 
     async def check_health(self) -> None:
-        """Fail when the routing table is not followed; Serve then replaces the replica."""
+        """Fail when the routing table is not followed; Serve then replaces the replica.
+
+        Serve kills it at the third failure in a row, without a word: what was accepted is answered
+        between the first and then.
+        """
         if not self._draining:
-            self._watch.check()
+            try:
+                self._watch.check()
+            except TritonError as error:
+                self._fault = error
+                self._tasks.spawn("drain", self.drain())
+        if self._fault is not None:
+            raise self._fault
 
     async def drain(self) -> None:
         """Answer what was accepted, then close everything; see `deployments.supervision.draining`.

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backend without computation: OUTPUT<k> repeats INPUT<k>.
 
-It measures what everything around a model costs, and lets tests choose a model's timing.
+It measures what everything around a model costs, and lets tests choose a model's timing. The output
+of an optional input that was not given is zeros.
 
 Triton: identity_backend/src/identity.cc
 """
 
 import time
+from math import prod
 
 from backends.api.backend import (
     Backend,
@@ -16,9 +18,12 @@ from backends.api.backend import (
     LoadContext,
     ModelInstance,
 )
-from backends.api.errors import InvalidArgumentError
-from backends.api.model_config import ModelConfig
-from backends.api.request import InferenceResponse, Tensor
+from backends.api.datatypes import SIZE_BYTES
+from backends.api.errors import InvalidArgumentError, UnsupportedError
+from backends.api.model_config import ModelConfig, ModelInput
+from backends.api.request import InferenceRequest, InferenceResponse, Tensor
+
+_LENGTH_BYTES = 4  # of an empty string on the wire
 
 
 class IdentityBackend(Backend):
@@ -46,10 +51,10 @@ class _IdentityInstance(ModelInstance):
         _check_pairs(config)
         self._name = config.name
         self._version = str(context.version)
-        self._output_of = {
-            given.name: made.name for given, made in zip(config.input, config.output, strict=True)
+        self._input_of = {
+            made.name: given for given, made in zip(config.input, config.output, strict=True)
         }
-        self._order = {output.name: index for index, output in enumerate(config.output)}
+        self._is_batching = config.max_batch_size > 0
         self._delay_s = _delay_s(config)
 
     def execute(self, batch: ExecuteBatch) -> None:
@@ -58,21 +63,46 @@ class _IdentityInstance(ModelInstance):
             time.sleep(self._delay_s)
         batch.compute_output_start_ns = time.monotonic_ns()
         for request in batch.requests:
-            request.respond(self._response(request))
+            self._answer(request)
 
-    def _response(self, execute_request: ExecuteRequest) -> InferenceResponse:
-        request = execute_request.request
-        wanted = request.outputs or self._order
+    def _answer(self, execute_request: ExecuteRequest) -> None:
+        try:
+            response = self._response(execute_request.request)
+        except UnsupportedError as error:
+            execute_request.fail(error)
+        else:
+            execute_request.respond(response)
+
+    def _response(self, request: InferenceRequest) -> InferenceResponse:
+        given = {tensor.name: tensor for tensor in request.inputs}
         outputs = []
-        for given in request.inputs:
-            name = self._output_of[given.name]
-            if name in wanted:
-                # Copied, because an input's bytes are ours only until the final response.
-                data = memoryview(bytes(given.data))
-                outputs.append(Tensor(name, given.datatype, given.shape, data))
-        if len(outputs) > 1:
-            outputs.sort(key=lambda output: self._order[output.name])
+        for name, source in self._input_of.items():
+            if request.outputs and name not in request.outputs:
+                continue
+            tensor = given.get(source.name)
+            if tensor is None:
+                outputs.append(self._zeros(name, source, request))
+                continue
+            # Copied, because an input's bytes are ours only until the final response.
+            data = memoryview(bytes(tensor.data))
+            outputs.append(Tensor(name, tensor.datatype, tensor.shape, data))
         return InferenceResponse(self._name, self._version, request.id, outputs)
+
+    def _zeros(self, name: str, source: ModelInput, request: InferenceRequest) -> Tensor:
+        """Return the output of an input that was not given.
+
+        Raises:
+            UnsupportedError: The input is not optional; the core counts inputs without looking
+                which are there.
+        """
+        if not source.optional:
+            raise UnsupportedError(f"failed to get input '{source.name}'")
+        dims = source.dims if source.reshape is None else source.reshape
+        shape = tuple(1 if dim < 0 else dim for dim in dims)
+        if self._is_batching:
+            shape = (request.inputs[0].shape[0] if request.inputs else 1, *shape)
+        data = bytes(prod(shape) * (SIZE_BYTES[source.datatype] or _LENGTH_BYTES))
+        return Tensor(name, source.datatype, shape, memoryview(data))
 
 
 def _check_pairs(config: ModelConfig) -> None:

@@ -14,6 +14,7 @@ from backends.api.errors import InvalidArgumentError
 from cluster.options.table import DEFAULTS, PENDING, ServerOptions
 from cluster.options.values import ValueRefusedError, port
 from deployments.response_cache.factory import check_settings
+from deployments.settings.forward_pattern import compile_forward_pattern
 
 _ALL_MODELS = "*"
 _PROTOCOLS = ("http", "grpc")
@@ -115,6 +116,7 @@ def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterato
     yield from _caches(values, chosen)
     yield from _ports(values)
     yield from _tls(values)
+    yield from _forwarding(values)
     for name, kind in (("http_restricted_api", "api"), ("grpc_restricted_protocol", "protocol")):
         counts = Counter(feature for features, _, _ in values[name] for feature in features)
         for feature, count in counts.items():
@@ -123,6 +125,15 @@ def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterato
                     f"Bad option: \"--{name.replace('_', '-')}\".\nrestricted {kind} '{feature}' "
                     "can not be specified in multiple config groups"
                 )
+
+
+def _forwarding(values: Mapping[str, Any]) -> Iterator[str]:
+    for protocol in _PROTOCOLS:
+        pattern = values[f"{protocol}_header_forward_pattern"]
+        try:
+            compile_forward_pattern(pattern, f"--{protocol}-header-forward-pattern")
+        except InvalidArgumentError as error:
+            yield error.message
 
 
 def _loading(values: Mapping[str, Any]) -> Iterator[str]:

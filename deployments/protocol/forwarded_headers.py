@@ -25,22 +25,6 @@ _RESERVED: Final = frozenset(
 _RESERVED_PREFIX: Final = "triton_"
 
 
-def compile_forward_pattern(pattern: str, option: str) -> re.Pattern[bytes] | None:
-    """Compile the value of ``option``; empty forwards nothing.
-
-    Raises:
-        InvalidArgumentError: It is no regular expression.
-    """
-    if not pattern:
-        return None
-    try:
-        return re.compile(pattern.encode(), re.IGNORECASE)
-    except re.error as error:
-        raise InvalidArgumentError(
-            f"{option} '{pattern}' is no regular expression: {error}"
-        ) from None
-
-
 def forwarded_headers(
     pattern: re.Pattern[bytes], metadata: Iterable[tuple[bytes, bytes]]
 ) -> dict[str, str]:

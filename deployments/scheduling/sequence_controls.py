@@ -86,7 +86,7 @@ class SequenceControls:
         self._add(request, request.flags & (SEQUENCE_START | SEQUENCE_END))
 
     def add_not_ready(self, request: InferenceRequest) -> None:
-        """Give a request that only fills a slot its control inputs; its correlation id is none."""
+        """Give a request that only fills a slot its control inputs; which has no correlation id."""
         self._add(request, _NOT_READY)
 
     def _add(self, request: InferenceRequest, flags: int) -> None:

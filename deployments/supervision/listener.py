@@ -14,6 +14,7 @@ in a TLS handshake. Here a server goes through four stages, and each includes th
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from deployments.supervision.last_calls import turn_newcomers_away
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -59,6 +61,8 @@ class Listener(Generic[Connection]):
         self._make_protocol = make_protocol
         self._encryption: Mapping[str, Any] = {}
         self._sockets: list[socket.socket] = []
+        # Whether another process may have the socket.
+        self._is_shared = False
         self._arriving: dict[asyncio.Task[None], socket.socket] = {}
         self._pause: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
@@ -116,11 +120,16 @@ class Listener(Generic[Connection]):
         None if the listener has stopped, or has several because its host name has several
         addresses.
         """
+        self._is_shared = True
         return self._sockets[0] if len(self._sockets) == 1 else None
 
     def stop_accepting(self) -> None:
         """Accept what the accept queue holds at this moment, then close the socket."""
         for listening in list(self._sockets):
+            # Of a shared socket the other process's newcomers would be turned away too.
+            if not self._is_shared:
+                with contextlib.suppress(OSError):
+                    turn_newcomers_away(listening)
             self._accept(listening, BACKLOG + 1)
         self.release()
 

@@ -27,8 +27,9 @@ from deployments.grpc.codec.response import (
 )
 from deployments.grpc.rpc.service import Metadata, RpcReply
 from deployments.protocol.classification import classify
-from deployments.protocol.forwarded_headers import compile_forward_pattern, forwarded_headers
+from deployments.protocol.forwarded_headers import forwarded_headers
 from deployments.routing.served_model import ServedModel
+from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.tracing.tracer import GRPC, Arrival
 
 logger = logging.getLogger(__name__)

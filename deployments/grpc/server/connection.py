@@ -24,7 +24,7 @@ ALPN: Final = "h2"
 _COPIED_READ_BYTES: Final = 1 << 15
 
 
-class ConnectionHost(Protocol):
+class GrpcConnectionHost(Protocol):
     """What a connection needs of its server."""
 
     service: RpcService
@@ -62,7 +62,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         grpc: The calls.
     """
 
-    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, host: GrpcConnectionHost, loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
         self._clock_ns = host.clock_ns

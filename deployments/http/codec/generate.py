@@ -9,7 +9,8 @@ Triton: server/src/http_server.cc GenerateRequestClass @e1db8a6
 """
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from math import prod
 from typing import Final
 
@@ -26,6 +27,7 @@ from backends.api.request import (
     ParameterValue,
     Tensor,
     element_count,
+    id_prefix,
 )
 from deployments.http.codec.infer_request import custom_parameter
 from deployments.http.codec.infer_response import json_data
@@ -65,8 +67,21 @@ def decode_generate(body: bytes, model: RequestedModel, max_input_bytes: int) ->
     reader = _Reader(model, request, max_input_bytes)
     reader.read(document)
     if any(body.count(orjson.dumps(each.name)) > 1 for each in request.inputs):
-        reader.find_given_twice(body)
+        reader.refuse_given_twice(body)
     return request
+
+
+class _Pairs(list[tuple[str, object]]):
+    """The keys and values of an object in the order of its text, a key perhaps several times."""
+
+
+@contextmanager
+def _converting_nested() -> Iterator[None]:
+    """Begin the errors of keys inside ``parameters`` with that word."""
+    try:
+        yield
+    except TritonError as error:
+        raise type(error)(f"Converting keyword: 'parameters': {error.message}") from None
 
 
 class _Reader:
@@ -99,32 +114,34 @@ class _Reader:
                     "Expected JSON object for keyword: 'parameters': attempt to get members for "
                     "non-object"
                 )
-            for inner, inner_value in value.items():
-                self._take_nested(inner, inner_value)
+            with _converting_nested():
+                for inner, inner_value in value.items():
+                    self._take(inner, inner_value)
 
-    def find_given_twice(self, body: bytes) -> None:
-        """Add once more each input whose key comes again, for the core checks to refuse.
+    def refuse_given_twice(self, body: bytes) -> None:
+        """Refuse an input whose key comes again.
 
-        A document in memory has each key once, and its text is looked at only if it may have more.
+        A document in memory has each key once, so the text is read once more, by the caller only if
+        a key may be there twice.
         """
-        by_name = {each.name: each for each in self._request.inputs}
-        again: list[Tensor] = []
-
-        def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
-            names = [key for key, _ in pairs if key in by_name]
-            again[:] = [by_name[key] for i, key in enumerate(names) if key in names[:i]]
-            return dict(pairs)
-
+        pairs: object = ()
         with suppress(ValueError, RecursionError):
-            # The outermost object is noted last.
-            json.loads(body, object_pairs_hook=note)
-        self._request.inputs.extend(again)
+            pairs = json.loads(body, object_pairs_hook=_Pairs)
+        seen: set[str] = set()
+        for key, value in pairs if isinstance(pairs, _Pairs) else ():
+            if key != _NESTED:
+                self._note(key, seen)
+            elif isinstance(value, _Pairs):
+                with _converting_nested():
+                    for inner, _ in value:
+                        self._note(inner, seen)
 
-    def _take_nested(self, key: str, value: object) -> None:
-        try:
-            self._take(key, value)
-        except TritonError as error:
-            raise type(error)(f"Converting keyword: 'parameters': {error.message}") from None
+    def _note(self, key: str, seen: set[str]) -> None:
+        if key in seen:
+            prefix = id_prefix(self._request.id)
+            raise InvalidArgumentError(f"{prefix}input '{key}' already exists in request")
+        if key in self._inputs:
+            seen.add(key)
 
     def _take(self, key: str, value: object) -> None:
         given = self._inputs.get(key)

@@ -48,9 +48,9 @@ from deployments.http.server.head import HttpHead
 from deployments.http.server.host import HttpLimits
 from deployments.http.server.routes import Handler, Match, Route, route_of
 from deployments.http.server.server import DEFAULT_BUDGET_BYTES, HttpServer
-from deployments.protocol.forwarded_headers import compile_forward_pattern
 from deployments.security.restrictions import Restrictions
 from deployments.security.tls import TlsFiles
+from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.supervision.memory_budget import MemoryBudget
 
 __all__ = ["HttpIngress", "make_http_server", "make_metrics_server"]

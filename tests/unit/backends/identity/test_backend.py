@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, UnsupportedError
 from tests.support.models import auto_complete, context_of, load
 from tests.support.recording import execute, recorded
 
@@ -79,3 +79,32 @@ def test_config_is_left_as_it_is(tmp_path):
 def test_config_that_cannot_be_copied_is_refused(tmp_path, config, says):
     with pytest.raises(InvalidArgumentError, match=says):
         load(context_of(tmp_path, config))
+
+
+OPTIONAL = """
+name: "copy" backend: "identity" max_batch_size: 8
+input { name: "INPUT0" data_type: TYPE_INT16 dims: [ 2 ] }
+input { name: "INPUT1" data_type: TYPE_FP32 dims: [ -1, 3 ] optional: true }
+input { name: "INPUT2" data_type: TYPE_STRING dims: [ 2 ] optional: true }
+output { name: "OUTPUT0" data_type: TYPE_INT16 dims: [ 2 ] }
+output { name: "OUTPUT1" data_type: TYPE_FP32 dims: [ -1, 3 ] }
+output { name: "OUTPUT2" data_type: TYPE_STRING dims: [ 2 ] }
+"""
+
+
+def test_outputs_of_optional_inputs_not_given_are_zeros(tmp_path):
+    request = recorded({"INPUT0": np.array([[1, 2], [3, 4]], np.int16)})
+    execute(load(context_of(tmp_path, OPTIONAL)), request)
+    arrays = request.arrays()
+    assert arrays["OUTPUT0"].tolist() == [[1, 2], [3, 4]]
+    assert arrays["OUTPUT1"].tolist() == [[[0.0] * 3]] * 2
+    assert arrays["OUTPUT2"].tolist() == [[b"", b""]] * 2
+
+
+def test_required_input_that_is_missing_fails_its_request_alone(tmp_path):
+    wrong = recorded({"INPUT1": np.ones((1, 1, 3), np.float32)})
+    right = recorded({"INPUT0": np.array([[1, 2]], np.int16)}, outputs=["OUTPUT0"])
+    execute(load(context_of(tmp_path, OPTIONAL)), wrong, right)
+    assert wrong.error.code == UnsupportedError.code
+    assert wrong.error.message == "failed to get input 'INPUT0'"
+    assert right.arrays()["OUTPUT0"].tolist() == [[1, 2]]

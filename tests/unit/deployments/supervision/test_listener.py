@@ -6,6 +6,7 @@ import asyncio
 import errno
 import resource
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ from deployments.security.tls import TlsFiles
 from deployments.supervision.listener import Listener
 from tests.support.certificates import make_certificates
 
+_TCP_SYN_SENT = 2
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
@@ -107,6 +109,43 @@ def test_what_waits_in_the_accept_queue_when_accepting_stops_is_served(run) -> N
             _connected(port)
         assert [await _echoed(client) for client in clients] == [b"line"] * 100
         assert await listener.wait_ended(5)
+
+    run(main)
+
+
+class _Late(Listener[_Echo]):
+    """A client connects between the last accept and the close."""
+
+    def release(self) -> None:
+        self.late = socket.socket()
+        self.late.setblocking(False)
+        self.late.connect_ex(self._sockets[0].getsockname())
+        super().release()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a socket filter")
+def test_nobody_gets_connected_who_is_not_accepted_any_more(run) -> None:
+    async def main() -> None:
+        listener: _Late = _Late("test", lambda: _Echo(listener))
+        await listener.start("127.0.0.1", 0)
+        listener.stop_accepting()
+        with listener.late as late:
+            state = late.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+            assert state == _TCP_SYN_SENT
+
+    run(main)
+
+
+def test_stopping_turns_nobody_away_from_a_socket_that_another_process_has_too(run) -> None:
+    async def main() -> None:
+        predecessor, successor = _listener(), _listener()
+        port = await predecessor.start("127.0.0.1", 0)
+        shared = predecessor.listening_socket()
+        assert shared is not None
+        await successor.start("127.0.0.1", 0, sock=shared.dup())
+        predecessor.stop_accepting()
+        assert await _echoed(_connected(port)) == b"line"
+        successor.close()
 
     run(main)
 

@@ -172,20 +172,34 @@ def test_document_over_the_limit_is_refused_before_it_is_read() -> None:
     )
 
 
+TWO_INPUTS = Model(0, ModelInput("A", "INT32", (1,)), ModelInput("B", "INT32", (1,)))
+
+
 @pytest.mark.parametrize(
-    ("body", "names"),
+    ("body", "text"),
     [
-        (b'{"A": 1, "B": 1}', ["A", "B"]),
-        (b'{"A": 1, "B": 1, "A": 2}', ["A", "B", "A"]),
-        (b'{"A": 1, "B": 1, "B": 2, "A": 2}', ["A", "B", "B", "A"]),
-        (b'{"A": 1, "parameters": {"A": 2}}', ["A", "A"]),
-        (b'{"A": 1, "B": 2, "more": "A", "text": "\\"A\\""}', ["A", "B"]),
+        (b'{"A": 1, "B": 1, "A": 2}', "[request id: <id_unknown>] input 'A'"),
+        (b'{"id": "x", "A": 1, "B": 1, "B": 2, "A": 2}', "[request id: x] input 'B'"),
+        (
+            b'{"A": 1, "parameters": {"A": 2}}',
+            "Converting keyword: 'parameters': [request id: <id_unknown>] input 'A'",
+        ),
+        (
+            b'{"parameters": {"B": 1, "B": 2}, "A": 1, "A": 2}',
+            "Converting keyword: 'parameters': [request id: <id_unknown>] input 'B'",
+        ),
     ],
 )
-def test_key_given_twice_is_an_input_given_twice(body: bytes, names: list[str]) -> None:
-    # The core checks refuse it: "input 'A' already exists in request".
-    model = Model(0, ModelInput("A", "INT32", (1,)), ModelInput("B", "INT32", (1,)))
-    assert [each.name for each in decode_generate(body, model, 1000).inputs] == names
+def test_input_given_twice_is_refused_in_the_order_of_the_text(body: bytes, text: str) -> None:
+    with pytest.raises(TritonError) as caught:
+        decode_generate(body, TWO_INPUTS, 1000)
+    assert caught.value.message == f"{text} already exists in request"
+
+
+def test_name_of_an_input_elsewhere_is_not_an_input_given_twice() -> None:
+    body = b'{"A": 1, "B": 2, "more": "A", "text": "\\"A\\""}'
+    decoded = decode_generate(body, TWO_INPUTS, 1000)
+    assert [each.name for each in decoded.inputs] == ["A", "B"]
 
 
 def test_response_is_flat_and_a_single_element_stands_alone() -> None:

@@ -7,11 +7,12 @@ PYTEST := $(BIN)/python -m pytest
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit integration sequences faults conformance bench demo-models interop-tools fuzz clean
+.PHONY: help install serve test check lint types unit integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
+	@echo "make test-all that, 10,000 sequences, faults under load, fuzzing, and conformance where sources are named"
 	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
@@ -73,6 +74,11 @@ test: check demo-models interop-tools
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
 faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.faults $(FAULTS)
+
+# What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
+test-all: test sequences faults
+	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
+	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
 
 # TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC and TRITON_SERVER_SRC name checkouts of triton-inference-server/client,
 # .../python_backend and .../server.

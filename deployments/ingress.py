@@ -21,6 +21,7 @@ import msgspec
 import ray
 import setproctitle
 
+from backends.api.errors import TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.data_plane.data_plane import DataPlane
@@ -49,6 +50,9 @@ from deployments.settings.server_settings import InstanceSettings, LogSettings
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
+from deployments.supervision.memory_budget import MemoryBudget
+from deployments.supervision.supervisor import Supervisor
+from deployments.supervision.usable_memory import usable_memory_bytes
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
 from deployments.tracing.writer import make_trace_writer
@@ -58,6 +62,8 @@ logger = logging.getLogger(__name__)
 # A successor listens no later than this: its controller may be adopting many instances.
 _INITIALISED_TIMEOUT_S = 20.0
 _TABLE_TIMEOUT_S = 5.0
+# The models' instances need the rest.
+_DEFAULT_MEMORY_DIVISOR = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,8 @@ class IngressSettings:
         cache: Name and settings of the response cache; None without one.
         build: Name of the application's build. Replicas of another build are replaced by this one.
         drain_delay_s: How long a replica that ends without a successor goes on accepting.
+        memory_limit_bytes: What messages of clients may take in a replica; 0 is a quarter of the
+            memory that its process may use.
     """
 
     server_id: str = "triton"
@@ -114,6 +122,7 @@ class IngressSettings:
     cache: tuple[str, dict[str, str]] | None = field(default=None, repr=False)
     build: str = ""
     drain_delay_s: float = 0.0
+    memory_limit_bytes: int = 0
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -152,7 +161,13 @@ class Ingress:
         self._inherited = Inheritance()
         self._servers: dict[str, ProtocolServer] = {}
         self._draining = False
+        # Why this replica asks to be replaced; it does not change its mind.
+        self._fault: TritonError | None = None
+        self._tasks = Supervisor("ingress")
         self._is_initialised = asyncio.Event()
+        self._budget = MemoryBudget(
+            settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
+        )
         controller = connect()
         slabs = SlabPool()
         node_id = ray.get_runtime_context().get_node_id()
@@ -252,7 +267,7 @@ class Ingress:
         makers: dict[str, Callable[[], ProtocolServer]] = {
             "http": self._http_server,
             "grpc": self._grpc_server,
-            "metrics": lambda: make_metrics_server(self._plane),
+            "metrics": lambda: make_metrics_server(self._plane, budget=self._budget),
         }
         taken = []
         for name, (host, port) in self._settings.addresses.items():
@@ -279,6 +294,7 @@ class Ingress:
             restrictions=settings.http_restrictions,
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
+            budget=self._budget,
         )
 
     def _grpc_server(self) -> ProtocolServer:
@@ -304,12 +320,23 @@ class Ingress:
             limits=Http2Limits(keepalive=options_from_flags(options)),
             tls=tls,
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
+            budget=self._budget,
         )
 
     async def check_health(self) -> None:
-        """Fail when the routing table is not followed; Serve then replaces the replica."""
+        """Fail when the routing table is not followed; Serve then replaces the replica.
+
+        Serve kills it at the third failure in a row, without a word: what was accepted is answered
+        between the first and then.
+        """
         if not self._draining:
-            self._watch.check()
+            try:
+                self._watch.check()
+            except TritonError as error:
+                self._fault = error
+                self._tasks.spawn("drain", self.drain())
+        if self._fault is not None:
+            raise self._fault
 
     async def drain(self) -> None:
         """Answer what was accepted, then close everything; see `deployments.supervision.draining`.

@@ -3,12 +3,27 @@
 """One error class per TRITONSERVER error code, and the two tables that give them wire statuses.
 
 Messages are built before the error is raised and travel as the only positional argument, so every
-error survives pickling and a trip over a lane as the pair (code, message).
+error survives pickling, and a trip over a lane as code, message and phase.
 
 Triton: server/src/http_server.cc, server/src/grpc/grpc_utils.cc @e1db8a6
 """
 
+from enum import IntEnum
 from typing import ClassVar
+
+
+class Phase(IntEnum):
+    """When Triton meets an error of a request; the content type of its HTTP answer tells.
+
+    Triton: server/src/http_server.cc HTTPAPIServer::HandleInfer @e1db8a6
+    """
+
+    # Wherever the error is raised.
+    UNSPECIFIED = 0
+    # Before the request is queued.
+    ENQUEUE = 1
+    # When the request is put into a batch.
+    BATCH = 2
 
 
 class TritonError(Exception):
@@ -16,12 +31,17 @@ class TritonError(Exception):
 
     Args:
         message: What was given, what was expected and what to do, on one line.
+        phase: When Triton meets the error, where that is not when it is raised.
+
+    Attributes:
+        phase: The same.
     """
 
     code: ClassVar[str] = "Unknown"
 
-    def __init__(self, message: str = "") -> None:
+    def __init__(self, message: str = "", phase: Phase = Phase.UNSPECIFIED) -> None:
         super().__init__(message)
+        self.phase = phase
 
     @property
     def message(self) -> str:
@@ -128,6 +148,6 @@ GRPC_STATUS: dict[str, int] = {
 }
 
 
-def error_from_code(code: str, message: str) -> TritonError:
-    """Rebuild the error that ``(error.code, error.message)`` describes."""
-    return ERROR_BY_CODE.get(code, UnknownError)(message)
+def error_from_code(code: str, message: str, phase: Phase = Phase.UNSPECIFIED) -> TritonError:
+    """Rebuild the error that ``(error.code, error.message, error.phase)`` describes."""
+    return ERROR_BY_CODE.get(code, UnknownError)(message, phase)

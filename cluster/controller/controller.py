@@ -88,6 +88,7 @@ class ModelController:
                 retry_count=options.model_load_retry_count,
                 drain_s=float(options.exit_timeout_secs),
             ),
+            lambda: self._publisher.wait_known(_ROUTERS_TIMEOUT_S),
         )
         self._publisher = RoutingPublisher(
             self._lifecycle.records,

@@ -77,7 +77,7 @@ class Prober:
             watched.examination.cancel()
 
     def suspect(self, incarnation: str) -> None:
-        """Ask an instance at once that a router got no answer from; an unknown one is none."""
+        """Ask an instance at once that a router got no answer from; an unknown one is ignored."""
         watched = self._watched.get(incarnation)
         if watched is not None:
             if watched.examination is not None:

@@ -34,7 +34,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_m
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,6 +79,7 @@ class ModelLifecycle:
         make_pool: Makes an empty pool that calls its argument after each change.
         on_change: Called on the loop after each change of ``records``.
         settings: Limits.
+        routers_know: Returns when routers have heard of the records as they are; bounded in time.
     """
 
     def __init__(
@@ -87,12 +88,14 @@ class ModelLifecycle:
         make_pool: Callable[[Callable[[], None]], VersionPool],
         on_change: Callable[[], None],
         settings: LifecycleSettings,
+        routers_know: Callable[[], Awaitable[None]],
     ) -> None:
         self._records = Records(on_change)
         self.records = self._records.by_name
         self._source = source
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings
+        self._routers_know = routers_know
         self._models: dict[str, _Model] = {}
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
@@ -374,6 +377,7 @@ class ModelLifecycle:
                 self._settings,
                 self._spawn,
                 blocked.set,
+                self._routers_know,
             )
             model = self._models[name] = _Model(versions, blocked)
         return model

@@ -12,7 +12,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::Asy
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,8 @@ class ModelVersions:
         settings: Limits.
         spawn: Runs in the background, under a name, what nobody waits for.
         on_blocked: Called when a load waits for room.
+        routers_know: Returns when routers have heard of the records as they are; nothing drains
+            before, so that what a router still sends to a drained instance is the exception.
 
     Attributes:
         failed: The candidate of the last load, if its versions failed.
@@ -60,6 +62,7 @@ class ModelVersions:
         settings: LifecycleSettings,
         spawn: Callable[[str, Coroutine[Any, Any, None]], object],
         on_blocked: Callable[[], None],
+        routers_know: Callable[[], Awaitable[None]],
     ) -> None:
         self.failed: Candidate | None = None
         self._name = name
@@ -69,6 +72,7 @@ class ModelVersions:
         self._settings = settings
         self._spawn = spawn
         self._on_blocked = on_blocked
+        self._routers_know = routers_know
         self._pools: dict[int, VersionPool] = {}
         self._digests: dict[int, str] = {}
         self._candidate: Candidate | None = None
@@ -142,7 +146,7 @@ class ModelVersions:
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
-        self._spawn(f"drain of '{self._name}'", pool.let_go(self._settings.drain_s))
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -257,7 +261,7 @@ class ModelVersions:
             at = record.versions[version]
             if before is new.pool:
                 new.pool.commit(new.leaving)
-                self._spawn(f"drain of '{self._name}'", new.pool.let_go(self._settings.drain_s))
+                self._spawn(f"drain of '{self._name}'", self._shrink(new.pool))
                 at = replace(at, config=new.config)
                 record = record.with_version(_of_pool(at, new.pool))
                 continue
@@ -271,8 +275,14 @@ class ModelVersions:
         self._records.put(record)
         self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
+    async def _shrink(self, pool: VersionPool) -> None:
+        """Drain and end the instances that a commit let go."""
+        await self._routers_know()
+        await pool.let_go(self._settings.drain_s)
+
     async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""
+        await self._routers_know()
         await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
         if candidate is not None:
             await self._source.release(candidate)

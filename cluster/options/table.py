@@ -303,6 +303,13 @@ class ServerOptions:
         "Ingress processes on each node.",
         values.at_least(1, "Error: --ingress-per-node must be greater than 0."),
     )
+    ingress_memory_limit_bytes: int = _flag(
+        0,
+        _MANTA,
+        "Bytes that clients' messages may take in an ingress process; it refuses what is more."
+        " 0: a quarter of the memory that the process may use.",
+        values.at_least(0, "Error: --ingress-memory-limit-bytes must not be negative."),
+    )
     drain_delay_secs: str = _flag(
         "auto",
         _MANTA,

@@ -21,7 +21,7 @@ def find_versions(directories: Iterable[str]) -> tuple[tuple[int, ...], tuple[st
     """Tell version directories from others by their names.
 
     Returns:
-        The version numbers, ascending, and a warning for each directory that is none.
+        The version numbers, ascending, and a warning for each directory that is no version.
     """
     versions, warnings = [], []
     for name in directories:

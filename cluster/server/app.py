@@ -65,6 +65,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         cache=cache_settings(options),
         # Not a digest of the options: replicas are replaced also when only the code has changed.
         build=secrets.token_hex(_BUILD_BYTES),
+        memory_limit_bytes=options.ingress_memory_limit_bytes,
         drain_delay_s=drain_delay_s(options, os.environ),
     )
 

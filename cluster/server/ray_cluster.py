@@ -36,6 +36,8 @@ RAY_ENVIRONMENT: Final = {
     "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "5000",
     "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "1000",
     "RAY_SERVE_LOG_TO_STDERR": "0",
+    # A replica that does not answer cannot drain either: waiting for it holds up its successor.
+    "RAY_SERVE_FORCE_STOP_UNHEALTHY_REPLICAS": "1",
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     "RAY_task_events_report_interval_ms": "0",

@@ -125,9 +125,11 @@ async def is_being_replaced() -> bool:
             if actor is None:
                 return False
             details = await actor.get_serve_instance_details.remote()
-        application = details["applications"][serve.get_replica_context().app_name]
-        return bool(application["deployments"][INGRESS_NAME]["status"] == "UPDATING")
-    except (TimeoutError, KeyError, RayError, RayServeException) as error:
+        # An application that is being deleted has lost its deployment, or is not listed any more.
+        application = details["applications"].get(serve.get_replica_context().app_name, {})
+        deployment = application.get("deployments", {}).get(INGRESS_NAME, {})
+        return bool(deployment.get("status") == "UPDATING")
+    except (TimeoutError, RayError, RayServeException) as error:
         logger.warning("Serve does not say whether replicas are being replaced: %r", error)
         return False
 

@@ -22,7 +22,6 @@ from deployments.lane.calls import PendingCalls
 from deployments.lane.connection import LaneConnection
 from deployments.lane.dial import dial
 from deployments.lane.frames import (
-    CALL,
     CALL_ERROR,
     CALL_RESULT,
     CANCEL,
@@ -43,7 +42,6 @@ from deployments.lane.handshake import NONCE_BYTES, ClientHandshake
 from deployments.lane.inflight import LaneInflight
 from deployments.lane.messages import (
     DEFAULT_LIMITS,
-    CallMessage,
     LaneLimits,
     Setup,
     UnsendableError,
@@ -86,7 +84,6 @@ class LaneClient:
     ) -> None:
         handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES))
         self._loop = loop = asyncio.get_running_loop()
-        self._limits = limits
         self._connection = LaneConnection(
             self, loop, handshake, slabs, limits, offers_slabs=same_node
         )
@@ -97,7 +94,7 @@ class LaneClient:
         self._report_lost = on_lost
         self._last_id = 0
         self._pending: dict[int, LaneInflight] = {}
-        self._calls = PendingCalls(loop, endpoint.name)
+        self._calls = PendingCalls(self._connection, endpoint.name, limits.max_message_bytes)
         # Until the lane is handed out a loss is an error of `connect`.
         self._ready: asyncio.Future[None] = loop.create_future()
         self._is_handed_out = False
@@ -219,19 +216,14 @@ class LaneClient:
         """Call a control method of the instance.
 
         Raises:
+            InvalidArgumentError: The payload is too long.
             UnavailableError: The lane is lost or there was no answer in time.
             TritonError: The instance's own error.
         """
         if not self.is_open:
             raise UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
-        message = encode(CallMessage(method, memoryview(payload)))
-        if len(message) > self._limits.max_message_bytes:
-            raise InvalidArgumentError(f"call of '{method}' has {len(message)} bytes")
-        call_id = self._next_id()
-        self._calls.add(call_id)
-        self._connection.send(CALL, call_id, message)
         try:
-            return await self._calls.wait(call_id, method, timeout_s)
+            return await self._calls.make(self._next_id(), method, payload, timeout_s)
         finally:
             if self._closes_when_idle:
                 self._close_if_idle()
@@ -389,7 +381,8 @@ class LaneClient:
         if final:
             del self._pending[frame.request_id]
             self.outstanding -= 1
-        self._fail(inflight, error_from_code(described.code, described.message), final=final)
+        error = error_from_code(described.code, described.message, described.phase)
+        self._fail(inflight, error, final=final)
 
     def _on_trace(self, frame: Frame) -> None:
         inflight = self._pending.get(frame.request_id)

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from backends.api.errors import Phase
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
 from deployments.tracing.record import TraceReport
@@ -65,10 +66,11 @@ class CallMessage(msgspec.Struct, array_like=True):
 
 
 class ErrorMessage(msgspec.Struct, array_like=True):
-    """The message of ERROR and CALL_ERROR: a TRITONSERVER code and a text."""
+    """The message of ERROR and CALL_ERROR: a TRITONSERVER code, a text and a phase."""
 
     code: str
     message: str
+    phase: Phase = Phase.UNSPECIFIED
 
 
 class UnsendableError(Exception):

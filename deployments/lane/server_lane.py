@@ -334,7 +334,7 @@ class ServerLane:
         """Send an error of an unfinished request."""
         if final:
             self._finish(request, request_id)
-        message = encode(ErrorMessage(error.code, error.message))
+        message = encode(ErrorMessage(error.code, error.message, error.phase))
         self.connection.send(ERROR, request_id, message, FLAG_FINAL if final else 0)
 
     def send_report(self, request_id: int, report: TraceReport) -> None:

@@ -65,7 +65,7 @@ class Window:
             self._changed.notify_all()
 
 
-class Answering(Protocol):
+class RequestLane(Protocol):
     """What a request asks of its lane; `deployments.lane.server_lane.ServerLane` is one."""
 
     def place_outputs(
@@ -106,8 +106,8 @@ class ServerRequest:
 
     __slots__ = ("_id", "_lane", "_report", "_window", "is_cancelled", "is_finished", "request")
 
-    def __init__(self, lane: Answering, request_id: int, request: InferenceRequest) -> None:
-        self._lane: Answering | None = lane
+    def __init__(self, lane: RequestLane, request_id: int, request: InferenceRequest) -> None:
+        self._lane: RequestLane | None = lane
         self._id = request_id
         self.request = request
         self.is_cancelled = False

@@ -69,7 +69,7 @@ def read_trace_number(key: str, text: str) -> int:
     """Read a number as C++'s ``stoi`` does; other than a count, it wraps where it is negative.
 
     Raises:
-        InvalidArgumentError: It is none, or out of range.
+        InvalidArgumentError: The text is not a number, or out of range.
     """
     match = _INTEGER.match(text)
     if match is None:

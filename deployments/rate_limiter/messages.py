@@ -61,7 +61,7 @@ def decode_join(packet: bytes) -> Join:
     """Read the first packet of a claim.
 
     Raises:
-        msgspec.MsgspecError: It is none.
+        msgspec.MsgspecError: The packet is not a `Join`.
     """
     return _decoder.decode(packet)
 

@@ -40,7 +40,7 @@ class Link:
         self.closed = False
 
 
-class Sequences(Protocol):
+class SequenceLinks(Protocol):
     """Where the sequences of a model version run; see `deployments.routing.sequence_routes`.
 
     Attributes:
@@ -86,7 +86,7 @@ class LinkPool:
     links: list[Link] = field(default_factory=list)
     lanes: list[LaneClient] = field(default_factory=list)
     waiting: dict[LaneInflight, float] = field(default_factory=dict)
-    sequences: Sequences | None = None
+    sequences: SequenceLinks | None = None
     order: Order | None = None
     next_index: int = 0
     unopened: list[InstanceEndpoint] = field(default_factory=list)

@@ -16,7 +16,7 @@ from math import prod
 from typing import Final
 
 from backends.api.datatypes import SIZE_BYTES
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, Phase
 from backends.api.model_config import ModelConfig, ModelInput
 from backends.api.request import InferenceRequest, Tensor, id_prefix
 
@@ -302,7 +302,8 @@ class RequestChecker:
             if length > end - offset:
                 raise InvalidArgumentError(
                     f"incomplete string data for inference input '{tensor.name}', expecting string "
-                    f"of length {length} but only {end - offset} bytes available"
+                    f"of length {length} but only {end - offset} bytes available",
+                    Phase.BATCH,
                 )
             offset += length
             found += 1

@@ -15,7 +15,7 @@ class RoutedRequest(LaneInflight):
     """What a lane keeps of a request, and the handle its caller cancels.
 
     Args:
-        resend: Sends this request to another instance; called at most once.
+        resend: Sends this request to another instance; called when one that drains refused it.
         pool: The instances of the request's model.
         request: The request.
         sink: Takes everything that follows.
@@ -23,7 +23,7 @@ class RoutedRequest(LaneInflight):
     Attributes:
         local_only: Whether only an instance on this node can serve it.
         pool: The instances of the request's model.
-        retried: Whether it is not to be sent again.
+        retried: Whether it is not to be sent again when the lane it is on is lost.
     """
 
     __slots__ = ("_resend", "local_only", "pool", "retried")
@@ -45,9 +45,9 @@ class RoutedRequest(LaneInflight):
         """Pass an error on, unless it only says that the instance is about to end."""
         lane = self.lane
         is_drain = lane is not None and lane.draining and isinstance(error, UnavailableError)
-        is_settled = self.has_responded or self.retried or self.cancelled
+        is_settled = self.has_responded or self.cancelled
         if is_drain and not (is_settled or is_stateful(self.request)):
-            self.retried = True
+            # It was refused, not executed; instances that drain are not chosen again.
             self._resend(self)
         else:
             self.sink.fail(error)

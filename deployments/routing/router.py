@@ -106,6 +106,8 @@ class Router:
         if table.version <= self.table.version:
             return
         before, self.table = self.table, table
+        if table.exiting:
+            self._waiting.exit()
         changed = table.changed_since(before)
         if not changed:
             return
@@ -316,7 +318,8 @@ class Router:
             other is not lost and not other.closed and (other.lane is None or other.lane.is_open)
             for other in routed.pool.links
         )
-        if others:
+        # What drained has not crashed: a successor may be on its way.
+        if others or (routed.lane is not None and routed.lane.draining):
             self.resend(routed)
         else:
             routed.sink.fail(no_instance(routed.request.model_name))

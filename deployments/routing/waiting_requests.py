@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that wait for a lane: none is open to their model, and one may still come.
+"""Requests that wait for a lane: none that takes requests is open, and one may still come.
 
-Their number and their time are bounded. While a model's instances restart a request gets its answer
-a little later; when no instance comes back it gets an error instead of nothing.
+Their number and their time are bounded. While a model's instances restart, or drain and their
+successors are not in the routing table yet, a request gets its answer a little later; when no
+instance comes back it gets an error instead of nothing.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Final
 
 from backends.api.errors import ResourceExhaustedError, TritonError, UnavailableError
 from deployments.lane.client import LaneInflight
-from deployments.routing.pool import LinkPool
+from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
 
 _SWEEP_S: Final = 1.0
@@ -53,15 +54,12 @@ class WaitingRequests:
         self._loop = asyncio.get_running_loop()
         self._pools: list[LinkPool] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._is_exiting = False
 
     def add(self, pool: LinkPool, routed: LaneInflight) -> None:
         """Let a request wait for a lane, or fail it when none can come or too many wait already."""
         local_only = isinstance(routed, RoutedRequest) and routed.local_only
-        # A link that is being opened decides by its end; without one nothing ever comes.
-        if not any(
-            link.lane is None and not link.closed and (link.is_local or not local_only)
-            for link in pool.links
-        ):
+        if not self._may_come(pool, local_only=local_only):
             routed.sink.fail(no_instance(routed.request.model_name, local_only=local_only))
         elif len(pool.waiting) >= self._limits.requests:
             routed.sink.fail(self._too_many(routed.request.model_name))
@@ -83,6 +81,13 @@ class WaitingRequests:
         for routed in waiting:
             routed.sink.fail(error)
 
+    def exit(self) -> None:
+        """Take note that the server ends, so that instances that drain have no successors."""
+        self._is_exiting = True
+        for pool in self._pools:
+            if not self._may_come(pool):
+                self.fail(pool, UnavailableError("Server exiting"))
+
     def close(self) -> None:
         """Fail everything that waits."""
         if self._timer is not None:
@@ -91,6 +96,18 @@ class WaitingRequests:
         pools, self._pools = self._pools, []
         for pool in pools:
             self.fail(pool, UnavailableError("Server exiting"))
+
+    def _may_come(self, pool: LinkPool, *, local_only: bool = False) -> bool:
+        """Whether a lane that takes requests may open."""
+        return any(
+            not link.closed and (link.is_local or not local_only) and self._may_open(link)
+            for link in pool.links
+        )
+
+    def _may_open(self, link: Link) -> bool:
+        # A link that is being opened decides by its end. An instance that drains is replaced, or
+        # its version goes: either way the next table decides.
+        return link.lane is None or (link.lane.draining and not self._is_exiting)
 
     def _put(self, pool: LinkPool, routed: LaneInflight, since_s: float) -> None:
         pool.waiting[routed] = since_s

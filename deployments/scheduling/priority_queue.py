@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic
 
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.errors import Phase, RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import DynamicBatching, QueuePolicy
 from backends.api.request import id_prefix
 from deployments.scheduling.scheduler import Item
@@ -174,7 +174,9 @@ class PriorityQueue(Generic[Item]):
             rank = self._first_ranks.get(number) or self._make_level(number)
         level = rank.level
         if level.max_count and level.count >= level.max_count:
-            raise UnavailableError(id_prefix(item.request_id) + "Exceeds maximum queue size")
+            raise UnavailableError(
+                id_prefix(item.request_id) + "Exceeds maximum queue size", Phase.ENQUEUE
+            )
         level.count += 1
         self.count += 1
         rank.items.append(item)

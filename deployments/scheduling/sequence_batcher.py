@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, NamedTuple
 
 from backends.api.backend import ExecuteRequest
-from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.errors import InvalidArgumentError, Phase, TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_START, InferenceRequest, InferenceResponse
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
@@ -130,7 +130,8 @@ class _SequenceBatcher(ABC, Generic[Item]):
         if item.batch_size > 1:
             raise InvalidArgumentError(
                 f"inference request to model '{self._model_name}' must specify batch-size 1 due "
-                f"to requirements of sequence batcher"
+                f"to requirements of sequence batcher",
+                Phase.ENQUEUE,
             )
         if item.request.correlation_id:
             self._controls.check(item.request)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backends.api.datatypes import SIZE_BYTES, numpy_dtype
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, Phase
 from backends.api.model_config import ModelConfig, SequenceControl, SequenceState
 from backends.api.request import (
     SEQUENCE_END,
@@ -77,7 +77,8 @@ class SequenceControls:
         if (given == "BYTES") != (corrid.datatype == "BYTES"):
             raise InvalidArgumentError(
                 f"{id_prefix(request.id)}sequence batching control '{corrid.name}' data-type is "
-                f"'{given}', but model '{self._model_name}' expects '{corrid.datatype}'"
+                f"'{given}', but model '{self._model_name}' expects '{corrid.datatype}'",
+                Phase.ENQUEUE,
             )
 
     def add(self, request: InferenceRequest) -> None:
@@ -85,7 +86,7 @@ class SequenceControls:
         self._add(request, request.flags & (SEQUENCE_START | SEQUENCE_END))
 
     def add_not_ready(self, request: InferenceRequest) -> None:
-        """Give a request that only fills a slot its control inputs; its correlation id is none."""
+        """Give a request that only fills a slot its control inputs; which has no correlation id."""
         self._add(request, _NOT_READY)
 
     def _add(self, request: InferenceRequest, flags: int) -> None:

@@ -22,6 +22,7 @@ from typing import Generic, Protocol, TypeVar
 from backends.api.backend import ExecuteRequest
 from backends.api.errors import (
     InvalidArgumentError,
+    Phase,
     RequestCancelledError,
     TritonError,
     UnavailableError,
@@ -206,7 +207,8 @@ class Sequences(Generic[Item]):
                 raise InvalidArgumentError(
                     f"inference request for sequence {correlation_id} to model "
                     f"'{self._model_name}' must specify the START flag on the first request of "
-                    f"the sequence"
+                    f"the sequence",
+                    Phase.ENQUEUE,
                 )
             sequence = self._start(correlation_id)
         elif is_start:
@@ -296,7 +298,8 @@ class Sequences(Generic[Item]):
         if not self._is_iterative:
             raise InvalidArgumentError(
                 f"inference request to model '{self._model_name}' must specify a non-zero or "
-                f"non-empty correlation ID"
+                f"non-empty correlation ID",
+                Phase.ENQUEUE,
             )
         while True:
             self._last_own_id += 1

@@ -22,7 +22,11 @@ SUCCESSOR_TIMEOUT_S: Final = 30.0
 
 
 class ProtocolServer(Protocol):
-    """A listening server of one transport."""
+    """A listening server of one transport.
+
+    It ends in the order of `begin_drain`, `stop_accepting` or `release_listener`, `wait_drained`
+    and `close`; each implies those before it.
+    """
 
     async def start(
         self, host: str, port: int, *, reuse_port: bool, sock: socket.socket | None = None
@@ -42,7 +46,7 @@ class ProtocolServer(Protocol):
         """Accept no more and leave the accept queue to the successor."""
 
     async def wait_drained(self, timeout_s: float) -> object:
-        """Wait until all accepted requests are answered, at most ``timeout_s``."""
+        """Wait until the last connection has ended; not True when that takes longer."""
 
     def close(self) -> None:
         """Close everything at once."""

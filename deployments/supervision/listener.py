@@ -14,12 +14,16 @@ in a TLS handshake. Here a server goes through four stages, and each includes th
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
+
+from deployments.supervision.last_calls import turn_newcomers_away
+from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +36,12 @@ _ACCEPTED_AT_ONCE: Final = 64
 # With no file descriptor left, accepting again at once would only spin.
 _PAUSE_S: Final = 1.0
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+# What accept(2) reports of a connection that failed before it was accepted.
+_GONE: Final = frozenset(
+    (errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH)
+)
+# Of an address that a name stands for and this machine lacks, such as ::1 without IPv6.
+_LACKING: Final = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
 
 
 class Listener(Generic[Connection]):
@@ -47,9 +57,12 @@ class Listener(Generic[Connection]):
 
     def __init__(self, name: str, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         self._name = name
+        self._supervisor = Supervisor(f"{name} listener")
         self._make_protocol = make_protocol
         self._encryption: Mapping[str, Any] = {}
         self._sockets: list[socket.socket] = []
+        # Whether another process may have the socket.
+        self._is_shared = False
         self._arriving: dict[asyncio.Task[None], socket.socket] = {}
         self._pause: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
@@ -67,7 +80,7 @@ class Listener(Generic[Connection]):
         """Listen.
 
         Args:
-            host: The address to bind, or a name that stands for one or several.
+            host: The address to bind, or a name that stands for one or several, all on one port.
             port: The port; 0 takes a free one.
             reuse_port: Share the port with other processes (SO_REUSEPORT).
             sock: A listening socket to take over in place of binding one.
@@ -81,14 +94,13 @@ class Listener(Generic[Connection]):
         """
         self._encryption = encryption or {}
         sockets = [sock] if sock is not None else await _bind(host, port, reuse_port=reuse_port)
-        loop = asyncio.get_running_loop()
         for listening in sockets:
             listening.setblocking(False)
             # Inherited by what is accepted: of idle peers only the kernel sees that they died.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             listening.listen(BACKLOG)
-            loop.add_reader(listening, self._accept, listening, _ACCEPTED_AT_ONCE)
         self._sockets = sockets
+        self._watch()
         bound: int = sockets[0].getsockname()[1]
         return bound
 
@@ -108,11 +120,16 @@ class Listener(Generic[Connection]):
         None if the listener has stopped, or has several because its host name has several
         addresses.
         """
+        self._is_shared = True
         return self._sockets[0] if len(self._sockets) == 1 else None
 
     def stop_accepting(self) -> None:
         """Accept what the accept queue holds at this moment, then close the socket."""
         for listening in list(self._sockets):
+            # Of a shared socket the other process's newcomers would be turned away too.
+            if not self._is_shared:
+                with contextlib.suppress(OSError):
+                    turn_newcomers_away(listening)
             self._accept(listening, BACKLOG + 1)
         self.release()
 
@@ -159,47 +176,50 @@ class Listener(Generic[Connection]):
                 accepted, _address = listening.accept()
             except (BlockingIOError, InterruptedError):
                 return
-            except ConnectionAbortedError:
-                continue
             except OSError as error:
+                if error.errno in _GONE:
+                    continue
                 if error.errno not in _EXHAUSTED:
                     raise
                 self._wait_for_descriptors(error)
                 return
-            accepted.setblocking(False)
-            arrival = asyncio.get_running_loop().create_task(self._connect(accepted))
+            arrival = self._supervisor.spawn("set up a connection", self._connect(accepted))
             self._arriving[arrival] = accepted
             self._ended.clear()
             arrival.add_done_callback(self._arrived)
 
     async def _connect(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(self._make_protocol, accepted, **self._encryption)
+        try:
+            await loop.connect_accepted_socket(self._make_protocol, accepted, **self._encryption)
+        except OSError as error:  # A client's handshake that fails is its own affair.
+            accepted.close()
+            _log.debug("%s connection failed before it began: %s", self._name, error)
 
     def _arrived(self, arrival: asyncio.Task[None]) -> None:
         accepted = self._arriving.pop(arrival)
-        if arrival.cancelled():
+        if arrival.cancelled() or arrival.exception() is not None:
             accepted.close()
-        elif (error := arrival.exception()) is not None:
-            accepted.close()
-            # A client's handshake that fails is its own affair, anything else is ours.
-            level = logging.DEBUG if isinstance(error, OSError) else logging.ERROR
-            _log.log(level, "%s connection failed before it began", self._name, exc_info=error)
         self._check_ended()
 
     def _wait_for_descriptors(self, error: OSError) -> None:
-        _log.error("%s connections have to wait: %s", self._name, error)
+        if self._pause is not None:
+            return
+        _log.error("%s connections have to wait %g s: %s", self._name, _PAUSE_S, error.strerror)
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             loop.remove_reader(listening)
-        if self._pause is None:
-            self._pause = loop.call_later(_PAUSE_S, self._resume)
+        self._pause = loop.call_later(_PAUSE_S, self._resume)
 
     def _resume(self) -> None:
         self._pause = None
+        self._watch()
+
+    def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
-            loop.add_reader(listening, partial(self._accept, listening, _ACCEPTED_AT_ONCE))
+            loop.add_reader(listening, self._accept, listening, _ACCEPTED_AT_ONCE)
 
     def _check_ended(self) -> None:
         if not self._sockets and not self._arriving and not self.connections:
@@ -207,16 +227,55 @@ class Listener(Generic[Connection]):
 
 
 async def _bind(host: str, port: int, *, reuse_port: bool) -> list[socket.socket]:
-    """Bind every address of a host, as a loop's own server does."""
-    bound = await asyncio.get_running_loop().create_server(
-        asyncio.Protocol,
-        host,
-        port,
-        # None, not False: asyncio refuses even False where the option is missing.
-        reuse_port=reuse_port or None,
-        start_serving=False,
-    )
+    """Bind every address that the host stands for and this machine has, all on one port."""
+    bound: list[socket.socket] = []
+    lacking: OSError | None = None
     try:
-        return [each.dup() for each in bound.sockets]
-    finally:
-        bound.close()
+        for family, _, _, _, address in await _resolve(host, port):
+            # Port 0: the first address chooses for all.
+            chosen = port or (bound[0].getsockname()[1] if bound else 0)
+            try:
+                bound.append(_bind_one(family, (address[0], chosen, *address[2:]), reuse_port))
+            except OSError as error:
+                if error.errno not in _LACKING:
+                    raise
+                lacking = error
+    except OSError:
+        for each in bound:
+            each.close()
+        raise
+    if lacking is not None and not bound:
+        raise lacking
+    return bound
+
+
+async def _resolve(host: str, port: int) -> list[tuple[Any, ...]]:
+    look_up = partial(socket.getaddrinfo, host or None, port, type=socket.SOCK_STREAM)
+    try:
+        found = look_up(flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        # A name: looking it up takes time.
+        found = await asyncio.to_thread(look_up, flags=socket.AI_PASSIVE)
+    # The same address twice is no second address.
+    return list(dict.fromkeys(found))
+
+
+def _bind_one(family: int, address: tuple[Any, ...], reuse_port: bool) -> socket.socket:
+    sock: socket.socket | None = None
+    try:
+        # With its protocol named, or asyncio leaves accepted connections without TCP_NODELAY.
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            # IPv4 has a socket of its own.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        if sock is not None:
+            sock.close()
+        text = f"cannot listen on {address[:2]}: {error.strerror}"
+        raise OSError(error.errno, text) from None
+    return sock

@@ -72,12 +72,14 @@ class World:
         candidates: The repository.
         fail: Errors of loads, by actor name without generation; each is raised once.
         fail_ends: Errors of ending a pool; each is raised once.
+        routers_s: How long routers take to know what has changed.
         blocked: Actor names without generation that the cluster has no room for.
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
         overrides: What models were read with.
         directory_digest: Of every model's directory.
-        log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names.
+        log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names, and
+            ``known`` when the routers know the records as they were.
     """
 
     def __init__(self, *candidates: Candidate, thread_count: int = 4, retry_count: int = 0) -> None:
@@ -87,6 +89,7 @@ class World:
         self.unblocked = asyncio.Event()
         self.log: list[str] = []
         self.states: list[dict[str, str]] = []
+        self.routers_s = 0.0
         self.fail_ends: list[Exception] = []
         self.loading = 0
         self.most_loading = 0
@@ -102,6 +105,7 @@ class World:
             self._make_pool,
             self._changed,
             LifecycleSettings(thread_count, retry_count, DRAIN_S),
+            self._routers_know,
         )
 
     def _make_pool(self, on_change: Callable[[], None]) -> "FakePool":
@@ -117,6 +121,11 @@ class World:
         }
         if not self.states or self.states[-1] != seen:
             self.states.append(seen)
+
+    async def _routers_know(self) -> None:
+        if self.routers_s:
+            await asyncio.sleep(self.routers_s)
+            self.log.append("known")
 
     def record(self, name: str) -> ModelRecord:
         return self.lifecycle.records[name]

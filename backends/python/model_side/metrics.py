@@ -92,7 +92,7 @@ class MetricFamily:
         kind: COUNTER, GAUGE or HISTOGRAM.
 
     Raises:
-        TritonModelException: The name is none, or belongs to a family of another kind.
+        TritonModelException: The name is not a metric name, or belongs to a family of another kind.
     """
 
     __module__ = "c_python_backend_utils"

@@ -8,7 +8,6 @@ it.
 """
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from typing import Final, Protocol, cast
@@ -20,14 +19,12 @@ from deployments.grpc.rpc.service import RpcService
 from deployments.http2.limits import Http2Limits
 from deployments.supervision.memory_budget import MemoryBudget
 
-_log = logging.getLogger(__name__)
-
 ALPN: Final = "h2"
 # Reads up to this size are copied, so that parts of them can be kept where they are.
 _COPIED_READ_BYTES: Final = 1 << 15
 
 
-class ConnectionHost(Protocol):
+class GrpcConnectionHost(Protocol):
     """What a connection needs of its server."""
 
     service: RpcService
@@ -44,6 +41,9 @@ class ConnectionHost(Protocol):
 
     def closed(self, connection: "SocketConnection") -> None:
         """Count a connection out."""
+
+    def note_closed(self, reason: str) -> None:
+        """Say in the log why a connection is closed before its peer wanted it."""
 
     def offload(
         self, work: Callable[[], None], done: Callable[[BaseException | None], None]
@@ -62,7 +62,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         grpc: The calls.
     """
 
-    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, host: GrpcConnectionHost, loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
         self._clock_ns = host.clock_ns
@@ -92,7 +92,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         encrypted = transport.get_extra_info("ssl_object")
         if encrypted is not None and encrypted.selected_alpn_protocol() != ALPN:
-            _log.info("gRPC connection refused: TLS without ALPN h2")
+            self._host.note_closed("TLS without ALPN h2")
             self._transport.abort()
             return
         if not self._host.opened(self):
@@ -231,12 +231,8 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._closing_ns = self._clock_ns()
         self.grpc.lost()
         if violation is not None:
-            _log.info(
-                "gRPC connection of %s ended: %s, %s",
-                transport.get_extra_info("peername"),
-                violation.code.name,
-                violation.message,
-            )
+            peer = transport.get_extra_info("peername")
+            self._host.note_closed(f"{violation.code.name}, {violation.message} (of {peer})")
         elif transport.can_write_eof():
             # Closed at once, the socket would answer what is still coming (a window update, say)
             # with a reset, and that can overtake our last answers. The peer closes when it has

@@ -19,6 +19,7 @@ from deployments.grpc.rpc.deadlines import Deadlines
 from deployments.grpc.rpc.service import RpcService
 from deployments.grpc.server.connection import ALPN, SocketConnection
 from deployments.http2.limits import NS_PER_S, Http2Limits
+from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
@@ -75,12 +76,11 @@ class Http2Server:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_s = limits.keepalive.resolution_ns / NS_PER_S
         self._threads: ThreadPoolExecutor | None = None
-        # For connections at the limit: who may go, who is going, when that was last looked up and
-        # when a refusal was last logged.
+        # For connections at the limit: who may go, who is going and when that was last looked up.
         self._idle: list[SocketConnection] = []
         self._leaving: set[SocketConnection] = set()
         self._looked_ns = -NS_PER_S
-        self._refused_ns = -NS_PER_S
+        self._refusals = RefusalLog(_log, lambda: clock_ns() / NS_PER_S)
 
     @property
     def connection_count(self) -> int:
@@ -139,7 +139,10 @@ class Http2Server:
         self._listener.stop_accepting()
 
     def release_listener(self) -> None:
-        """Leave what has connected, and will, to the successor that has the listening socket."""
+        """Leave what has connected, and will, to the successor that has the listening socket.
+
+        Implies a drain.
+        """
         self.begin_drain()
         self._listener.release()
 
@@ -170,13 +173,12 @@ class Http2Server:
         """Count a connection in; False when there are too many and all of them have calls."""
         limit = self.limits.max_connections
         if self.connection_count - len(self._leaving) >= limit and not self._make_room():
-            now_ns = self.clock_ns()
-            if now_ns - self._refused_ns >= NS_PER_S:
-                self._refused_ns = now_ns
-                _log.warning(
-                    "gRPC connections are refused: %d are open, the limit, and none is idle",
-                    self.connection_count,
-                )
+            self._refusals.note(
+                logging.WARNING,
+                "connections",
+                f"gRPC connections are refused: {self.connection_count} are open, the limit, and"
+                " none is idle",
+            )
             return False
         self._listener.opened(connection)
         if self._sweep_timer is None and self._loop is not None:
@@ -187,6 +189,10 @@ class Http2Server:
         """Count a connection out."""
         self._leaving.discard(connection)
         self._listener.closed(connection)
+
+    def note_closed(self, reason: str) -> None:
+        """Say in the log why a connection is closed before its peer wanted it."""
+        self._refusals.note(logging.INFO, "closed", f"a gRPC connection is closed: {reason}")
 
     def offload(
         self, work: Callable[[], None], done: Callable[[BaseException | None], None]

@@ -74,7 +74,7 @@ def as_array(value: object) -> list[object]:
     """Return an array.
 
     Raises:
-        InternalError: The value is none.
+        InternalError: The value is not an array.
     """
     if not isinstance(value, list):
         raise InternalError("attempt to access JSON non-array as array")
@@ -85,7 +85,7 @@ def as_string(value: object) -> str:
     """Return a string whose bytes that are not UTF-8 are replaced.
 
     Raises:
-        InternalError: The value is no string.
+        InternalError: The value is not a string.
     """
     if not isinstance(value, str):
         raise InternalError("attempt to access JSON non-string as string")
@@ -96,7 +96,7 @@ def as_bool(value: object) -> bool:
     """Return a boolean.
 
     Raises:
-        InternalError: The value is none.
+        InternalError: The value is not a boolean.
     """
     if not isinstance(value, bool):
         raise InternalError("attempt to access JSON non-boolean as boolean")
@@ -107,7 +107,7 @@ def as_uint(value: object) -> int:
     """Return an unsigned 64-bit integer.
 
     Raises:
-        InternalError: The value is none.
+        InternalError: The value is not an unsigned 64-bit integer.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _UINT64_LIMIT:
         raise InternalError("attempt to access JSON non-unsigned-integer as unsigned-integer")

@@ -11,7 +11,7 @@ Triton: server/src/http_server.cc GenerateRequestClass @e1db8a6
 import logging
 from typing import Final, Protocol
 
-from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from backends.api.errors import InternalError, InvalidArgumentError, Phase, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.data_plane import DataPlane
@@ -22,7 +22,7 @@ from deployments.http.codec.generate import (
 )
 from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
-from deployments.http.kserve.infer import is_refusal, traced
+from deployments.http.kserve.infer import traced
 from deployments.http.server.exchange import JSON, HttpExchange
 from deployments.routing.served_model import ServedModel
 
@@ -182,7 +182,7 @@ class GenerateSink:
         """Take an error."""
         if self._has_ended:
             return
-        if final and self.count == 0 and is_refusal(error):
+        if final and self.count == 0 and error.phase is Phase.ENQUEUE:
             self._has_ended = True
             self._exchange.fail(error, JSON)
             return

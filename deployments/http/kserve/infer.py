@@ -13,6 +13,7 @@ from typing import Any, Final
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
+    Phase,
     TritonError,
     UnsupportedError,
 )
@@ -33,12 +34,6 @@ logger = logging.getLogger(__name__)
 
 _INT32_MAX: Final = 2**31 - 1
 _INTEGER = re.compile(rb"\s*([+-]?[0-9]+)")
-
-# How the messages begin with which Triton refuses to queue a request. It does so before there is a
-# response, and then answers with JSON's content type; an instance's refusals reach us later.
-_REFUSALS: Final = ("[request id: ", "inference request ", "string correlation ID ")
-# What Triton finds only when it batches.
-_LATE_REFUSAL: Final = "incomplete string data for inference input"
 
 
 class InferRoute:
@@ -120,8 +115,7 @@ class InferRoute:
             if not exchange.is_answered:
                 exchange.on_disconnect = inflight.cancel
         except TritonError as error:
-            is_late = error.message.startswith(_LATE_REFUSAL)
-            exchange.fail(error, TEXT if is_late else JSON)
+            exchange.fail(error, TEXT if error.phase is Phase.BATCH else JSON)
 
 
 class InferSink:
@@ -172,7 +166,8 @@ class InferSink:
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Answer with an error."""
         del final
-        self._exchange.fail(error, JSON if is_refusal(error) else TEXT)
+        # Until a request is queued Triton answers with JSON's content type.
+        self._exchange.fail(error, JSON if error.phase is Phase.ENQUEUE else TEXT)
 
     def _answer(self) -> None:
         response = self._response
@@ -214,11 +209,6 @@ def traced(
     head = exchange.head
     arrival = Arrival(HTTP, exchange.began_ns or received_ns, received_ns, head.headers)
     return tracer.traced(model.name, model.version, request, sink, arrival)
-
-
-def is_refusal(error: TritonError) -> bool:
-    """Whether an instance refused to queue the request, rather than failed it."""
-    return error.message.startswith(_REFUSALS)
 
 
 def _compressed(

@@ -12,6 +12,8 @@ from typing import Final
 from deployments.data_plane.data_plane import DataPlane
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.server import HttpServer
+from deployments.metrics.memory import render_memory
+from deployments.supervision.memory_budget import MemoryBudget
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +25,12 @@ class MetricsApplication:
 
     Args:
         plane: The data plane.
+        budget: The memory of the process's servers, which the page tells of too.
     """
 
-    def __init__(self, plane: DataPlane) -> None:
+    def __init__(self, plane: DataPlane, budget: MemoryBudget) -> None:
         self._plane = plane
+        self._budget = budget
         self._tasks: set[asyncio.Task[None]] = set()
 
     def dispatch(self, exchange: HttpExchange) -> None:
@@ -47,6 +51,7 @@ class MetricsApplication:
             logger.exception("failed to render the metrics")
             exchange.fail_text(500, "internal error; the server's log says more", TEXT)
             return
+        page += render_memory(self._budget)
         exchange.reply(200, _METRICS_TYPE, (page,), len(page))
 
     def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
@@ -58,6 +63,11 @@ class MetricsApplication:
         return None
 
 
-def make_metrics_server(plane: DataPlane) -> HttpServer:
-    """Return the server of the metrics port, not yet listening."""
-    return HttpServer(MetricsApplication(plane))
+def make_metrics_server(plane: DataPlane, *, budget: MemoryBudget) -> HttpServer:
+    """Return the server of the metrics port, not yet listening.
+
+    Args:
+        plane: The data plane.
+        budget: What the process's servers take memory from; the page tells of it too.
+    """
+    return HttpServer(MetricsApplication(plane, budget), budget=budget)

@@ -2,23 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """An HTTP/1.1 server: its connections, the sweep that finds slow peers, and the drain.
 
-A drain has two stages. From `begin_drain` on the server goes on accepting and serving, and each
-answer is the last one of its connection and says so, so that clients go elsewhere at their own
-pace. `stop_accepting` then ends the port. Nothing that a client sent in between is left unanswered.
+From `begin_drain` on the server goes on accepting and serving, and each answer is the last one of
+its connection and says so, so that clients go elsewhere at their own pace. `stop_accepting` then
+ends the port. Nothing that a client sent in between is left unanswered.
 """
 
 import asyncio
 import logging
 import socket
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from deployments.http.server.connection import HttpConnection
 from deployments.http.server.head import KnownHeads
 from deployments.http.server.host import HttpApplication, HttpLimits, ServedConnection
-from deployments.http.server.listener import Listener, bind
 from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
+from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 
@@ -67,12 +67,9 @@ class HttpServer:
         self.is_draining = False
         self.heads = KnownHeads(self.limits.head_bytes)
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
-        self._connections: set[ServedConnection] = set()
-        self._listener: Listener | None = None
+        self._listener: Listener[ServedConnection] = Listener("HTTP", self._new_connection)
         self._sweeper: asyncio.TimerHandle | None = None
         self._drainer: asyncio.TimerHandle | None = None
-        self._empty = asyncio.Event()
-        self._empty.set()
         self._refusals = RefusalLog(logger)
         # Idle connections to be closed for new ones, those that are idle longest first.
         self._closable: deque[ServedConnection] = deque()
@@ -99,28 +96,16 @@ class HttpServer:
             InvalidArgumentError: A TLS file cannot be used.
         """
         timeout_s = self.limits.handshake_timeout_s
-        options: dict[str, Any] = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
-        listening = sock or await bind(host, port, reuse_port=reuse_port)
-        self._listener = Listener(
-            listening, lambda: HttpConnection(self), options, self._check_empty
+        encryption = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
+        bound = await self._listener.start(
+            host, port, reuse_port=reuse_port, sock=sock, encryption=encryption
         )
         self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep_again)
-        bound: int = listening.getsockname()[1]
         return bound
 
     def listening_socket(self) -> socket.socket | None:
-        """Return the socket, whose duplicate can be handed on; None while nothing is accepted."""
-        return None if self._listener is None else self._listener.sock
-
-    def release_listener(self) -> None:
-        """Stop accepting; connections in the queue are left to who shares the socket."""
-        if self._listener is not None:
-            self._listener.release()
-
-    def stop_accepting(self) -> None:
-        """Accept every connection that the kernel has completed, then close the port."""
-        if self._listener is not None:
-            self._listener.stop()
+        """Return the socket, to be handed to a successor; None when there is not exactly one."""
+        return self._listener.listening_socket()
 
     # The drain
 
@@ -136,29 +121,40 @@ class HttpServer:
         self.is_draining = True
         self._close_idle(idle_grace_s)
 
+    def stop_accepting(self) -> None:
+        """Accept what has connected by now, then close the listening socket. Implies a drain."""
+        self.begin_drain()
+        self._listener.stop_accepting()
+
+    def release_listener(self) -> None:
+        """Leave what has connected, and will, to the successor that has the listening socket.
+
+        Implies a drain.
+        """
+        self.begin_drain()
+        self._listener.release()
+
     async def wait_drained(self, timeout_s: float) -> bool:
-        """Wait until no connection is open; False when that takes longer."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._empty.wait()
-        except TimeoutError:
-            return False
-        return True
+        """Wait until the last connection has ended; False when that takes longer.
+
+        Implies `stop_accepting`.
+        """
+        self.stop_accepting()
+        return await self._listener.wait_ended(timeout_s)
 
     def close(self) -> None:
         """Close everything at once."""
         self.is_draining = True
-        if self._listener is not None:
-            self._listener.abort()
+        self._listener.close()
         for timer in (self._sweeper, self._drainer):
             if timer is not None:
                 timer.cancel()
-        for connection in list(self._connections):
+        for connection in list(self._listener.connections):
             connection.close()
 
     def _close_idle(self, grace_s: float) -> None:
         """Close the connections that were idle at the last call already, a grace ago."""
-        for connection in list(self._connections):
+        for connection in list(self._listener.connections):
             if connection.was_idle:
                 connection.close_idle()
             else:
@@ -171,30 +167,31 @@ class HttpServer:
     @property
     def connection_count(self) -> int:
         """Open connections."""
-        return len(self._connections)
+        return len(self._listener.connections)
 
     @property
     def inflight_count(self) -> int:
         """Requests received and not yet answered."""
-        return sum(each.exchange_count for each in self._connections)
+        return sum(each.exchange_count for each in self._listener.connections)
 
     def opened(self, connection: ServedConnection) -> bool:
         """Note a connection; False when there are too many and none of them is idle."""
-        if len(self._connections) >= self.limits.connection_count and not self._make_room():
+        if (
+            len(self._listener.connections) >= self.limits.connection_count
+            and not self._make_room()
+        ):
             self._refusals.note(
                 logging.WARNING,
                 "connections",
                 f"HTTP connections are refused: {self.connection_count} are open, the limit",
             )
             return False
-        self._connections.add(connection)
-        self._empty.clear()
+        self._listener.opened(connection)
         return True
 
     def closed(self, connection: ServedConnection) -> None:
         """Forget a connection."""
-        self._connections.discard(connection)
-        self._check_empty()
+        self._listener.closed(connection)
 
     def note_closed(self, reason: str) -> None:
         """Say in the log why a connection is closed before its peer wanted it."""
@@ -205,28 +202,24 @@ class HttpServer:
         if not self._closable and self._closable_tick != self.tick:
             # Looking at all of them is dear: once a tick is enough.
             self._closable_tick = self.tick
-            idle = (each for each in self._connections if each.is_idle)
+            idle = (each for each in self._listener.connections if each.is_idle)
             self._closable.extend(sorted(idle, key=lambda each: each.active_tick))
         while self._closable:
             candidate = self._closable.popleft()
-            if candidate in self._connections and candidate.close_idle():
+            if candidate in self._listener.connections and candidate.close_idle():
                 self.note_closed("it was idle and its room is needed")
                 return True
         return False
 
-    def _check_empty(self) -> None:
-        pending_count = self._listener.pending_count if self._listener is not None else 0
-        if self._connections or pending_count:
-            self._empty.clear()
-        else:
-            self._empty.set()
+    def _new_connection(self) -> HttpConnection:
+        return HttpConnection(self)
 
     # Time
 
     def sweep(self) -> None:
         """Count one tick and close connections whose peers are too slow."""
         self.tick += 1
-        for connection in list(self._connections):
+        for connection in list(self._listener.connections):
             connection.sweep(self.tick)
 
     def _sweep_again(self) -> None:

@@ -13,7 +13,6 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from cluster.models.override import Override
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import (
@@ -85,6 +84,26 @@ async def test_a_reload_drains_the_old_instances_only_when_the_new_ones_are_read
     assert [seen["m/1"] for seen in world.states if "m/1" in seen] == ["LOADING", "READY"]
     await world.lifecycle.close(0)
     assert world.log.index("ready m/1#0@2") < world.log.index("drain m/1#0@1")
+
+
+@in_virtual_time
+async def test_instances_drain_only_when_routers_know_what_replaces_them() -> None:
+    world = World(model("m"))
+    world.routers_s = 0.5
+    await world.lifecycle.load("m")
+    world.candidates["m"] = model("m", stamp="new")
+    await world.lifecycle.load("m")
+    await asyncio.sleep(1)
+    assert world.log[-2:] == ["known", "drain m/1#0@1"]
+    world.candidates["m"] = model("m", count=2, stamp="new")
+    await world.lifecycle.load("m")
+    world.candidates["m"] = model("m", count=1, stamp="new")
+    await world.lifecycle.load("m")
+    await asyncio.sleep(DRAIN_S + 1)
+    world.log.clear()
+    await world.lifecycle.unload("m")
+    assert world.log[:2] == ["known", "drain m/1#0@2"]
+    await world.lifecycle.close(0)
 
 
 @in_virtual_time
@@ -250,210 +269,6 @@ async def test_loading_a_version_without_instances_starts_new_ones() -> None:
 
 
 @in_virtual_time
-async def test_a_load_without_room_is_reported_as_pending_and_goes_on() -> None:
-    world = World(model("m"), model("other"), thread_count=1)
-    world.blocked = {"m/1#0"}
-    error = await error_of(world.lifecycle.load("m"))
-    assert isinstance(error, UnavailableError)
-    assert "pending" in error.message
-    assert "instance m/1#0@1 is waiting" in error.message
-    assert (world.state("m"), world.reason("m")) == (LOADING, "instance m/1#0@1 is waiting")
-    assert world.lifecycle.is_pending("m")
-    await world.lifecycle.load("other")
-    world.unblocked.set()
-    await asyncio.sleep(0.1)
-    assert world.state("m") is READY
-    assert not world.lifecycle.is_pending("m")
-
-
-@in_virtual_time
-async def test_a_pending_load_can_be_unloaded_and_loaded_again() -> None:
-    world = World(model("m"))
-    world.blocked = {"m/1#0"}
-    await error_of(world.lifecycle.load("m"))
-    await world.lifecycle.unload("m")
-    assert world.state("m") is UNAVAILABLE
-    await error_of(world.lifecycle.load("m"))
-    world.blocked = set()
-    await world.lifecycle.load("m")
-    assert world.state("m") is READY
-
-
-@in_virtual_time
-async def test_a_poll_leaves_a_pending_load_alone_that_would_be_the_same() -> None:
-    world = World(model("m"))
-    world.blocked.add("m/1#0")
-    await world.lifecycle.load_all(["m"], is_poll=True)
-    assert world.lifecycle.is_pending("m")
-    await world.lifecycle.load_all(["m"], is_poll=True)
-    await asyncio.sleep(LOAD_S)
-    assert world.lifecycle.is_pending("m")
-    assert len(world.pools) == 1
-    # The one that was read only to be compared.
-    assert world.released == ["/r/m"]
-    world.unblocked.set()
-    await asyncio.sleep(LOAD_S)
-    assert world.state("m") is READY
-
-
-@in_virtual_time
-async def test_a_poll_leaves_alone_a_load_that_has_just_got_room() -> None:
-    world = World(dataclasses.replace(model("m", count=2), auto_complete=True))
-    world.blocked.add("m/1#0")
-    await world.lifecycle.load_all(["m"], is_poll=True)
-    world.unblocked.set()
-    await asyncio.sleep(LOAD_S / 2)
-    await world.lifecycle.load_all(["m"], is_poll=True)
-    await asyncio.sleep(LOAD_S)
-    assert world.state("m") is READY
-    assert len(world.pools) == 1
-
-
-@in_virtual_time
-async def test_a_poll_starts_a_pending_load_over_when_the_model_has_changed() -> None:
-    world = World(model("m"))
-    world.blocked.add("m/1#0")
-    await world.lifecycle.load_all(["m"], is_poll=True)
-    world.blocked.clear()
-    world.candidates["m"] = model("m", stamp="changed")
-    await world.lifecycle.load_all(["m"], is_poll=True)
-    assert world.state("m") is READY
-    assert world.record("m").versions[1].digest == "m1changed"
-
-
-@in_virtual_time
-async def test_an_ensemble_loads_what_it_is_made_of_first() -> None:
-    world = World(ensemble("e", "a", "b"), model("a"), model("b"))
-    await world.lifecycle.load("e")
-    assert (world.state("e"), world.state("a"), world.state("b")) == (READY, READY, READY)
-    assert not world.record("a").is_explicit
-    ready = [seen for seen in world.states if seen.get("e/1") == "READY"]
-    assert all(seen["a/1"] == seen["b/1"] == "READY" for seen in ready)
-
-
-@in_virtual_time
-async def test_an_ensemble_names_the_model_that_failed_and_why() -> None:
-    world = World(ensemble("e", "a"), model("a"))
-    world.fail["a/1#0"] = [InternalError("broken")]
-    error = await error_of(world.lifecycle.load("e"))
-    assert error.message == (
-        "load failed for model 'e': ensemble 'e' depends on 'a' which has no loaded version. Model"
-        " 'a' loading failed with error: load failed for model 'a': version 1 is at UNAVAILABLE"
-        " state: Internal: broken;\n"
-    )
-    assert not world.record("e").is_known
-
-
-@in_virtual_time
-async def test_a_model_that_fails_at_start_is_tried_once_however_many_ensembles_need_it() -> None:
-    world = World(ensemble("e", "a"), ensemble("f", "a"), model("a"))
-    world.fail["a/1#0"] = [InternalError("broken")]
-    await world.lifecycle.load_all(["e", "a", "f"])
-    assert world.log == ["start a/1#0@1"]
-
-
-@in_virtual_time
-async def test_an_ensemble_may_require_a_version() -> None:
-    world = World(ensemble("e", "a", version=2), model("a"))
-    error = await error_of(world.lifecycle.load("e"))
-    assert "depends on 'a' whose required version 2 is not loaded." in error.message
-
-
-@in_virtual_time
-async def test_ensembles_of_each_other_are_refused_also_at_start() -> None:
-    world = World(ensemble("e", "f"), ensemble("f", "e"), ensemble("g", "g"))
-    await world.lifecycle.load_all(["e", "f", "g"])
-    assert not any(world.record(name).ready_versions for name in "efg")
-    failures = " ".join(world.record(name).failure for name in "efg")
-    assert "circular dependency between ensembles: g -> g" in failures
-    assert failures.count("circular") >= 2
-
-
-@in_virtual_time
-async def test_unloading_a_model_unloads_the_ensembles_made_of_it() -> None:
-    world = World(ensemble("outer", "inner"), ensemble("inner", "a"), model("a"))
-    await world.lifecycle.load("outer")
-    await world.lifecycle.unload("a")
-    assert [world.reason(name) for name in ("a", "inner", "outer")] == ["unloaded"] * 3
-
-
-@in_virtual_time
-async def test_an_ensemble_is_gone_before_the_model_it_needs() -> None:
-    world = World(ensemble("e", "a"), model("a"))
-    await world.lifecycle.load("e")
-    world.states.clear()
-    await world.lifecycle.unload("a")
-    seen = [states["e/1"] for states in world.states if states["a/1"] != "READY"]
-    assert set(seen) == {"UNAVAILABLE"}
-
-
-@in_virtual_time
-async def test_an_ensemble_comes_back_with_its_model_unless_it_was_unloaded_itself() -> None:
-    world = World(ensemble("outer", "e"), ensemble("e", "a"), ensemble("f", "a"), model("a"))
-    await world.lifecycle.load_all(["outer", "e", "f", "a"])
-    await world.lifecycle.unload("f")
-    await world.lifecycle.unload("a")
-    await world.lifecycle.load("a")
-    assert [world.state(name) for name in ("outer", "e", "f")] == [READY, READY, UNAVAILABLE]
-
-
-@in_virtual_time
-async def test_an_ensemble_that_failed_for_want_of_a_model_loads_with_it() -> None:
-    world = World(ensemble("e", "a"), model("a"))
-    world.fail["a/1#0"] = [InternalError("broken")]
-    await error_of(world.lifecycle.load("e"))
-    await world.lifecycle.load("a")
-    assert world.state("e") is READY
-    assert not world.record("e").failure
-
-
-@in_virtual_time
-async def test_a_changed_model_is_checked_against_its_ensembles() -> None:
-    world = World(ensemble("e", "a"), model("a"))
-    await world.lifecycle.load("e")
-    world.candidates["a"] = model("a", count=2, stamp="changed")
-    await world.lifecycle.load("a")
-    assert [name for name, _ in world.composed] == ["e", "e"]
-    assert world.composed[-1][1]["a"] is world.record("a").versions[1].config
-    assert world.state("e") is READY
-
-
-@in_virtual_time
-async def test_an_ensemble_whose_model_no_longer_fits_is_unloaded() -> None:
-    world = World(ensemble("e", "a"), model("a"))
-    await world.lifecycle.load("e")
-    world.misfits["e"] = "in ensemble e, input X in model a is not mapped to any ensemble tensors"
-    world.candidates["a"] = model("a", stamp="changed")
-    await world.lifecycle.load("a")
-    assert world.state("a") is READY
-    assert (world.state("e"), world.reason("e")) == (UNAVAILABLE, "unloaded")
-    assert world.record("e").failure == world.misfits["e"]
-
-
-@in_virtual_time
-async def test_an_ensemble_that_does_not_fit_its_models_says_why() -> None:
-    world = World(ensemble("e", "a"), model("a"))
-    world.misfits["e"] = "in ensemble e, ..."
-    error = await error_of(world.lifecycle.load("e"))
-    assert error.message == "load failed for model 'e': in ensemble e, ...\n"
-
-
-@in_virtual_time
-async def test_dependents_go_with_an_ensemble_unless_asked_for_or_needed() -> None:
-    world = World(
-        ensemble("e", "own", "asked", "shared"),
-        ensemble("f", "shared"),
-        *map(model, ("own", "asked", "shared")),
-    )
-    await world.lifecycle.load("asked")
-    await world.lifecycle.load("e")
-    await world.lifecycle.load("f")
-    await world.lifecycle.unload("e", unload_dependents=True)
-    states = {name: world.state(name) for name in ("e", "own", "asked", "shared", "f")}
-    assert [name for name, state in states.items() if state is READY] == ["asked", "shared", "f"]
-
-
-@in_virtual_time
 async def test_a_failed_model_is_left_alone_by_polls_until_it_changes() -> None:
     world = World(model("m"))
     world.fail["m/1#0"] = [InternalError("broken")]
@@ -463,93 +278,6 @@ async def test_a_failed_model_is_left_alone_by_polls_until_it_changes() -> None:
     world.candidates["m"] = model("m", stamp="fixed")
     await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.state("m") is READY
-
-
-@in_virtual_time
-async def test_files_made_for_a_load_are_removed_when_nothing_runs_from_them() -> None:
-    temporary = dataclasses.replace(model("m", stamp="given"), model_dir="/tmp/given")
-    world = World(temporary)
-    await world.lifecycle.load("m", Override("{}", {"file:1/model": b""}))
-    await asyncio.sleep(10)
-    assert world.released == []
-    world.candidates["m"] = model("m")
-    await world.lifecycle.load("m")
-    await world.lifecycle.close(0)
-    assert world.released == ["/tmp/given"]
-    assert "end m/1#0@1" in world.log
-
-
-@in_virtual_time
-async def test_files_of_a_failed_load_are_removed() -> None:
-    world = World(model("m"))
-    world.fail["m/1#0"] = [InternalError("broken")]
-    await error_of(world.lifecycle.load("m"))
-    await world.lifecycle.close(0)
-    assert world.released == ["/r/m"]
-
-
-@in_virtual_time
-async def test_a_load_without_a_config_keeps_the_last_one_given() -> None:
-    world = World(model("m"))
-    await world.lifecycle.load("m", Override("{}"))
-    before = list(world.log)
-    await world.lifecycle.load("m")
-    await world.lifecycle.load("m")
-    assert world.log == before
-    assert {override.config_json for override in world.overrides} == {"{}"}
-    assert world.lifecycle.override_of("m").config_json == "{}"
-
-
-@in_virtual_time
-async def test_once_files_change_a_load_without_a_config_takes_the_repositorys() -> None:
-    world = World(model("m"))
-    await world.lifecycle.load("m", Override("{}"))
-    world.directory_digest = "changed"
-    await world.lifecycle.load("m")
-    assert world.overrides[-1] == Override()
-    assert world.endpoints("m") == ["m/1#0@2"]
-    world.directory_digest = "as it was"
-    await world.lifecycle.load("m")
-    assert world.overrides[-1] == Override()
-
-
-@in_virtual_time
-async def test_an_unload_ends_a_given_config() -> None:
-    world = World(model("m"))
-    await world.lifecycle.load("m", Override("{}"))
-    await world.lifecycle.unload("m")
-    await world.lifecycle.load("m")
-    assert world.overrides[-1] == Override()
-
-
-@in_virtual_time
-async def test_a_given_config_that_failed_to_load_is_not_kept() -> None:
-    world = World(model("m"))
-    await world.lifecycle.load("m", Override("{}"))
-    world.fail["m/1#0"] = [InternalError("broken")]
-    await error_of(world.lifecycle.load("m", Override('{"max_batch_size": 2}')))
-    await world.lifecycle.load("m")
-    assert world.overrides[-1].config_json == "{}"
-    assert world.endpoints("m") == ["m/1#0@1"]
-
-
-@in_virtual_time
-async def test_files_given_hold_for_one_load() -> None:
-    world = World(model("m"))
-    await world.lifecycle.load("m", Override("{}", {"file:1/model": b""}))
-    await world.lifecycle.load("m")
-    assert world.overrides[-1] == Override()
-
-
-@in_virtual_time
-async def test_a_config_restored_after_a_restart_is_kept_until_files_change() -> None:
-    world = World(model("m"))
-    await world.lifecycle.load_all(["m"], {"m": Override("{}", directory_digest="as it was")})
-    await world.lifecycle.load("m")
-    assert world.overrides[-1].config_json == "{}"
-    world.directory_digest = "changed"
-    await world.lifecycle.load("m")
-    assert world.overrides[-1] == Override()
 
 
 @in_virtual_time

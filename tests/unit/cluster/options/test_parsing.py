@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,26 +13,9 @@ from cluster.options.parsing import OptionError, from_mapping, parse_options, re
 from cluster.options.table import DEFAULTS, FLAGS, PENDING
 from deployments.grpc.server.grpcio_server import OPTIONS
 from tests.support.server import ROOT
+from tests.support.server_options import REPOSITORY, file_with, no_file, refusal
 
-REPOSITORY = "--model-repository=/models"
 TLS = ("use_ssl", "use_ssl_mutual", "server_cert", "server_key", "root_cert")
-
-
-def no_file(path: str) -> str:
-    raise FileNotFoundError(2, "No such file or directory", path)
-
-
-def file_with(text: str) -> Callable[[str], str]:
-    return lambda path: text
-
-
-def refusal(
-    *argv: str, environ: dict[str, str] | None = None, file: Callable[[str], str] = no_file
-) -> str:
-    with pytest.raises(OptionError) as caught:
-        parse_options(argv, environ or {}, file)
-    assert caught.value.exit_code == 1
-    return str(caught.value)
 
 
 def test_defaults_are_tritons():
@@ -112,115 +94,6 @@ def test_bool_spellings(text: str, expected: bool):
     assert parse_options([REPOSITORY, f"--allow-http={text}"], {}, no_file).allow_http is expected
 
 
-@pytest.mark.parametrize(
-    ("argument", "expected"),
-    [
-        ("--allow-http=yes", 'Bad option: "--allow-http".\ninvalid value for bool option: yes'),
-        ("--http-port=x", 'Bad option: "--http-port".\nInvalid option value. Got x'),
-        ("--http-port=8_0", "Invalid option value. Got 8_0"),
-        ("--http-port=70000", "expected a port from 0 to 65535"),
-        ("--exit-timeout-secs=99999999999", "Provided option value is out of bound."),
-        ("--log-format=x", "invalid argument for --log-format"),
-        ("--model-control-mode=x", "invalid argument for --model-control-mode"),
-        ("--rate-limit=x", "invalid argument for --rate-limit"),
-        ("--http-max-input-size=0", "Error: --http-max-input-size must be greater than 0."),
-        ("--grpc-infer-thread-count=1", "Must be in the range 2 to 128."),
-        ("--model-config-name=", "Error: empty argument for --model-config-name"),
-        ("--model-config-name=../x", "expected a file name without spaces"),
-        ("--cache-config=size=3", "No cache specified. --cache-config option format is"),
-        ("--cache-config=local,size", "--cache-config option format is '<cache name>,"),
-        ("--host-policy=cpu,cores=0-1", "Unsupported host policy setting 'cores' is specified, "),
-        ("--host-policy=cpu-cores=0-1", "No policy specified. --host-policy option format is"),
-        ("--backend-config=,a=b", "No backend specified. --backend-config option format is"),
-        ("--backend-config=a", "--backend-config option format is '<backend name>,"),
-        ("--metrics-config=a,b=c", "--metrics-config option format is <setting>=<value>."),
-        ("--rate-limit-resource=r", "--rate-limit-resource option format is '<resource_name>:"),
-        ("--http-restricted-api=foo:k=v", "unknown restricted api 'foo'"),
-        ("--http-restricted-api=health:k", "--http-restricted-api option format is"),
-        ("--grpc-restricted-protocol=x:k=v", "unknown restricted protocol 'x'"),
-        ("--trace-config=level=x", "invalid value for trace level option: x"),
-        ("--trace-config=mode=x", "invalid value for trace mode option: x"),
-        ("--trace-config=rate=x", 'Bad option: "--trace-config rate".\nInvalid option value.'),
-        ("--cuda-memory-pool-byte-size=1", "Cannot parse pair option"),
-        ("--metrics-interval-ms=nan", "out of bound"),
-        ("--metrics-interval-ms=x", "Invalid option value. Got x"),
-        ("--cpus-per-instance=-1", "expected >= 0"),
-        ("--instance-heartbeat-timeout-secs=-1", "expected >= 0"),
-        ("--grpc-server=x", "expected one of own, grpcio"),
-        ("--http-prt=1", "unrecognized option '--http-prt', did you mean '--http-port'?"),
-        ("--http_port=1", "did you mean '--http-port'?"),
-        ("--disable-auto-complete-config=true", "doesn't allow an argument"),
-        ("models", "Unexpected argument: models"),
-        ("--", "Unexpected argument: --"),
-        ("--id", "option '--id' requires an argument"),
-    ],
-)
-def test_a_wrong_argument_stops_the_start(argument: str, expected: str):
-    assert expected in refusal(REPOSITORY, argument)
-
-
-def test_a_restriction_that_is_refused_keeps_its_secret():
-    assert "hunter2" not in refusal(REPOSITORY, "--http-restricted-api=health:hunter2")
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        ([], "--model-repository must be specified"),
-        (
-            [REPOSITORY, "--load-model=a"],
-            "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as "
-            "well.",
-        ),
-        (
-            [REPOSITORY, "--model-control-mode=EXPLICIT", "--load-model=a", "--load-model=*"],
-            "Wildcard model name '*' must be the ONLY startup model if specified at all.",
-        ),
-        (
-            [REPOSITORY, "--grpc-port=8000"],
-            "The server cannot listen to HTTP requests and GRPC requests at the same address and "
-            "port 0.0.0.0:8000",
-        ),
-        (
-            [REPOSITORY, "--allow-sagemaker=true", "--sagemaker-safe-port-range=8080-8090"],
-            "The server cannot listen to HTTP requests at port 8000, allowed port range is "
-            "[8080, 8090]",
-        ),
-        (
-            [REPOSITORY, "--cache-config=local,size=1", "--cache-config=redis,host=x"],
-            "found multiple cache configurations, but only a single cache is currently supported",
-        ),
-        (
-            [REPOSITORY, "--cache-config=local,size=1", "--response-cache-byte-size=1"],
-            "Error: Incompatible flags --response-cache-byte-size and --cache-config both "
-            "provided. Please provide one or the other.",
-        ),
-        (
-            [REPOSITORY, "--http-restricted-api=health:a=b", "--http-restricted-api=health:c=d"],
-            "Bad option: \"--http-restricted-api\".\nrestricted api 'health' can not be specified "
-            "in multiple config groups",
-        ),
-        (
-            [REPOSITORY, "--grpc-header-forward-pattern=(?-x)a"],
-            "--grpc-header-forward-pattern '(?-x)a' is not a regular expression: missing : at "
-            "position 4; give one in the syntax of Python's re",
-        ),
-    ],
-)
-def test_options_that_contradict_each_other(argv: list[str], expected: str):
-    assert refusal(*argv) == expected
-
-
-def test_port_0_never_clashes():
-    argv = [REPOSITORY, "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
-    assert parse_options(argv, {}, no_file).grpc_port == 0
-
-
-def test_other_addresses_or_switched_off_endpoints_do_not_clash():
-    parse_options([REPOSITORY, "--grpc-port=8000", "--grpc-address=127.0.0.1"], {}, no_file)
-    parse_options([REPOSITORY, "--grpc-port=8000", "--allow-http=0"], {}, no_file)
-
-
 def test_structured_values():
     options = parse_options(
         [
@@ -279,42 +152,6 @@ def test_deprecated_flags_warn_and_become_their_replacements():
     )
     assert len(options.warnings) == 5
     assert "Overriding deprecated '--strict-model-config' from False to True" in options.warnings[1]
-
-
-def test_metrics_of_devices_need_metrics():
-    options = parse_options([REPOSITORY, "--allow-metrics=false"], {}, no_file)
-    assert not options.allow_gpu_metrics
-    assert not options.allow_cpu_metrics
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_mutual_tls_is_tls(protocol):
-    files = [f"--{protocol}-{name}=f" for name in ("server-cert", "server-key", "root-cert")]
-    options = parse_options([REPOSITORY, f"--{protocol}-use-ssl-mutual=1", *files], {}, no_file)
-    assert getattr(options, f"{protocol}_use_ssl")
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-@pytest.mark.parametrize(
-    ("on", "given", "lacking"),
-    [
-        ("use-ssl", [], ["server-cert", "server-key"]),
-        ("use-ssl", ["server-cert"], ["server-key"]),
-        ("use-ssl-mutual", ["server-cert", "server-key"], ["root-cert"]),
-    ],
-)
-def test_tls_without_its_files_is_refused(protocol, on, given, lacking):
-    flags = [f"--{protocol}-{on}=true", *(f"--{protocol}-{name}=f" for name in given)]
-    with pytest.raises(OptionError) as caught:
-        parse_options([REPOSITORY, *flags], {}, no_file)
-    needs = ", ".join(f"--{protocol}-{name}" for name in lacking)
-    assert f"--{protocol}-{on}" in str(caught.value)
-    assert f"TLS needs PEM files: give {needs} as well" in str(caught.value)
-
-
-def test_tls_files_without_tls_are_ignored():
-    options = parse_options([REPOSITORY, "--grpc-server-cert=/no/such"], {}, no_file)
-    assert not options.grpc_use_ssl
 
 
 def test_vertex_ai_sets_defaults():
@@ -473,8 +310,6 @@ FOLDED = {
     "trace_log_frequency",
     "trace_rate",
 }
-
-
 OPTION_MODULES = {"checks.py", "parsing.py", "table.py", "values.py"}
 
 

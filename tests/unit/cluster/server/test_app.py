@@ -12,6 +12,11 @@ def test_an_application_needs_ports_that_every_replica_can_know():
         build({"model_repository": "/m", "http_port": 0})
 
 
+def test_an_ingress_is_told_the_limit_of_its_memory():
+    options = from_mapping({"model_repository": "/m", "ingress_memory_limit_bytes": 1 << 30})
+    assert settings_from(options).memory_limit_bytes == 1 << 30
+
+
 def test_an_ingress_gets_only_the_listeners_that_are_on():
     options = from_mapping(
         {"model_repository": "/m", "allow_grpc": False, "http_address": "127.0.0.1"}

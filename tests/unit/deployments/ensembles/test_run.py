@@ -9,7 +9,6 @@ from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
     RequestCancelledError,
-    UnavailableError,
 )
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.ensembles.graph import StepGraph
@@ -19,7 +18,6 @@ from tests.support.step_graphs import Rig, graph, model, request, step, tensor
 A = model("a", "I", "O")
 B = model("b", "I", "O")
 PAIR = model("pair", "I J", "O")
-SPLIT = model("split", "I", "O P", decoupled=True)
 CHAIN = graph("X", "Y", [step("a", "I=X", "O=m"), step("b", "I=m", "O=Y")], [A, B])
 DIAMOND = graph(
     "X",
@@ -30,21 +28,6 @@ DIAMOND = graph(
         step("pair", "I=l J=r", "O=Y"),
     ],
     [A, B, PAIR],
-)
-STREAM = graph(
-    "X",
-    "Y",
-    [step("split", "I=X", "O=l P=r"), step("a", "I=l", "O=m"), step("pair", "I=m J=r", "O=Y")],
-    [SPLIT, A, PAIR],
-    decoupled=True,
-)
-
-FLOW = graph(
-    "X",
-    "Y",
-    [step("flow", "I=X", "O=m"), step("b", "I=m", "O=Y")],
-    [model("flow", "I", "O", decoupled=True), B],
-    decoupled=True,
 )
 
 
@@ -205,56 +188,6 @@ def test_an_output_left_out_is_left_out_of_what_follows():
     assert rig.sink.texts == [{"Y": "a(two(X).O).O"}]
 
 
-def test_every_response_of_a_decoupled_step_runs_what_follows():
-    rig = Rig(STREAM, request("X"))
-    rig.calls[0].run(final=False)
-    rig.calls[0].run(final=False)
-    rig.calls[0].close()
-    # The branch is slower for the first response than for the second.
-    rig.calls[2].run()
-    rig.calls[1].run()
-    for call in rig.calls[3:]:
-        call.run()
-    assert rig.sink.texts == [
-        {"Y": "pair(a(split(X)#1.O).O,split(X)#1.P).O"},
-        {"Y": "pair(a(split(X)#0.O).O,split(X)#0.P).O"},
-    ]
-    assert rig.sink.finals == [False, True]
-    assert rig.sink.ends == 1
-
-
-def test_a_decoupled_ensemble_may_answer_nothing():
-    rig = Rig(STREAM, request("X"))
-    rig.calls[0].close()
-    assert not rig.sink.responses
-    assert rig.sink.error is None
-    assert rig.sink.ends == 1
-
-
-def test_an_error_ends_a_stream_after_what_was_answered():
-    rig = Rig(STREAM, request("X"))
-    rig.calls[0].run(final=False)
-    rig.calls[1].run()
-    rig.calls[2].run()
-    rig.calls[0].fail(UnavailableError("gone"))
-    assert len(rig.sink.responses) == 1
-    assert rig.sink.error is not None
-    assert rig.sink.error.message == "in ensemble 'e', gone"
-
-
-def test_an_error_that_a_step_goes_on_after_ends_the_ensemble_when_the_step_has_ended():
-    rig = Rig(STREAM, request("X"))
-    rig.calls[0].fail(UnavailableError("gone"), final=False)
-    assert rig.calls[0].cancelled
-    assert rig.sink.ends == 0
-    rig.calls[0].run(final=False)
-    assert len(rig.calls) == 1
-    rig.calls[0].close()
-    assert not rig.sink.responses
-    assert rig.sink.error is not None
-    assert rig.sink.error.message == "in ensemble 'e', gone"
-
-
 def test_a_batch_dimension_is_added_for_a_model_that_wants_one_and_dropped_for_one_that_does_not():
     mixed = graph(
         "X",
@@ -281,75 +214,6 @@ def test_a_larger_batch_is_not_dropped():
     )
     rig = Rig(mixed, request(tensor("X", shape=(2, 3))))
     assert rig.calls[0].request.inputs[0].shape == (2, 3)
-
-
-def test_no_more_requests_of_a_step_are_in_flight_than_the_limit_over_all_requests():
-    limits = StepLimits(1)
-    first = Rig(CHAIN, request("X"), limits=limits)
-    second = Rig(CHAIN, request("X"), limits=limits)
-    assert (first.names, second.names) == (["a"], [])
-    first.calls[0].run()
-    assert (first.names, second.names) == (["a", "b"], ["a"])
-    first.calls[1].run()
-    second.calls[0].run()
-    second.calls[1].run()
-    assert first.sink.ends == second.sink.ends == 1
-
-
-def test_a_request_cancelled_while_a_step_waits_for_its_turn_ends_at_once():
-    limits = StepLimits(1)
-    first = Rig(CHAIN, request("X"), limits=limits)
-    second = Rig(CHAIN, request("X"), limits=limits)
-    second.run.cancel()
-    assert isinstance(second.sink.error, RequestCancelledError)
-    first.calls[0].run()
-    first.calls[1].run()
-    assert first.sink.finals == [True]
-
-
-def test_a_decoupled_step_is_given_credit_when_what_follows_takes_its_response():
-    limits = StepLimits(2)
-    rig = Rig(FLOW, request("X"), limits=limits)
-    stream = rig.calls[0]
-    assert stream.request.window == 2
-    stream.run(final=False)
-    stream.run(final=False)
-    assert stream.credits == 2
-    stream.run(final=False)
-    stream.run(final=False)
-    assert (rig.names, stream.credits) == (["flow", "b", "b"], 2)
-    rig.calls[1].run()
-    assert (rig.names, stream.credits) == (["flow", "b", "b", "b"], 3)
-    stream.close()
-    for call in rig.calls[2:4]:
-        call.run()
-    rig.calls[4].run()
-    assert (len(rig.sink.responses), rig.sink.ends) == (4, 1)
-
-
-def test_a_step_counts_in_its_limit_until_what_it_starts_is_in_flight():
-    limits = StepLimits(1)
-    rigs = [Rig(CHAIN, request("X"), limits=limits) for _ in range(3)]
-    for rig in rigs[:2]:
-        rig.calls[0].run()
-    # The second is between the steps, so that the third has to wait in front of the first.
-    assert [rig.names for rig in rigs] == [["a", "b"], ["a"], []]
-    rigs[0].calls[1].run()
-    assert [rig.names for rig in rigs] == [["a", "b"], ["a", "b"], ["a"]]
-    rigs[1].run.cancel()
-    rigs[1].calls[1].run()
-    rigs[2].calls[0].run()
-    rigs[2].calls[1].run()
-    assert [rig.sink.ends for rig in rigs] == [1, 1, 1]
-
-
-def test_a_cancel_between_steps_frees_the_place_of_the_step_before():
-    limits = StepLimits(1)
-    rigs = [Rig(CHAIN, request("X"), limits=limits) for _ in range(3)]
-    for rig in rigs[:2]:
-        rig.calls[0].run()
-    rigs[1].run.cancel()
-    assert [rig.names for rig in rigs] == [["a", "b"], ["a"], ["a"]]
 
 
 @st.composite

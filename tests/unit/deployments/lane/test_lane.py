@@ -10,6 +10,7 @@ import pytest
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
+    Phase,
     RequestCancelledError,
     UnavailableError,
     UnsupportedError,
@@ -130,15 +131,17 @@ def test_a_request_may_be_answered_further_after_an_error(run):
     run(main)
 
 
-def test_errors_keep_code_and_message(run):
+def test_errors_keep_code_message_and_phase(run):
     async def main():
-        async with Rig(Handler(lambda r: r.fail(UnsupportedError("no such thing")))) as rig:
+        error = UnsupportedError("no such thing", Phase.ENQUEUE)
+        async with Rig(Handler(lambda r: r.fail(error))) as rig:
             lane = await rig.connect()
             sink = Sink()
             lane.submit(request_of(4), sink)
             await sink.ended
             assert isinstance(sink.error, UnsupportedError)
             assert sink.error.message == "no such thing"
+            assert sink.error.phase is Phase.ENQUEUE
 
     run(main)
 

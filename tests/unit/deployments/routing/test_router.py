@@ -7,12 +7,17 @@ from backends.api.errors import InternalError, RequestCancelledError, Unavailabl
 from backends.api.model_config import DynamicBatching, InstanceGroup
 from backends.api.request import SEQUENCE_START, InferenceResponse
 from deployments.contracts.routing_table import ModelReadyState
+from deployments.lane.client import LaneClient
 from deployments.lane.server import ServerRequest
 from deployments.response_cache.local import LocalCache
 from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.support.lane_rig import SECRET, Sink, echo, until
+
+
+def _open(here: Routed) -> list[LaneClient]:
+    return here.model.pool.lanes
 
 
 def _refuse(server_request: ServerRequest) -> None:
@@ -159,6 +164,76 @@ async def test_refusal_of_a_draining_instance_is_retried_elsewhere() -> None:
         draining.handler.requests[0].fail(UnavailableError("Server is stopping"))
         await asyncio.gather(*(sink.ended for sink in sinks))
         assert [sink.error for sink in sinks] == [None, None]
+
+
+async def test_requests_that_find_only_draining_instances_wait_for_their_successors() -> None:
+    before, after = Instance(echo), Instance(echo)
+    async with Routed(before, after) as here:
+        here.router.update(table(before))
+        await _lanes(here, 1)
+        before.server.start_draining()
+        await until(lambda: here.model.pool.lanes[0].draining)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        assert not sink.ended.done()
+        here.router.update(table(after))
+        await sink.ended
+        assert sink.error is None
+        assert [len(each.handler.batches) for each in here.instances] == [0, 1]
+
+
+async def test_requests_refused_by_one_draining_instance_after_the_other_wait_for_successors() -> (
+    None
+):
+    first, second, after = Instance(), Instance(), Instance(echo)
+    async with Routed(first, second, after) as here:
+        here.router.update(table(first, second))
+        await _lanes(here, 2)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        for _ in range(2):
+            await until(lambda: first.handler.requests or second.handler.requests)
+            holder = first if first.handler.requests else second
+            holder.server.start_draining()
+            await until(lambda: any(each.outstanding and each.draining for each in _open(here)))
+            holder.handler.requests.pop().fail(UnavailableError("Server is stopping"))
+            await until(lambda: not any(each.outstanding and each.draining for each in _open(here)))
+        assert not sink.ended.done()
+        here.router.update(table(after))
+        await sink.ended
+        assert sink.error is None
+
+
+async def test_request_of_a_draining_instance_that_ends_early_waits_for_its_successor() -> None:
+    before, after = Instance(), Instance(echo)
+    async with Routed(before, after) as here:
+        here.router.update(table(before))
+        await _lanes(here, 1)
+        sink = Sink()
+        here.router.submit(here.model, request(), sink)
+        await until(lambda: before.handler.requests)
+        before.server.start_draining()
+        await until(lambda: here.model.pool.lanes[0].draining)
+        await before.stop()
+        await _lanes(here, 0)
+        assert not sink.ended.done()
+        here.router.update(table(after))
+        await sink.ended
+        assert sink.error is None
+
+
+async def test_requests_that_wait_for_successors_fail_when_the_server_ends() -> None:
+    before = Instance()
+    async with Routed(before) as here:
+        await _lanes(here, 1)
+        before.server.start_draining()
+        await until(lambda: here.model.pool.lanes[0].draining)
+        early, late = Sink(), Sink()
+        here.router.submit(here.model, request(), early)
+        here.router.update(replace(table(before), exiting=True))
+        here.router.submit(here.model, request(), late)
+        assert isinstance(early.error, UnavailableError)
+        assert isinstance(late.error, UnavailableError)
 
 
 async def test_instance_that_left_the_table_finishes_what_it_has() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.api.errors import UnavailableError
+from backends.api.errors import Phase, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler
@@ -125,8 +125,11 @@ def test_request_over_max_queue_size_is_unavailable():
     for item in items(1, 1):
         batcher.enqueue(item, 0)
     late = FakeItem("late", request_id="7")
-    with pytest.raises(UnavailableError, match=r"^\[request id: 7\] Exceeds maximum queue size$"):
+    with pytest.raises(
+        UnavailableError, match=r"^\[request id: 7\] Exceeds maximum queue size$"
+    ) as caught:
         batcher.enqueue(late, 0)
+    assert caught.value.phase is Phase.ENQUEUE
     batcher.next_batch(0)
     batcher.enqueue(late, 0)
 

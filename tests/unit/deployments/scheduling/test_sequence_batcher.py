@@ -2,35 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Both sequence batchers, instant by instant, and what holds for every history."""
 
-import contextlib
 import logging
-from collections import OrderedDict
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from backends.api.errors import InvalidArgumentError, UnavailableError
-from backends.api.model_config import SequenceState
-from backends.api.request import InferenceResponse
+from backends.api.errors import InvalidArgumentError, Phase, UnavailableError
 from deployments.scheduling.sequence_batcher import NullRequest
 from tests.support.sequence_items import (
     BOTH,
     END,
     START,
-    Instance,
-    batcher,
     part,
-    state_tensor,
 )
-
-STRATEGIES = pytest.mark.parametrize("strategy", ["direct", "oldest"])
-
-
-def instance(**fields) -> Instance:
-    execution_us = fields.pop("execution_us", 0)
-    return Instance(batcher(**fields), execution_us=execution_us)
-
+from tests.support.sequence_strategies import STRATEGIES, instance
 
 # Requests that are refused
 
@@ -40,6 +24,7 @@ def instance(**fields) -> Instance:
 def test_a_request_without_a_correlation_id_is_refused(strategy, correlation_id):
     with pytest.raises(InvalidArgumentError) as caught:
         instance(strategy=strategy).enqueue(part(correlation_id, START))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         "inference request to model 'm' must specify a non-zero or non-empty correlation ID"
     )
@@ -50,6 +35,7 @@ def test_a_request_without_a_correlation_id_is_refused(strategy, correlation_id)
 def test_a_sequence_that_did_not_start_is_refused(strategy, correlation_id):
     with pytest.raises(InvalidArgumentError) as caught:
         instance(strategy=strategy, controls=()).enqueue(part(correlation_id, END))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         f"inference request for sequence {correlation_id} to model 'm' must specify the START "
         "flag on the first request of the sequence"
@@ -69,6 +55,7 @@ def test_a_sequence_that_ended_has_to_start_again(strategy):
 def test_a_request_of_two_rows_is_refused(strategy):
     with pytest.raises(InvalidArgumentError) as caught:
         instance(strategy=strategy).enqueue(part(1, START, batch_size=2))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         "inference request to model 'm' must specify batch-size 1 due to requirements of sequence "
         "batcher"
@@ -78,6 +65,7 @@ def test_a_request_of_two_rows_is_refused(strategy):
 def test_a_string_id_is_refused_where_the_control_is_a_number():
     with pytest.raises(InvalidArgumentError) as caught:
         instance().enqueue(part("a", START, id="9"))
+    assert caught.value.phase is Phase.ENQUEUE
     assert caught.value.message == (
         "[request id: 9] sequence batching control 'CORRID' data-type is 'BYTES', but model 'm' "
         "expects 'UINT64'"
@@ -251,126 +239,6 @@ def test_a_delay_without_utilisation_is_ignored():
     assert run.left == [(0, [1])]
 
 
-# Ends that nobody asked for
-
-
-@STRATEGIES
-def test_an_idle_sequence_loses_its_slot_to_the_backlog(strategy):
-    run = instance(strategy=strategy, max_batch_size=1, max_sequence_idle_us=1000)
-    run.enqueue(part(1, START), part(2, START))
-    run.run()
-    assert not run.step()
-    assert run.wake_at_ns == 1_000_000
-    run.now_us = 1000
-    run.run()
-    assert [ids for _, ids in run.left] == [[1], [2]]
-    with pytest.raises(
-        InvalidArgumentError, match="sequence 1 to model 'm' must specify the START"
-    ):
-        run.enqueue(part(1))
-
-
-@STRATEGIES
-def test_a_sequence_is_not_idle_while_it_is_executed(strategy):
-    run = instance(strategy=strategy, max_sequence_idle_us=1000, execution_us=5000)
-    run.enqueue(part(1, START))
-    run.step()
-    run.now_us = 5000
-    run.step()
-    run.now_us = 5900
-    run.enqueue(part(1, END))
-    run.run()
-    assert len(run.ran) == 2
-
-
-@STRATEGIES
-def test_an_idle_sequence_is_reaped_by_the_request_that_comes_too_late(strategy):
-    run = instance(strategy=strategy, max_sequence_idle_us=1000)
-    run.enqueue(part(1, START))
-    run.run()
-    run.step()
-    run.now_us = 1000
-    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
-        run.enqueue(part(1))
-
-
-@STRATEGIES
-def test_a_sequence_in_the_backlog_is_not_reaped(strategy):
-    run = instance(strategy=strategy, max_batch_size=1, max_sequence_idle_us=1000)
-    run.enqueue(part(1, START), part(2, START))
-    run.step()
-    for _ in range(5):
-        run.now_us += 900
-        run.enqueue(part(1))
-        run.run()
-        run.step()
-    run.enqueue(part(1, END), part(2, END))
-    run.run()
-    assert [ids for _, ids in run.left][-2:] == [[2], [2]]
-
-
-@STRATEGIES
-def test_a_timeout_drops_all_that_a_waiting_sequence_has_queued(strategy):
-    run = instance(strategy=strategy, max_batch_size=1)
-    run.enqueue(part(1, START), part(2, START, timeout_us=500), part(2), part(3, START))
-    assert run.batcher.deadline_ns == 500_000
-    assert run.batcher.expire(400_000) == []
-    dropped = run.batcher.expire(500_000)
-    assert [(item.request.correlation_id, error.message) for item, error in dropped] == [
-        (2, "timeout of the corresponding sequence has been expired")
-    ] * 2
-    assert isinstance(dropped[0][1], UnavailableError)
-    assert run.batcher.deadline_ns is None
-    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
-        run.enqueue(part(2, END))
-    run.enqueue(part(1, END))
-    run.run()
-    assert [ids for _, ids in run.left] == [[1], [1], [3]]
-
-
-@STRATEGIES
-def test_a_running_sequence_has_no_timeout(strategy):
-    run = instance(strategy=strategy)
-    run.enqueue(part(1, START, timeout_us=1))
-    assert run.batcher.deadline_ns is None
-
-
-@STRATEGIES
-def test_a_cancelled_request_ends_its_sequence_and_frees_the_slot(strategy):
-    run = instance(strategy=strategy, max_batch_size=1)
-    parts = [part(1, START), part(1), part(1), part(2, BOTH)]
-    run.enqueue(*parts)
-    run.step()
-    parts[1].is_cancelled = True
-    run.run()
-    assert run.ran == [parts[0], parts[3]]
-    assert [item for item, _ in run.dropped] == [parts[1], parts[2]]
-    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
-        run.enqueue(part(1))
-
-
-def test_oldest_ends_a_sequence_whose_request_is_cancelled_in_a_forming_batch():
-    run = instance(strategy="oldest", max_batch_size=2, max_queue_delay_us=100)
-    first, second = part(1, START), part(1)
-    run.enqueue(first, second)
-    assert not run.step()
-    first.is_cancelled = True
-    assert not run.step()
-    assert [item for item, _ in run.dropped] == [first, second]
-    assert run.batcher.sequence_count == 0
-
-
-@STRATEGIES
-def test_a_cancelled_sequence_in_the_backlog_gets_no_slot(strategy):
-    run = instance(strategy=strategy, max_batch_size=1)
-    parts = [part(1, BOTH), part(2, START), part(2, END), part(3, BOTH)]
-    run.enqueue(*parts)
-    parts[2].is_cancelled = True
-    run.run()
-    assert run.ran == [parts[0], parts[3]]
-    assert [item for item, _ in run.dropped] == [parts[1], parts[2]]
-
-
 @STRATEGIES
 def test_clear_gives_up_everything_queued(strategy):
     run = instance(strategy=strategy, max_batch_size=2)
@@ -419,149 +287,3 @@ def test_iterative_requests_get_ids_of_their_own(strategy):
     run.run()
     assert sorted(item.request.correlation_id for item in run.ran) == [1, 2, 3]
     assert [item.value("START") for item in run.ran] == [1, 1, 1]
-
-
-# Every history
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from([1, 2, 3, "a", "b"]),
-        st.sampled_from([0, 0, START, START, END, BOTH]),
-        st.sampled_from(["xx", "xx", "y"]),
-        st.integers(0, 80),  # microseconds until the next
-        st.sampled_from(["", "", "", "", "cancel", "step", "step", "expire"]),
-        st.sampled_from([0, 0, 150]),  # timeout
-    ),
-    max_size=60,
-)
-
-
-class History:
-    """What one history did, checked as it goes.
-
-    The state of each sequence is the number of its START, of its last request and of that one's
-    execution, so that whatever is mixed up shows.
-    """
-
-    def __init__(self, run: Instance) -> None:
-        self.run = run
-        self.accepted: list = []
-        self.expired: list = []
-        run.execute = self.execute
-
-    def offer(self, item) -> None:
-        with contextlib.suppress(InvalidArgumentError):
-            self.run.enqueue(item)
-            self.accepted.append(item)
-
-    def expire(self) -> None:
-        self.expired += [item for item, _ in self.run.batcher.expire(self.run.now_ns)]
-
-    def execute(self, item) -> None:
-        number, execution = self.accepted.index(item) + 1, len(self.run.left)
-        started, last, ran_in = item.value("S_IN").tolist()
-        if item.request.flags & START:
-            assert (started, last, ran_in) == (0, 0, 0)
-            started = number
-        else:
-            assert self.accepted[started - 1].request.correlation_id == item.request.correlation_id
-            assert last < number
-            assert ran_in < execution
-        state = state_tensor("S_OUT", started, number, execution, lead=False)
-        state.shape = next(each.shape for each in item.request.inputs if each.name == "S_IN")
-        item.respond(InferenceResponse("", "", outputs=[state]))
-        assert item.answer.outputs == []
-
-    def check(self) -> None:
-        outcomes = [*self.run.ran, *(item for item, _ in self.run.dropped), *self.expired]
-        assert len(outcomes) == len(set(outcomes))
-        assert set(outcomes) == set(self.accepted)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    steps=STEPS,
-    strategy=st.sampled_from(["direct", "oldest"]),
-    max_batch_size=st.integers(0, 4),
-    candidates=st.sampled_from([0, 2, 6]),
-    idle_us=st.sampled_from([0, 100, 400]),
-    execution_us=st.sampled_from([0, 70]),
-    gate=st.sampled_from([(0.0, 0), (0.6, 90)]),
-)
-def test_every_request_has_one_outcome_no_slot_is_lost_and_state_stays_with_its_sequence(
-    steps, strategy, max_batch_size, candidates, idle_us, execution_us, gate
-):
-    run = instance(
-        strategy=strategy,
-        max_batch_size=max_batch_size,
-        max_candidate_sequences=candidates,
-        max_sequence_idle_us=idle_us,
-        execution_us=execution_us,
-        minimum_slot_utilization=gate[0] if strategy == "direct" else 0.0,
-        max_queue_delay_us=gate[1],
-        controls=(),
-        states=(SequenceState("S_IN", "S_OUT", "INT32", (3,)),),
-    )
-    history = History(run)
-    for correlation_id, flags, shape, gap_us, then, timeout_us in steps:
-        item = part(correlation_id, flags, signature=shape, timeout_us=timeout_us)
-        history.offer(item)
-        if then == "cancel":
-            item.is_cancelled = True
-        elif then == "expire":
-            history.expire()
-        elif then == "step":
-            run.step()
-        run.now_us += gap_us
-    for _ in range(4 * len(steps) + 4):
-        run.now_us += 500
-        run.step()
-        history.expire()
-        if not idle_us:
-            end_open(history)
-    history.check()
-    assert run.batcher.pending_count == 0
-    assert run.batcher.sequence_count == 0
-
-
-def end_open(history: History) -> None:
-    """End what is still open, as a client would."""
-    for correlation_id in (1, 2, 3, "a", "b"):
-        if history.run.batcher.knows(correlation_id):
-            history.offer(part(correlation_id, END))
-
-
-# What is asked for each received read costs the same however many sequences wait
-
-
-@STRATEGIES
-def test_counts_and_deadlines_do_not_look_through_the_backlog(strategy):
-    looked = []
-
-    class Watched(OrderedDict):
-        def __iter__(self):
-            looked.append(1)
-            return super().__iter__()
-
-    run = batcher(strategy=strategy, max_batch_size=1, max_candidate_sequences=1)
-    run._sequences._backlog = Watched()
-    run.enqueue(part(1000, START), 0)
-    for number in range(500, 0, -1):
-        run.enqueue(part(number, START, timeout_us=1_000 * number), 0)
-        # The one that came last times out first.
-        assert run.deadline_ns == number * 1_000_000
-    assert run.pending_count == 501
-    assert len(run.expire(10_000_000)) == 10
-    assert run.pending_count == 491
-    assert run.deadline_ns == 11_000_000
-    assert looked == []
-
-
-@STRATEGIES
-def test_timeouts_of_sequences_that_got_a_slot_are_forgotten(strategy):
-    run = instance(strategy=strategy, max_batch_size=1, max_candidate_sequences=1)
-    for number in range(1, 1000):
-        run.enqueue(part(number, BOTH, timeout_us=1 << 40))
-        run.enqueue(part(number + 5000, BOTH, timeout_us=1 << 40))
-        run.run()
-    assert len(run.batcher._sequences._expiries) < 300

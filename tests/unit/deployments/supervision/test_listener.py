@@ -3,11 +3,13 @@
 """Listening sockets on loopback: what is accepted is served, whatever stage the server is in."""
 
 import asyncio
+import errno
 import resource
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -16,6 +18,7 @@ from deployments.security.tls import TlsFiles
 from deployments.supervision.listener import Listener
 from tests.support.certificates import make_certificates
 
+_TCP_SYN_SENT = 2
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
@@ -106,6 +109,43 @@ def test_what_waits_in_the_accept_queue_when_accepting_stops_is_served(run) -> N
             _connected(port)
         assert [await _echoed(client) for client in clients] == [b"line"] * 100
         assert await listener.wait_ended(5)
+
+    run(main)
+
+
+class _Late(Listener[_Echo]):
+    """A client connects between the last accept and the close."""
+
+    def release(self) -> None:
+        self.late = socket.socket()
+        self.late.setblocking(False)
+        self.late.connect_ex(self._sockets[0].getsockname())
+        super().release()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a socket filter")
+def test_nobody_gets_connected_who_is_not_accepted_any_more(run) -> None:
+    async def main() -> None:
+        listener: _Late = _Late("test", lambda: _Echo(listener))
+        await listener.start("127.0.0.1", 0)
+        listener.stop_accepting()
+        with listener.late as late:
+            state = late.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+            assert state == _TCP_SYN_SENT
+
+    run(main)
+
+
+def test_stopping_turns_nobody_away_from_a_socket_that_another_process_has_too(run) -> None:
+    async def main() -> None:
+        predecessor, successor = _listener(), _listener()
+        port = await predecessor.start("127.0.0.1", 0)
+        shared = predecessor.listening_socket()
+        assert shared is not None
+        await successor.start("127.0.0.1", 0, sock=shared.dup())
+        predecessor.stop_accepting()
+        assert await _echoed(_connected(port)) == b"line"
+        successor.close()
 
     run(main)
 
@@ -206,13 +246,56 @@ def test_without_file_descriptors_connections_wait(
     run(main)
 
 
-def test_an_address_that_is_taken_is_an_os_error(run) -> None:
+def test_port_in_use_is_said_with_its_address(run) -> None:
     async def main() -> None:
         listener = _listener()
         port = await listener.start("127.0.0.1", 0)
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match=rf"cannot listen on .'127.0.0.1', {port}.") as raised:
             await _listener().start("127.0.0.1", port)
+        assert raised.value.errno == errno.EADDRINUSE
         listener.close()
+
+    run(main)
+
+
+class _Names:
+    """Stands for the host's names: each is a list of addresses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **names: list[str]) -> None:
+        self._names = names
+        self._resolve = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self._getaddrinfo)
+
+    def _getaddrinfo(self, host: str, *arguments: Any, **options: Any) -> list[Any]:
+        if options.get("flags", 0) & socket.AI_NUMERICHOST and host in self._names:
+            raise socket.gaierror
+        addresses = self._names.get(host, [host])
+        return [row for each in addresses for row in self._resolve(each, *arguments, **options)]
+
+
+def test_a_name_listens_on_each_of_its_addresses_with_one_port(run, monkeypatch) -> None:
+    async def main() -> None:
+        _Names(monkeypatch, both=["127.0.0.1", "127.0.0.2", "127.0.0.1"])
+        listener = _listener()
+        port = await listener.start("both", 0)
+        for host in ("127.0.0.1", "127.0.0.2"):
+            assert await _echoed(socket.create_connection((host, port))) == b"line"
+        assert listener.listening_socket() is None
+        assert await listener.wait_ended(5)
+
+    run(main)
+
+
+def test_an_address_that_the_machine_lacks_is_left_out(run, monkeypatch) -> None:
+    async def main() -> None:
+        # 192.0.2.0/24 is for documents: no machine has it.
+        _Names(monkeypatch, partly=["192.0.2.1", "127.0.0.1"], wholly=["192.0.2.1"])
+        listener = _listener()
+        port = await listener.start("partly", 0)
+        assert await _echoed(_connected(port)) == b"line"
+        listener.close()
+        with pytest.raises(OSError, match=r"cannot listen on .'192\.0\.2\.1'"):
+            await _listener().start("wholly", 0)
 
     run(main)
 

@@ -105,3 +105,16 @@ async def test_connections_with_calls_are_left_alone_and_refusals_logged_once_a_
         assert await refused.rest() == b""
         assert caplog.text.count("gRPC connections are refused: 16 are open") == 2
         assert server.inflight_count == 16
+
+
+async def test_broken_connections_are_logged_once_a_second(
+    server: Http2Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    port = await server.start("127.0.0.1", 0)
+    async with asyncio.timeout(20):
+        for _ in range(5):
+            async with _peer(port) as peer:
+                peer.writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(24))
+                await peer.rest()
+    assert caplog.text.count("a gRPC connection is closed: PROTOCOL_ERROR") == 1

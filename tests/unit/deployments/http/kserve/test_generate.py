@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.api.errors import InternalError, InvalidArgumentError, UnavailableError
+from backends.api.errors import InternalError, InvalidArgumentError, Phase, UnavailableError
 from backends.api.request import InferenceResponse, tensor_from_numpy
 from deployments.http.server.host import HttpLimits
 from tests.support.http_plane import Client, Pending, Running, post, request, running
@@ -137,7 +137,7 @@ async def test_refusal_to_queue_is_an_ordinary_error() -> None:
     async with running() as here:
         client, pending = await held(here, STREAM)
         text = "[request id: <id_unknown>] Exceeds maximum queue size"
-        pending.sink.fail(UnavailableError(text))
+        pending.sink.fail(UnavailableError(text, Phase.ENQUEUE))
         answer = await client.answer()
         assert (answer.status, answer.headers["content-type"]) == (503, "application/json")
         assert answer.error == text

@@ -10,42 +10,14 @@ import uvloop
 
 from backends.api.request import InferenceResponse
 from deployments.http.server.host import HttpLimits
+from tests.support.http_bodies import INFER, LIVE, chunked, large_request
 from tests.support.http_plane import (
-    Client,
-    binary_request,
     identity_config,
     post,
     request,
     running,
     simple_body,
 )
-
-INFER = "/v2/models/simple/infer"
-LIVE = request("GET", "/v2/health/live")
-LARGE = 300_000
-
-
-def chunked(body: bytes, chunk_bytes: int) -> bytes:
-    pieces = [body[i : i + chunk_bytes] for i in range(0, len(body), chunk_bytes)]
-    coded = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-    return request("POST", INFER, headers=("Transfer-Encoding: chunked",)) + coded + b"0\r\n\r\n"
-
-
-def large_request(count: int = LARGE // 4, extra: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
-    tensor = bytes(range(256)) * (count * 4 // 256 + 1)
-    tensor = tensor[: count * 4]
-    header = {
-        "inputs": [
-            {
-                "name": "INPUT0",
-                "datatype": "FP32",
-                "shape": [1, count],
-                "parameters": {"binary_data_size": len(tensor)},
-            }
-        ],
-        "parameters": {"binary_data_output": True},
-    }
-    return binary_request("/v2/models/id_fp32/infer", header, tensor, extra=extra), tensor
 
 
 @pytest.mark.parametrize("piece_bytes", [0, 10, 1])
@@ -337,44 +309,6 @@ async def test_request_before_a_half_close_is_cancelled() -> None:
         await here.plane.wait_pending(1)
         client.writer.write_eof()
         await here.plane.wait_cancelled(here.plane.pending[0])
-
-
-async def until_received(here: Any, client: Client, data: bytes) -> None:
-    """Send data and return once the server has read them."""
-    await client.send(data)
-    other = await here.connect()
-    for _ in range(3):
-        await other.call(LIVE)
-
-
-@pytest.mark.parametrize(
-    ("data", "limits"),
-    [
-        (b"GET /v2 HTTP/1.1\r\nHost: x\r\n", HttpLimits(head_timeout_s=3)),
-        (post(INFER, simple_body())[:-5], HttpLimits(body_idle_timeout_s=3)),
-        (large_request()[0][:-5], HttpLimits(body_idle_timeout_s=3)),
-    ],
-    ids=["head", "body", "large body"],
-)
-async def test_slow_peer_is_closed_after_its_timeout(data: bytes, limits: HttpLimits) -> None:
-    async with running(limits) as here:
-        client = await here.connect()
-        await until_received(here, client, data)
-        for _ in range(4):
-            here.server.sweep()
-        assert await client.rest() == b""
-
-
-async def test_waiting_for_the_model_is_not_being_slow() -> None:
-    async with running() as here:
-        here.plane.is_holding = True
-        client = await here.connect()
-        await client.send(post(INFER, simple_body()))
-        await here.plane.wait_pending(1)
-        for _ in range(1000):
-            here.server.sweep()
-        here.plane.pending[0].finish()
-        assert (await client.answer()).status == 200
 
 
 async def test_peer_that_does_not_read_its_answers_is_closed() -> None:

@@ -3,7 +3,6 @@
 """A server that stops answers everything it was sent."""
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -261,21 +260,35 @@ def test_successor_takes_over_the_listening_socket_with_its_backlog(loop_factory
         runner.run(scenario())
 
 
-async def test_stop_accepting_keeps_open_connections() -> None:
+async def test_stop_accepting_begins_a_drain() -> None:
     async with running() as here:
         client = await here.connect()
-        assert (await client.call(LIVE)).status == 200
+        assert "connection" not in (await client.call(LIVE)).headers
         here.server.stop_accepting()
-        assert (await client.call(LIVE)).status == 200
         with pytest.raises(OSError, match=r"."):
             await here.connect()
+        answer = await client.call(LIVE)
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
 
 
-async def test_port_in_use_is_said_with_its_address() -> None:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on .'127.0.0.1', {port}."):
-            await make_http_server(FakePlane()).start("127.0.0.1", port)
+async def test_releasing_the_listener_begins_a_drain() -> None:
+    async with running() as here:
+        client = await here.connect()
+        assert "connection" not in (await client.call(LIVE)).headers
+        here.server.release_listener()
+        answer = await client.call(LIVE)
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+def test_waiting_for_the_end_of_a_drain_accepts_no_more() -> None:
+    async def scenario() -> None:
+        async with running() as here:
+            await here.connect()
+            assert await here.server.wait_drained(5)
+            with pytest.raises(OSError, match=r"."):
+                await here.connect()
+
+    virtual_time.run(scenario())
 
 
 # The transports of the two loops differ in what a protocol may do when.

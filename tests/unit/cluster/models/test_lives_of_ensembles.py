@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""How ensembles come and go with the models they are made of."""
+
+from backends.api.errors import (
+    InternalError,
+)
+from deployments.contracts.routing_table import ModelReadyState
+from tests.support.control_plane_fakes import (
+    World,
+    ensemble,
+    error_of,
+    in_virtual_time,
+    model,
+)
+
+READY = ModelReadyState.READY
+UNAVAILABLE = ModelReadyState.UNAVAILABLE
+
+
+@in_virtual_time
+async def test_an_ensemble_loads_what_it_is_made_of_first() -> None:
+    world = World(ensemble("e", "a", "b"), model("a"), model("b"))
+    await world.lifecycle.load("e")
+    assert (world.state("e"), world.state("a"), world.state("b")) == (READY, READY, READY)
+    assert not world.record("a").is_explicit
+    ready = [seen for seen in world.states if seen.get("e/1") == "READY"]
+    assert all(seen["a/1"] == seen["b/1"] == "READY" for seen in ready)
+
+
+@in_virtual_time
+async def test_an_ensemble_names_the_model_that_failed_and_why() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    world.fail["a/1#0"] = [InternalError("broken")]
+    error = await error_of(world.lifecycle.load("e"))
+    assert error.message == (
+        "load failed for model 'e': ensemble 'e' depends on 'a' which has no loaded version. Model"
+        " 'a' loading failed with error: load failed for model 'a': version 1 is at UNAVAILABLE"
+        " state: Internal: broken;\n"
+    )
+    assert not world.record("e").is_known
+
+
+@in_virtual_time
+async def test_a_model_that_fails_at_start_is_tried_once_however_many_ensembles_need_it() -> None:
+    world = World(ensemble("e", "a"), ensemble("f", "a"), model("a"))
+    world.fail["a/1#0"] = [InternalError("broken")]
+    await world.lifecycle.load_all(["e", "a", "f"])
+    assert world.log == ["start a/1#0@1"]
+
+
+@in_virtual_time
+async def test_an_ensemble_may_require_a_version() -> None:
+    world = World(ensemble("e", "a", version=2), model("a"))
+    error = await error_of(world.lifecycle.load("e"))
+    assert "depends on 'a' whose required version 2 is not loaded." in error.message
+
+
+@in_virtual_time
+async def test_ensembles_of_each_other_are_refused_also_at_start() -> None:
+    world = World(ensemble("e", "f"), ensemble("f", "e"), ensemble("g", "g"))
+    await world.lifecycle.load_all(["e", "f", "g"])
+    assert not any(world.record(name).ready_versions for name in "efg")
+    failures = " ".join(world.record(name).failure for name in "efg")
+    assert "circular dependency between ensembles: g -> g" in failures
+    assert failures.count("circular") >= 2
+
+
+@in_virtual_time
+async def test_unloading_a_model_unloads_the_ensembles_made_of_it() -> None:
+    world = World(ensemble("outer", "inner"), ensemble("inner", "a"), model("a"))
+    await world.lifecycle.load("outer")
+    await world.lifecycle.unload("a")
+    assert [world.reason(name) for name in ("a", "inner", "outer")] == ["unloaded"] * 3
+
+
+@in_virtual_time
+async def test_an_ensemble_is_gone_before_the_model_it_needs() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load("e")
+    world.states.clear()
+    await world.lifecycle.unload("a")
+    seen = [states["e/1"] for states in world.states if states["a/1"] != "READY"]
+    assert set(seen) == {"UNAVAILABLE"}
+
+
+@in_virtual_time
+async def test_an_ensemble_comes_back_with_its_model_unless_it_was_unloaded_itself() -> None:
+    world = World(ensemble("outer", "e"), ensemble("e", "a"), ensemble("f", "a"), model("a"))
+    await world.lifecycle.load_all(["outer", "e", "f", "a"])
+    await world.lifecycle.unload("f")
+    await world.lifecycle.unload("a")
+    await world.lifecycle.load("a")
+    assert [world.state(name) for name in ("outer", "e", "f")] == [READY, READY, UNAVAILABLE]
+
+
+@in_virtual_time
+async def test_an_ensemble_that_failed_for_want_of_a_model_loads_with_it() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    world.fail["a/1#0"] = [InternalError("broken")]
+    await error_of(world.lifecycle.load("e"))
+    await world.lifecycle.load("a")
+    assert world.state("e") is READY
+    assert not world.record("e").failure
+
+
+@in_virtual_time
+async def test_a_changed_model_is_checked_against_its_ensembles() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load("e")
+    world.candidates["a"] = model("a", count=2, stamp="changed")
+    await world.lifecycle.load("a")
+    assert [name for name, _ in world.composed] == ["e", "e"]
+    assert world.composed[-1][1]["a"] is world.record("a").versions[1].config
+    assert world.state("e") is READY
+
+
+@in_virtual_time
+async def test_an_ensemble_whose_model_no_longer_fits_is_unloaded() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    await world.lifecycle.load("e")
+    world.misfits["e"] = "in ensemble e, input X in model a is not mapped to any ensemble tensors"
+    world.candidates["a"] = model("a", stamp="changed")
+    await world.lifecycle.load("a")
+    assert world.state("a") is READY
+    assert (world.state("e"), world.reason("e")) == (UNAVAILABLE, "unloaded")
+    assert world.record("e").failure == world.misfits["e"]
+
+
+@in_virtual_time
+async def test_an_ensemble_that_does_not_fit_its_models_says_why() -> None:
+    world = World(ensemble("e", "a"), model("a"))
+    world.misfits["e"] = "in ensemble e, ..."
+    error = await error_of(world.lifecycle.load("e"))
+    assert error.message == "load failed for model 'e': in ensemble e, ...\n"
+
+
+@in_virtual_time
+async def test_dependents_go_with_an_ensemble_unless_asked_for_or_needed() -> None:
+    world = World(
+        ensemble("e", "own", "asked", "shared"),
+        ensemble("f", "shared"),
+        *map(model, ("own", "asked", "shared")),
+    )
+    await world.lifecycle.load("asked")
+    await world.lifecycle.load("e")
+    await world.lifecycle.load("f")
+    await world.lifecycle.unload("e", unload_dependents=True)
+    states = {name: world.state(name) for name in ("e", "own", "asked", "shared", "f")}
+    assert [name for name, state in states.items() if state is READY] == ["asked", "shared", "f"]

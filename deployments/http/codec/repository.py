@@ -14,7 +14,7 @@ import msgspec
 
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.request import ParameterValue
-from deployments.http.codec.json_text import as_string, find, read
+from deployments.http.codec.json_text import as_bool, as_string, find, labelled, read
 
 # Documents nested deeper than we read are refused, but that this one is no boolean can be told.
 _READY_IS_CONTAINER: Final = re.compile(rb'"ready"\s*:\s*[\[{]')
@@ -61,6 +61,19 @@ def load_parameters(document: object) -> dict[str, ParameterValue | bytes]:
         else:
             parameters[key] = text
     return parameters
+
+
+def unload_dependents(document: object) -> bool:
+    """Return the parameter of an unload; False where it is missing.
+
+    Raises:
+        InternalError: It is not a boolean. Triton makes this error, and goes on without it.
+    """
+    given = find(find(document, "parameters"), "unload_dependents")
+    if given is msgspec.UNSET:
+        return False
+    with labelled("Unable to parse 'unload_dependents'"):
+        return as_bool(given)
 
 
 def _decode_base64(key: str, text: str) -> bytes:

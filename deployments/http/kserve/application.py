@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
-import msgspec
 import orjson
 
 from backends.api.errors import (
@@ -34,8 +33,12 @@ from deployments.http.codec.input_limits import (
     json_too_large,
     raw_too_large,
 )
-from deployments.http.codec.json_text import as_bool, find, read
-from deployments.http.codec.repository import load_parameters, read_ready_only
+from deployments.http.codec.json_text import read
+from deployments.http.codec.repository import (
+    load_parameters,
+    read_ready_only,
+    unload_dependents,
+)
 from deployments.http.kserve.compression import Compression
 from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
@@ -320,11 +323,9 @@ class HttpIngress:
     async def _on_unload(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:
             raise UnsupportedError("'repository_name' specification is not supported")
-        wanted = find(find(self._body_json(exchange), "parameters"), "unload_dependents")
-        await self._plane.repository.unload(
-            unquoted(match.name) or match.name,
-            unload_dependents=wanted is not msgspec.UNSET and as_bool(wanted),
-        )
+        wanted = unload_dependents(self._body_json(exchange))
+        name = unquoted(match.name) or match.name
+        await self._plane.repository.unload(name, unload_dependents=wanted)
         exchange.reply(200, JSON)
 
     def _body(self, exchange: HttpExchange) -> bytes:

@@ -209,7 +209,7 @@ async def test_repository_requests_reach_the_controller() -> None:
             "models/m/unload",
             b'{"parameters":{"unload_dependents":1}}',
             500,
-            "attempt to access JSON non-boolean as boolean",
+            "Unable to parse 'unload_dependents': attempt to access JSON non-boolean as boolean",
         ),
     ],
 )

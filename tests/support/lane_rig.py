@@ -11,10 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from backends.api.errors import TritonError
-from backends.api.request import InferenceRequest, InferenceResponse, Tensor
+from backends.api.request import Extent, InferenceRequest, InferenceResponse, Tensor
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
-from deployments.lane.frames import PREFIX, SETUP, Frame, FrameReader
+from deployments.lane.frames import FLAG_EXTENTS, INFER, PREFIX, SETUP, Frame, FrameReader
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits, Setup, decode_setup, encode
 from deployments.lane.server import LaneServer, ServerRequest
@@ -203,6 +203,22 @@ class Rig:
 
 def frame(kind: int, frame_id: int = 0, message: bytes = b"", tail: bytes = b"", flags: int = 0):
     return PREFIX.pack(kind, flags, frame_id, len(message), len(tail)) + message + tail
+
+
+SMALL = encode(request_of(64))
+LARGE = 300_000
+REQUEST = frame(INFER, 1, SMALL)
+TAIL_REQUEST = frame(
+    INFER,
+    1,
+    encode(
+        InferenceRequest(
+            "m", inputs=[Tensor("A", "UINT8", (9,), extent=Extent("tail", 0, LARGE, -1))]
+        )
+    ),
+    bytes(LARGE),
+    FLAG_EXTENTS,
+)
 
 
 class RawPeer:

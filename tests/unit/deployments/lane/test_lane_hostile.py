@@ -22,6 +22,9 @@ from deployments.lane.frames import (
 )
 from deployments.lane.messages import LaneLimits, Setup, encode
 from tests.support.lane_rig import (
+    LARGE,
+    REQUEST,
+    SMALL,
     Handler,
     RawPeer,
     RawServer,
@@ -32,21 +35,6 @@ from tests.support.lane_rig import (
     request_of,
     response_of,
     until,
-)
-
-SMALL = encode(request_of(64))
-LARGE = 300_000
-REQUEST = frame(INFER, 1, SMALL)
-TAIL_REQUEST = frame(
-    INFER,
-    1,
-    encode(
-        InferenceRequest(
-            "m", inputs=[Tensor("A", "UINT8", (9,), extent=Extent("tail", 0, LARGE, -1))]
-        )
-    ),
-    bytes(LARGE),
-    FLAG_EXTENTS,
 )
 
 ANSWER = encode(response_of(64))

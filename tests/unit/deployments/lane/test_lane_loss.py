@@ -11,7 +11,6 @@ import sys
 import pytest
 
 from backends.api.errors import UnavailableError
-from backends.api.request import Extent, InferenceRequest, Tensor
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient
 from deployments.lane.frames import (
@@ -28,7 +27,11 @@ from deployments.lane.frames import (
 from deployments.lane.messages import LaneLimits, Setup, encode
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_rig import (
+    LARGE,
+    REQUEST,
     SECRET,
+    SMALL,
+    TAIL_REQUEST,
     Handler,
     RawPeer,
     RawServer,
@@ -39,21 +42,6 @@ from tests.support.lane_rig import (
     request_of,
     response_of,
     until,
-)
-
-SMALL = encode(request_of(64))
-LARGE = 300_000
-REQUEST = frame(INFER, 1, SMALL)
-TAIL_REQUEST = frame(
-    INFER,
-    1,
-    encode(
-        InferenceRequest(
-            "m", inputs=[Tensor("A", "UINT8", (9,), extent=Extent("tail", 0, LARGE, -1))]
-        )
-    ),
-    bytes(LARGE),
-    FLAG_EXTENTS,
 )
 
 

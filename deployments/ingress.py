@@ -160,7 +160,7 @@ class Ingress:
         self._is_replaced = is_replaced
         self._inherited = Inheritance()
         self._servers: dict[str, ProtocolServer] = {}
-        self._draining = False
+        self._drain: asyncio.Task[None] | None = None
         # Why this replica asks to be replaced; it does not change its mind.
         self._fault: TritonError | None = None
         self._tasks = Supervisor("ingress")
@@ -329,12 +329,12 @@ class Ingress:
         Serve kills it at the third failure in a row, without a word: what was accepted is answered
         between the first and then.
         """
-        if not self._draining:
+        if self._drain is None:
             try:
                 self._watch.check()
             except TritonError as error:
                 self._fault = error
-                self._tasks.spawn("drain", self.drain())
+                self._drain = self._tasks.spawn("drain", self._end())
         if self._fault is not None:
             raise self._fault
 
@@ -343,9 +343,12 @@ class Ingress:
 
         Serve calls this through `__del__` whatever the reason why a replica ends.
         """
-        if self._draining:
-            return
-        self._draining = True
+        if self._drain is None:
+            self._drain = self._tasks.spawn("drain", self._end())
+        # Whoever asks waits for the one drain: when Serve's call returns, the process goes.
+        await asyncio.shield(self._drain)
+
+    async def _end(self) -> None:
         await drain(
             self._servers,
             self._bequest,

@@ -60,11 +60,6 @@ class ServedModel:
         self.ensemble = ensemble
         self.cache: CachedModel | None = None
 
-    @property
-    def is_counted_here(self) -> bool:
-        """Whether routers count some of its requests, rather than instances."""
-        return self.ensemble is not None or self.cache is not None
-
     def own_statistics(self) -> list[Snapshot]:
         """Return what was counted in this process: runs of an ensemble, lookups of a cache."""
         counters = []

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from backends.api.errors import InternalError, TritonError
+from backends.api.errors import InternalError
 from deployments.http.codec.json_parser import parse
 
 _UINT64_LIMIT: Final = 2**64
@@ -120,11 +120,6 @@ def error_body(message: str) -> bytes:
         return orjson.dumps({"error": message})
     except TypeError:  # lone surrogates, from a peer's bytes that were no UTF-8
         return orjson.dumps({"error": message.encode("utf-8", "replace").decode()})
-
-
-def status_text(error: TritonError) -> bytes:
-    """Return the error JSON of an error."""
-    return error_body(error.message)
 
 
 def dump(value: Any) -> bytes:

@@ -38,7 +38,25 @@ TRACE: Final = 14
 CREDIT: Final = 15
 PING: Final = 16
 PONG: Final = 17
-LAST_KIND: Final = PONG
+# Of pools: `deployments.lane.batches` has their messages.
+ADOPT: Final = 18
+ADOPTED: Final = 19
+BATCH: Final = 20
+DONE: Final = 21
+FORGET: Final = 22
+BOUNCE: Final = 23
+ASK: Final = 24
+GRANTED: Final = 25
+DECLINE: Final = 26
+HOLDER: Final = 27
+# Between a router and the holder of a pool's queue: `deployments.pool_queue.messages`.
+TICKET: Final = 28
+WITHDRAW: Final = 29
+GRANT: Final = 30
+LOAD: Final = 31
+LEASE: Final = 32
+LEASE_END: Final = 33
+LAST_KIND: Final = LEASE_END
 
 FLAG_FINAL: Final = 1
 FLAG_EXTENTS: Final = 2

@@ -45,6 +45,21 @@ class Scheduled(Protocol):
     def is_cancelled(self) -> bool: ...  # noqa: D102
 
 
+class SequencedItem(Scheduled, Protocol):
+    """A request of a sequence, as the schedulers of sequences see it.
+
+    Attributes:
+        correlation_id: Of its sequence; 0 or "" when none. Set for requests that get one.
+        flags: SEQUENCE_START | SEQUENCE_END. Set for requests that get a correlation id, and for
+            those that are executed once more.
+        is_rescheduled: Whether it is to be executed once more.
+    """
+
+    correlation_id: int | str
+    flags: int
+    is_rescheduled: bool
+
+
 Item = TypeVar("Item", bound=Scheduled)
 
 
@@ -58,12 +73,14 @@ class Decision(NamedTuple, Generic[Item]):
         dropped: Requests that will not run, each with the error that ends it.
         rows: What the model is given, where that is not just the batch: its requests with others
             between them that only fill rows.
+        slots: Where the requests are of sequences, the slot of each.
     """
 
     batch: list[Item]
     wake_at_ns: int | None = None
     dropped: Sequence[tuple[Item, TritonError]] = ()
     rows: Sequence[ExecuteRequest] | None = None
+    slots: Sequence[int] = ()
 
 
 class Scheduler(Protocol[Item]):

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What lanes carry for pools: batches that were formed elsewhere, and who forms them.
+
+An instance is on its own, or *adopted*: the queue of its node's pool, in a router of the node, its
+*holder*, decides what it executes. An adopted instance takes batches only, and answers a request
+that comes by itself with BOUNCE: it is sent again by way of the queue.
+
+A batch may consist of *parts* from several routers, each over its own lane: a BATCH frame, and
+behind it the INFER frames of the part. Requests are answered over the lane they came by. When the
+batch is executed, which for a decoupled model is before its last responses, the holder gets DONE.
+
+======== ============ ========================= ====================================================
+frame    from, to     message                   meaning
+======== ============ ========================= ====================================================
+ADOPT    holder, inst `Adopt`                   I hold your pool's queue from now on
+ADOPTED  inst, holder `Adopted`                 so be it; this is how far I am
+BATCH    router, inst `BatchPart`               the next INFER frames are a part of a batch
+DONE     inst, holder `Done`                    a batch is executed
+FORGET   holder, inst `Forget`                  so many requests of a batch will not come
+BOUNCE   inst, router none; id of the request   send it by way of the queue
+ASK      holder, inst none                      requests wait: get your grant (rate limiter)
+GRANTED  inst, holder none                      I may execute one batch
+DECLINE  holder, inst none                      nothing waits any more: give your grant back
+HOLDER   inst, router `Holder`                  who holds the queue; sent when it changes, and to
+                                                each new lane of an adopted instance
+======== ============ ========================= ====================================================
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from deployments.lane.inflight import LaneInflight
+
+
+class Adopt(msgspec.Struct, array_like=True):
+    """The message of ADOPT.
+
+    Attributes:
+        epoch: When the holder began to hold, in nanoseconds of the node's monotonic clock: of two
+            holders the later one is right.
+        host: Where the holder listens for tickets of other nodes.
+        port: Its port; 0 when it does not.
+    """
+
+    epoch: int
+    host: str = ""
+    port: int = 0
+
+
+class Adopted(msgspec.Struct, array_like=True):
+    """The message of ADOPTED.
+
+    Attributes:
+        batch_count: Batches, its own included, that are not executed yet.
+        running: By slot, the sequences that it has begun.
+        is_limited: Whether it executes under the rate limiter.
+        is_refused: Whether a later holder has it.
+    """
+
+    batch_count: int = 0
+    running: dict[int, int | str] = {}
+    is_limited: bool = False
+    is_refused: bool = False
+
+
+class BatchPart(msgspec.Struct, array_like=True):
+    """The message of BATCH.
+
+    Attributes:
+        epoch: Of the holder that formed the batch.
+        number: The batch, in that epoch.
+        here_count: INFER frames of this part; they follow on this lane.
+        total_count: Requests of all parts, ``kept`` ones not included; 0 where the sender does not
+            know, which is not the holder.
+        slots: Of sequences, the slot of each request of this part.
+        kept: Slots whose request, executed before and kept for it, is executed once more.
+        queued_ns: When each request of this part was queued, on the node's monotonic clock.
+    """
+
+    epoch: int
+    number: int
+    here_count: int
+    total_count: int = 0
+    slots: Sequence[int] = ()
+    kept: Sequence[int] = ()
+    queued_ns: Sequence[int] = ()
+
+
+class Done(msgspec.Struct, array_like=True):
+    """The message of DONE.
+
+    Attributes:
+        epoch: Of the batch.
+        number: The batch.
+        execution_ns: How long it was executed.
+        rescheduled: Slots whose request is to be executed once more; it is kept for that.
+    """
+
+    epoch: int
+    number: int
+    execution_ns: int = 0
+    rescheduled: Sequence[int] = ()
+
+
+class Forget(msgspec.Struct, array_like=True):
+    """The message of FORGET."""
+
+    epoch: int
+    number: int
+    count: int
+
+
+class Holder(msgspec.Struct, array_like=True):
+    """The message of HOLDER.
+
+    Attributes:
+        epoch: Of the holder; 0 when there is none at present, and another one is to come.
+        host: Where it listens for tickets of other nodes.
+        port: Its port.
+    """
+
+    epoch: int
+    host: str = ""
+    port: int = 0
+
+
+decode_adopt: Final = msgspec.msgpack.Decoder(Adopt).decode
+decode_adopted: Final = msgspec.msgpack.Decoder(Adopted).decode
+decode_batch_part: Final = msgspec.msgpack.Decoder(BatchPart).decode
+decode_done: Final = msgspec.msgpack.Decoder(Done).decode
+decode_forget: Final = msgspec.msgpack.Decoder(Forget).decode
+decode_holder: Final = msgspec.msgpack.Decoder(Holder).decode
+
+
+class PoolEvents(Protocol):
+    """What a router wants to know of one instance of a pool; called by the lane to it."""
+
+    def adopted(self, message: Adopted) -> None:
+        """Learn that the instance takes batches from here, or from a later holder."""
+
+    def done(self, message: Done) -> None:
+        """Learn that a batch was executed."""
+
+    def granted(self) -> None:
+        """Learn that the instance may execute one batch."""
+
+    def bounced(self, inflight: LaneInflight) -> None:
+        """Take a request back that is to be sent by way of the queue."""
+
+    def holder(self, message: Holder) -> None:
+        """Learn who holds the queue of the instance's pool."""

@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a router and the holder of a node's queues tell each other.
+
+A request stays where it came in. What waits in the queue for it is its *ticket*. When the queue has
+chosen the request for a batch, the router gets a *grant* and sends the request, as its part of that
+batch, straight to the instance, which answers it straight to the router. So the holder's end loses
+nothing: tickets are sent again to the next holder, and what has begun goes on.
+
+A *lease* is a grant ahead of any request: while the pool is idle, the router may start one request
+on that instance without asking. It ends with the DONE of the batch, or by being given back.
+
+========= ============== ========= ====================================================
+frame     from, to       message   meaning
+========= ============== ========= ====================================================
+TICKET    router, holder `Ticket`  a request waits here; the frame's id is its number
+WITHDRAW  router, holder none      forget the ticket, unless it is granted; echoed if so
+GRANT     holder, router `Grant`   send these requests as a part of this batch
+ERROR     holder, router an error  the request is not executed: it was refused, expired...
+LOAD      holder, router `Load`    how much waits for a model here
+LEASE     holder, router `Lease`   you may start one request of your own
+LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
+========= ============== ========= ====================================================
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+
+class Ticket(msgspec.Struct, array_like=True):
+    """The message of TICKET.
+
+    Attributes:
+        model_name: Model.
+        version: Version number.
+        batch_size: Leading dimension of its inputs; 1 when the model does not batch.
+        queued_ns: When the router got it, on the node's monotonic clock; 0 from another node.
+        signature: What must be equal among requests that share a batch, as plain data.
+        timeout_us: Queue timeout the client asked for; 0 means none.
+        priority: Level the client asked for; 0 means the model's default.
+        correlation_id: Sequence id; 0 or "" means none.
+        flags: SEQUENCE_START | SEQUENCE_END.
+        request_id: The client's id, for messages.
+        avoid: Incarnation of an instance that is not to get it; empty for none.
+    """
+
+    model_name: str
+    version: int
+    batch_size: int = 1
+    queued_ns: int = 0
+    signature: object = None
+    timeout_us: int = 0
+    priority: int = 0
+    correlation_id: int | str = 0
+    flags: int = 0
+    request_id: str = ""
+    avoid: str = ""
+
+
+class Grant(msgspec.Struct, array_like=True):
+    """The message of GRANT.
+
+    Attributes:
+        epoch: Of the holder.
+        number: The batch.
+        instance: Incarnation of the instance that executes it.
+        tickets: Numbers of the requests.
+        slots: Of sequences, the slot of each request.
+        correlation_ids: Of each request, where the queue has given one to those that had none; they
+            start a sequence. Empty when it has given none.
+    """
+
+    epoch: int
+    number: int
+    instance: str
+    tickets: Sequence[int]
+    slots: Sequence[int] = ()
+    correlation_ids: Sequence[int] = ()
+
+
+class Load(msgspec.Struct, array_like=True):
+    """The message of LOAD: what a router goes by when it chooses a node.
+
+    Attributes:
+        model_name: Model.
+        version: Version number.
+        waiting_count: Requests that wait.
+        free_count: Instances that execute nothing.
+        instance_count: Instances of the node.
+        execution_ns: How long an execution takes; 0.0 when that is not known.
+        batch_size: Requests of an execution, in the mean.
+        free_slot_count: Of sequences, slots that are free.
+    """
+
+    model_name: str
+    version: int
+    waiting_count: int = 0
+    free_count: int = 0
+    instance_count: int = 0
+    execution_ns: float = 0.0
+    batch_size: float = 1.0
+    free_slot_count: int = 0
+
+
+class Lease(msgspec.Struct, array_like=True):
+    """The message of LEASE: the batch that the router may fill with one request."""
+
+    model_name: str
+    version: int
+    epoch: int
+    number: int
+    instance: str
+
+
+class LeaseEnd(msgspec.Struct, array_like=True):
+    """The message of LEASE_END."""
+
+    model_name: str
+    version: int
+    number: int
+
+
+decode_ticket: Final = msgspec.msgpack.Decoder(Ticket).decode
+decode_grant: Final = msgspec.msgpack.Decoder(Grant).decode
+decode_load: Final = msgspec.msgpack.Decoder(Load).decode
+decode_lease: Final = msgspec.msgpack.Decoder(Lease).decode
+decode_lease_end: Final = msgspec.msgpack.Decoder(LeaseEnd).decode

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the queue of a pool asks of a scheduler, and how a scheduler for one instance serves many.
+
+Most schedulers do not care which instance executes a batch: whatever is free gets the next one.
+Sequences do care: each has its slot on one instance. Both are a `PoolScheduler`, which is asked for
+a batch by naming the instance that is free for it.
+
+Triton: core/src/dynamic_batch_scheduler.cc has one queue for all instances of a version,
+core/src/sequence_batch_scheduler/sequence_batch_scheduler.cc one backlog @73aad7c
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, Protocol
+
+from backends.api.errors import TritonError
+from deployments.scheduling.scheduler import Decision, Item, Scheduler
+
+CorrelationId = int | str
+
+_NO_SEQUENCES: Mapping[int, CorrelationId] = {}
+
+
+class PoolScheduler(Protocol[Item]):
+    """Decides which requests an instance of a pool executes next.
+
+    Attributes:
+        is_shared: Whether its answer is the same whichever free instance is named.
+    """
+
+    @property
+    def is_shared(self) -> bool: ...  # noqa: D102
+
+    @property
+    def pending_count(self) -> int:
+        """Requests enqueued and not handed out."""
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` may first have something to give up; None means never."""
+
+    @property
+    def sequence_count(self) -> int:
+        """Sequences that have started and not ended."""
+
+    def knows(self, correlation_id: CorrelationId) -> bool:
+        """Whether a sequence of this id goes on here."""
+
+    def join(
+        self, instance: str, running: Mapping[int, CorrelationId] = _NO_SEQUENCES, now_ns: int = 0
+    ) -> None:
+        """Take an instance in.
+
+        Args:
+            instance: Its name.
+            running: By slot, the sequences that run there already: another holder started them.
+            now_ns: Now.
+        """
+
+    def retire(self, instance: str) -> None:
+        """Let no sequence start on an instance any more; those that run there go on."""
+
+    def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Forget an instance that is gone; return what was queued for its sequences."""
+
+    def runs_on(self, instance: str) -> int:
+        """Return how many sequences run on an instance."""
+
+    def enqueue(self, item: Item, now_ns: int) -> bool:
+        """Take an item; on raise the caller still owns it.
+
+        Returns:
+            Whether free instances have to ask for a decision again.
+
+        Raises:
+            UnavailableError: The scheduler was stopped or its queue is full.
+            InvalidArgumentError: The scheduler cannot place the request.
+        """
+
+    def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
+        """Decide for an instance that is free."""
+
+    def executed(self, instance: str, batch: Sequence[Item], now_ns: int) -> None:
+        """Learn that an instance has executed a batch.
+
+        Items that are to be executed once more have ``is_rescheduled`` set.
+        """
+
+    def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Give up requests whose time is over, while all instances are busy."""
+
+    def stop(self) -> None:
+        """Accept nothing more; what is queued is still handed out."""
+
+    def clear(self) -> list[Item]:
+        """Give up everything queued, oldest first."""
+
+
+class SharedScheduler(Generic[Item]):
+    """A scheduler to which all instances of a pool are alike.
+
+    Args:
+        inner: The scheduler.
+    """
+
+    __slots__ = ("_inner", "enqueue", "expire")
+
+    is_shared = True
+    sequence_count = 0
+
+    def __init__(self, inner: Scheduler[Item]) -> None:
+        self._inner = inner
+        self.enqueue = inner.enqueue
+        self.expire = inner.expire
+
+    @property
+    def pending_count(self) -> int:
+        """Requests enqueued and not handed out."""
+        return self._inner.pending_count
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` may first have something to give up; None means never."""
+        return self._inner.deadline_ns
+
+    def knows(self, correlation_id: CorrelationId) -> bool:
+        """Sequences are nothing to it."""
+        del correlation_id
+        return False
+
+    def join(
+        self, instance: str, running: Mapping[int, CorrelationId] = _NO_SEQUENCES, now_ns: int = 0
+    ) -> None:
+        """Instances are alike to it."""
+
+    def retire(self, instance: str) -> None:
+        """Instances are alike to it."""
+
+    def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Give up nothing: what is queued is for any instance."""
+        del instance, now_ns
+        return []
+
+    def runs_on(self, instance: str) -> int:
+        """No sequence does."""
+        del instance
+        return 0
+
+    def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
+        """Decide for an instance that is free."""
+        del instance
+        return self._inner.next_batch(now_ns)
+
+    def executed(self, instance: str, batch: Iterable[Item], now_ns: int) -> None:
+        """What was executed is nothing to it any more."""
+
+    def stop(self) -> None:
+        """Accept nothing more; what is queued is still handed out."""
+        self._inner.stop()
+
+    def clear(self) -> list[Item]:
+        """Give up everything queued, oldest first."""
+        return self._inner.clear()

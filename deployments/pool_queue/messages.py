@@ -68,8 +68,8 @@ class Grant(msgspec.Struct, array_like=True):
         instance: Incarnation of the instance that executes it.
         tickets: Numbers of the requests.
         slots: Of sequences, the slot of each request.
-        correlation_ids: Of each request, where the queue gives one to those that have none, and with
-            it the START flag; empty where it gives none.
+        correlation_ids: Of each request, where the queue gives one to those that have none, and
+            the START flag with it; empty where it gives none.
     """
 
     epoch: int

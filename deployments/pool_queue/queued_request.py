@@ -29,10 +29,12 @@ class QueuedTicket(SequencedItem, Protocol):
         is_kept: Whether an instance that has begun it keeps it, to execute it once more.
     """
 
-    party: Party | None
     number: int
     avoid: str
     is_kept: bool
+
+    @property
+    def party(self) -> Party | None: ...  # noqa: D102
 
     def fail(self, error: TritonError) -> None:
         """Take the error that ends the request while it waits."""
@@ -57,9 +59,6 @@ class NodeQueue(Protocol):
 
     def cancelled(self, request: OwnRequest) -> None:
         """End a request that waits here and has been cancelled."""
-
-    def withdraw(self, request: OwnRequest) -> None:
-        """Have a request that waits sent elsewhere, unless it is granted meanwhile."""
 
 
 class PartSender(Protocol):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from backends.api.errors import TritonError
 from deployments.lane.batches import BatchPart
-from deployments.lane.inflight import LaneInflight
+from deployments.lane.inflight import Carrier, LaneInflight
 from deployments.pool_queue.messages import Grant, Load
 from deployments.scheduling.scheduler import SequencedItem
 
@@ -36,6 +36,14 @@ class QueuedTicket(SequencedItem, Protocol):
         """Take the error that ends the request while it waits."""
 
 
+class OwnRequest(QueuedTicket, Protocol):
+    """A request that came in here, and its own ticket; a `LaneInflight` besides."""
+
+    @property
+    def lane(self) -> Carrier | None:
+        """The lane that has it, or the last one that had it."""
+
+
 class NodeQueue(Protocol):
     """The queue of one model version on one node, as a router uses it.
 
@@ -50,13 +58,13 @@ class NodeQueue(Protocol):
     @property
     def load_s(self) -> float: ...  # noqa: D102
 
-    def start(self, request: LaneInflight) -> None:
+    def start(self, request: OwnRequest) -> None:
         """Let a request wait for an instance; never raises: what ends it reaches the request."""
 
-    def cancelled(self, request: LaneInflight) -> None:
+    def cancelled(self, request: OwnRequest) -> None:
         """Learn that a request that was started here has been cancelled."""
 
-    def withdraw(self, request: LaneInflight) -> None:
+    def withdraw(self, request: OwnRequest) -> None:
         """Have a request that waits sent elsewhere, unless it is granted meanwhile."""
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
+from deployments.scheduling.holds import Holds
 from deployments.scheduling.limited_scheduler import Grant, LimitedScheduler
 from deployments.scheduling.parameters import whole_number
+from deployments.scheduling.pool_scheduler import PoolScheduler, SharedScheduler
 from deployments.scheduling.priority_queue import QueueRules, rules_of
 from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
 from deployments.scheduling.sequence_batcher import DirectSequenceBatcher, OldestSequenceBatcher
@@ -48,6 +50,12 @@ def make_scheduler(
     if grant is None:
         return scheduler
     return LimitedScheduler(scheduler, grant, takes_first=config.sequence_batching is not None)
+
+
+def make_pool_scheduler(config: ModelConfig, holds: Holds) -> PoolScheduler[Item]:
+    """Return a new scheduler for a pool of instances of the model."""
+    del holds
+    return SharedScheduler(_unlimited_scheduler(config, _NO_FILES))
 
 
 def _unlimited_scheduler(config: ModelConfig, state_files: Mapping[str, bytes]) -> Scheduler[Item]:

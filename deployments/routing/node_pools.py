@@ -102,6 +102,8 @@ class NodePools:
         self.holds = Holds()
         self._send = send
         self._queue_changed = queue_changed
+        # Off until there is, or is to be, a holder.
+        self._is_on = False
         self._adopt: Adopt | None = None
         self._tickets: TicketQueues | None = None
         self._links: dict[Link, InstanceLink] = {}
@@ -111,6 +113,7 @@ class NodePools:
 
     def hold(self, adopt: Adopt) -> None:
         """Hold the queues of this node from now on."""
+        self._is_on = True
         self._adopt = adopt
         self._tickets = None
         for pool in self._pools:
@@ -121,8 +124,11 @@ class NodePools:
 
         What waited in queues that were held here is sent again.
         """
+        self._is_on = True
         self._adopt = None
         self._tickets = tickets
+        for pool in self._pools:
+            self.refresh(pool)
         for instance in self._links.values():
             instance.queue = None
         for pool in self._pools:
@@ -137,14 +143,14 @@ class NodePools:
 
     def refresh(self, pool: LinkPool) -> None:
         """Look at a pool again: its instances, its config or the holder have changed."""
-        if pool.config is None:
+        if pool not in self._pools:
+            self._pools.append(pool)
+        if pool.config is None or not self._is_on:
             return
         local = [link for link in pool.links if link.is_local]
         if not pool.is_pooled and len(local) + pool.has_own < 2:  # noqa: PLR2004
             return
-        if not pool.is_pooled:
-            pool.is_pooled = True
-            self._pools.append(pool)
+        pool.is_pooled = True
         self._renew(pool)
         for link in local:
             instance = self._links.get(link)
@@ -154,8 +160,9 @@ class NodePools:
 
     def forget(self, pool: LinkPool) -> None:
         """Let go of a pool whose version is served no more; what waits is sent, to fail."""
-        if pool.is_pooled:
+        if pool in self._pools:
             self._pools.remove(pool)
+        if pool.is_pooled:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
             for request in [] if held is None else held.clear():
@@ -270,11 +277,12 @@ class NodePools:
 
     def told_of_holder(self, instance: InstanceLink, message: Holder) -> None:
         """Learn who decides what an instance executes."""
+        if not self._is_on:
+            return
         pool = instance.link.pool
         if not pool.is_pooled and pool.config is not None:
             # It was adopted while its pool was larger, and stays so.
             pool.is_pooled = True
-            self._pools.append(pool)
             self._renew(pool)
             self._settle(pool)
         if self._adopt is not None and message.epoch < self._adopt.epoch:

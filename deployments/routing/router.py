@@ -303,6 +303,11 @@ class Router:
         pool = self._pools.get((name, version))
         return 0 if pool is None else len(pool.waiting)
 
+    def counts_elsewhere(self, name: str, version: int) -> bool:
+        """Whether another process of this node holds the queue of a version's pool."""
+        pool = self._pools.get((name, version))
+        return pool is not None and pool.is_pooled and pool.held is None
+
     def queue_counters(self) -> list[tuple[str, int, Snapshot]]:
         """Return what the queues held here have counted: model, version and counters."""
         return [

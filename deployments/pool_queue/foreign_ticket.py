@@ -98,6 +98,7 @@ class ForeignTicket:
         "enqueue_ns",
         "flags",
         "is_cancelled",
+        "is_kept",
         "is_rescheduled",
         "number",
         "party",
@@ -128,6 +129,7 @@ class ForeignTicket:
         self.avoid = ticket.avoid
         self.is_cancelled = False
         self.is_rescheduled = False
+        self.is_kept = False
 
     def fail(self, error: TritonError) -> None:
         """Tell the router the error, if the ticket still waits there."""

@@ -73,8 +73,8 @@ class Grant(msgspec.Struct, array_like=True):
         instance: Incarnation of the instance that executes it.
         tickets: Numbers of the requests.
         slots: Of sequences, the slot of each request.
-        correlation_ids: Of each request, where the queue has given one to those that had none; they
-            start a sequence. Empty when it has given none.
+        correlation_ids: Of each request, where the queue gives one to those that have none, and
+            the START flag with it; empty where it gives none.
     """
 
     epoch: int
@@ -82,7 +82,7 @@ class Grant(msgspec.Struct, array_like=True):
     instance: str
     tickets: Sequence[int]
     slots: Sequence[int] = ()
-    correlation_ids: Sequence[int] = ()
+    correlation_ids: Sequence[int | str] = ()
 
 
 class Missing(msgspec.Struct, array_like=True):

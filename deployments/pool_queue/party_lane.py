@@ -5,7 +5,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.lane.connection import LaneConnection
@@ -40,6 +40,8 @@ from deployments.pool_queue.messages import (
 from deployments.pool_queue.queued_request import QueuedTicket
 
 logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 # Strangers who have connected and proved nothing yet.
 MAX_UNPROVED_COUNT: Final = 256
@@ -262,7 +264,7 @@ class PartyLane:
 
 
 def _without(grant: Grant, gone: list[int]) -> Grant:
-    def rest(values: Sequence[int]) -> list[int]:
+    def rest(values: Sequence[Value]) -> list[Value]:
         return [value for at, value in enumerate(values) if at not in gone]
 
     return Grant(

@@ -49,7 +49,7 @@ from deployments.pool_queue.messages import (
     decode_lease_end,
     decode_load,
 )
-from deployments.pool_queue.queued_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_queue import TicketOwner, TicketQueue, Waiting
 from deployments.reactor.transport import Cancellable
 

@@ -10,7 +10,7 @@ with all that came later behind it, so that sequences keep their order.
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -21,10 +21,10 @@ from backends.api.errors import (
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, TICKET, WITHDRAW, FrameError
-from deployments.lane.inflight import LaneInflight
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
-from deployments.pool_queue.queued_request import OwnRequest, PartSender
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import PartSender
 from deployments.reactor.transport import Cancellable
 
 logger = logging.getLogger(__name__)
@@ -255,10 +255,9 @@ class TicketQueue:
             self._try_elsewhere(waiting, grant.instance)
 
     def _send_part(self, instance: str, part: BatchPart, requests: list[OwnRequest]) -> bool:
-        sent = cast("list[LaneInflight]", requests)
-        if self._lane.owner.send_part(instance, part, sent):
+        if self._lane.owner.send_part(instance, part, requests):
             return False
-        for request in sent:
+        for request in requests:
             if request.cancelled and request.lane is not None:
                 # It was granted before the holder heard of the cancel.
                 request.lane.send_cancel(request)

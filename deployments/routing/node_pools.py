@@ -15,13 +15,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from backends.api.errors import TritonError
-from backends.api.model_config import ModelConfig
 from deployments.lane.batches import Adopt, Adopted, Done, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.alarm import AlarmClock, LoopClock
 from deployments.pool_queue.held_queue import HeldQueue
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.pool import Link, LinkPool
 from deployments.scheduling.holds import Holds
@@ -32,7 +31,7 @@ _log = logging.getLogger(__name__)
 class TicketQueues(Protocol):
     """The queues of this node in another process; `deployments.pool_queue.ticket_client`."""
 
-    def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
+    def queue(self, name: str, version: int) -> NodeQueue:
         """Return the queue of a model version."""
 
 
@@ -134,10 +133,8 @@ class NodePools:
         for pool in self._pools:
             held, pool.held = pool.held, None
             pool.queue = None
-            waiting = [] if held is None else held.clear()
             self._settle(pool)
-            for request in waiting:
-                self._send(pool, request)
+            self._send_again(pool, held)
 
     # The pools
 
@@ -165,16 +162,23 @@ class NodePools:
         if pool.is_pooled:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
-            for request in [] if held is None else held.clear():
+            self._send_again(pool, held)
+
+    def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
+        """Send what waits in a queue that this process no longer holds."""
+        if held is not None:
+            held.close()
+            for request in held.clear():
                 self._send(pool, request)
 
     def _renew(self, pool: LinkPool) -> None:
         """Make the pool's queue, or another one when its config has changed."""
-        config = pool.config
-        if self._adopt is None or config is None:
+        config, held = pool.config, pool.held
+        if config is None:
             return
-        held = pool.held
-        if held is not None and held.config is config:
+        if pool.tickets is None or held is None or held.config is not config:
+            pool.tickets = TicketMaker(config)
+        if self._adopt is None or (held is not None and held.config is config):
             return
         if held is not None and held.fits(config):
             held.config = config
@@ -185,16 +189,16 @@ class NodePools:
         except TritonError as error:
             _log.error("model '%s' version %d has no queue: %s", name, version, error)
             return
-        for request in [] if held is None else held.clear():
-            pool.held.start(request)
+        self._settle(pool)
+        self._send_again(pool, held)
 
     def _settle(self, pool: LinkPool) -> None:
         """Choose where requests of a pool wait."""
         queue: NodeQueue | None = None
         if pool.held is not None and pool.held.has_instances:
             queue = pool.held
-        elif self._adopt is None and self._tickets is not None and pool.config is not None:
-            queue = self._tickets.queue_of(*pool.key, pool.config)
+        elif self._adopt is None and self._tickets is not None:
+            queue = self._tickets.queue(*pool.key)
         if queue is not pool.queue:
             pool.queue = queue
             if queue is not None:

@@ -253,8 +253,10 @@ class Router:
 
     def _send_by_queue(self, pool: LinkPool, request: OwnRequest) -> None:
         """Let a request wait in the queue of its pool, or for that queue."""
-        if pool.queue is not None:
-            pool.queue.start(request)
+        queue = pool.queue
+        if queue is not None and pool.tickets is not None:
+            pool.tickets.make(request, queue)
+            queue.start(request)
         elif pool.is_pooled:
             request.queue = None
             self._waiting.add(pool, request)

@@ -84,7 +84,7 @@ class NodePools:
     """The pools of this node.
 
     Args:
-        send: Sends a request to the queue or the instance it belongs to now.
+        send_again: Sends a request to the queue or the instance it belongs to now.
         queue_changed: Called when a pool's requests that wait may have a place to go to.
 
     Attributes:
@@ -94,19 +94,20 @@ class NodePools:
 
     def __init__(
         self,
-        send: Callable[[LinkPool, OwnRequest], None],
+        send_again: Callable[[OwnRequest], None],
         queue_changed: Callable[[LinkPool], None],
     ) -> None:
         self.clock: AlarmClock = LoopClock()
         self.holds = Holds()
-        self._send = send
+        self.send_again = send_again
         self._queue_changed = queue_changed
         # Off until there is, or is to be, a holder.
         self._is_on = False
         self._adopt: Adopt | None = None
         self._tickets: TicketQueues | None = None
         self._links: dict[Link, InstanceLink] = {}
-        self._pools: list[LinkPool] = []
+        self._by_incarnation: dict[str, InstanceLink] = {}
+        self._pools: dict[tuple[str, int], LinkPool] = {}
 
     # Who holds the node's queues
 
@@ -115,7 +116,7 @@ class NodePools:
         self._is_on = True
         self._adopt = adopt
         self._tickets = None
-        for pool in self._pools:
+        for pool in list(self._pools.values()):
             self.refresh(pool)
 
     def follow(self, tickets: TicketQueues | None) -> None:
@@ -126,22 +127,36 @@ class NodePools:
         self._is_on = True
         self._adopt = None
         self._tickets = tickets
-        for pool in self._pools:
+        for pool in list(self._pools.values()):
             self.refresh(pool)
         for instance in self._links.values():
             instance.queue = None
-        for pool in self._pools:
+        for pool in self._pools.values():
             held, pool.held = pool.held, None
             pool.queue = None
             self._settle(pool)
             self._send_again(pool, held)
 
+    def lane_to(self, incarnation: str) -> LaneClient | None:
+        """Return the open lane to an instance of this node."""
+        instance = self._by_incarnation.get(incarnation)
+        return None if instance is None or not instance.lane.is_open else instance.lane
+
+    def held(self, name: str, version: int) -> HeldQueue | None:
+        """Return the queue of a version, if it is held here and has instances."""
+        pool = self._pools.get((name, version))
+        held = None if pool is None else pool.held
+        return held if held is not None and held.has_instances else None
+
+    def all_held(self) -> list[HeldQueue]:
+        """Return the queues that are held here."""
+        return [pool.held for pool in self._pools.values() if pool.held is not None]
+
     # The pools
 
     def refresh(self, pool: LinkPool) -> None:
         """Look at a pool again: its instances, its config or the holder have changed."""
-        if pool not in self._pools:
-            self._pools.append(pool)
+        self._pools[pool.key] = pool
         if pool.config is None or not self._is_on:
             return
         local = [link for link in pool.links if link.is_local]
@@ -157,8 +172,7 @@ class NodePools:
 
     def forget(self, pool: LinkPool) -> None:
         """Let go of a pool whose version is served no more; what waits is sent, to fail."""
-        if pool in self._pools:
-            self._pools.remove(pool)
+        self._pools.pop(pool.key, None)
         if pool.is_pooled:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
@@ -169,7 +183,7 @@ class NodePools:
         if held is not None:
             held.close()
             for request in held.clear():
-                self._send(pool, request)
+                self.send_again(request)
 
     def _renew(self, pool: LinkPool) -> None:
         """Make the pool's queue, or another one when its config has changed."""
@@ -211,6 +225,7 @@ class NodePools:
         if not link.is_local:
             return
         instance = self._links[link] = InstanceLink(self, link, lane)
+        self._by_incarnation[link.endpoint.incarnation] = instance
         lane.events = instance
         if lane.holder is not None:
             self.told_of_holder(instance, lane.holder)
@@ -221,6 +236,7 @@ class NodePools:
         """Learn that an instance's lane has closed."""
         instance = self._links.pop(link, None)
         if instance is not None:
+            del self._by_incarnation[link.endpoint.incarnation]
             self._leave(instance)
 
     def retired(self, link: Link) -> bool:
@@ -256,7 +272,7 @@ class NodePools:
             # They wait as requests do for which there is no lane: in bounds of number and time.
             pool.queue = None
             for request in queue.clear():
-                self._send(pool, request)
+                self.send_again(request)
 
     def _adopt_now(self, instance: InstanceLink) -> None:
         adopt, link = self._adopt, instance.link
@@ -296,4 +312,4 @@ class NodePools:
     def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
         """Send a request by way of the queue."""
         if isinstance(inflight, OwnRequest):
-            self._send(pool, inflight)
+            self.send_again(inflight)

@@ -29,6 +29,7 @@ from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop
+from deployments.routing.membership import Membership, NodeMember
 from deployments.routing.node_pools import NodePools
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
@@ -79,7 +80,7 @@ class Router:
         # Bound once: each request has it.
         self._resend = self.resend
         self._waiting = WaitingRequests(self._resend)
-        self.node_pools = NodePools(self._send_by_queue, self._waiting.send)
+        self.node_pools = NodePools(self._send_again, self._waiting.send)
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
@@ -105,7 +106,18 @@ class Router:
         self._pools: dict[tuple[str, int], LinkPool] = {}
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
+        self._membership: Membership | None = None
         self.greeting: tuple[str, bytes] | None = None
+
+    def join_node(self, member: NodeMember) -> None:
+        """Hold the queues of this node's pools from now on, or use those that another holds."""
+        self._membership = membership = Membership(member, self.node_pools)
+        membership.start()
+
+    def give_up_queues(self) -> None:
+        """Hold no queue any more: this process is about to end."""
+        if self._membership is not None:
+            self._membership.give_up()
 
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
@@ -257,10 +269,13 @@ class Router:
         if queue is not None and pool.tickets is not None:
             pool.tickets.make(request, queue)
             queue.start(request)
-        elif pool.is_pooled:
+        else:
             request.queue = None
             self._waiting.add(pool, request)
-        elif isinstance(request, RoutedRequest):
+
+    def _send_again(self, request: OwnRequest) -> None:
+        """Send a request that has come back from an instance or a queue."""
+        if isinstance(request, RoutedRequest):
             self.resend(request)
 
     async def call_instances(
@@ -320,6 +335,8 @@ class Router:
 
     async def close(self) -> None:
         """Close all lanes; what is on them or waits for one fails."""
+        if self._membership is not None:
+            await self._membership.close()
         self._waiting.close()
         await self._tasks.close()
         for pool in self._pools.values():

@@ -282,7 +282,8 @@ class HeldQueue:
         for instance in actions.declined:
             self._lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
-        self.reports.changed(self._queue.pending_count, self._queue.free_count)
+        if self.reports.has_hearers:
+            self.reports.changed(self._queue.pending_count, self._queue.free_count)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()

@@ -17,23 +17,23 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.lane.client import LaneClient, LaneInflight
+from deployments.lane.client import LaneClient
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.tls import client_tls
 from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop
+from deployments.routing.lost_requests import end_or_resend
 from deployments.routing.membership import Membership, NodeMember
 from deployments.routing.node_pools import NodePools
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
-from deployments.routing.routed_request import RoutedRequest, is_stateful
+from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.routing.served_models import ServedModels
@@ -97,7 +97,7 @@ class Router:
                 tls=None if link.is_local else client_tls(),
             ),
             self._connected,
-            self._lost,
+            lambda link, orphans: end_or_resend(link, orphans, self._resend),
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
             heartbeat=heartbeat,
@@ -366,35 +366,6 @@ class Router:
             return
         lane.start(routed)
 
-    def _lost(self, link: Link, orphans: list[LaneInflight]) -> None:
-        for routed in orphans:
-            if not isinstance(routed, RoutedRequest):
-                continue
-            if routed.cancelled:
-                routed.sink.fail(RequestCancelledError(""))
-            elif routed.has_responded or routed.retried or is_stateful(routed.request):
-                routed.sink.fail(
-                    UnavailableError(
-                        f"instance '{link.endpoint.name}' of model "
-                        f"'{routed.request.model_name}' ended while it served the request; "
-                        f"{_what_to_do(routed.request)}"
-                    )
-                )
-            else:
-                routed.retried = True
-                self._resend_elsewhere(routed, link)
-
-    def _resend_elsewhere(self, routed: RoutedRequest, lost: Link) -> None:
-        others = any(
-            other is not lost and not other.closed and (other.lane is None or other.lane.is_open)
-            for other in routed.pool.links
-        )
-        # What drained has not crashed: a successor may be on its way.
-        if others or (routed.lane is not None and routed.lane.draining):
-            self.resend(routed)
-        else:
-            routed.sink.fail(no_instance(routed.request.model_name))
-
 
 async def _asked(link: Link, method: str, payload: bytes, timeout_s: float) -> bytes | None:
     return None if link.lane is None else await link.lane.call(method, payload, timeout_s)
@@ -404,9 +375,3 @@ def _local_lane(pool: LinkPool) -> LaneClient | None:
     """Return the open lane of this node with the fewest requests outstanding, or None."""
     lanes = [lane for lane in pool.lanes if lane.is_local and not lane.draining]
     return min(lanes, key=lambda each: each.outstanding) if lanes else None
-
-
-def _what_to_do(request: InferenceRequest) -> str:
-    if not request.correlation_id:
-        return "send the request again"
-    return f"sequence {request.correlation_id} ended with it, start the sequence again"

@@ -24,7 +24,7 @@ class WaitingPlace(Protocol):
 class OwnRequest(LaneInflight):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
-    All but ``queue`` is set by a `TicketMaker`.
+    All but ``queue`` and ``has_given_id`` is set by a `TicketMaker`.
 
     Attributes:
         queue: Where it waits; None while it does not.
@@ -36,12 +36,14 @@ class OwnRequest(LaneInflight):
         party: None: this process has it.
         is_rescheduled: Whether it is to be executed once more.
         is_kept: Whether its instance keeps it for that.
+        has_given_id: Whether its correlation id is one that a queue has given it.
     """
 
     __slots__ = (
         "avoid",
         "batch_size",
         "enqueue_ns",
+        "has_given_id",
         "is_kept",
         "is_rescheduled",
         "number",
@@ -62,6 +64,7 @@ class OwnRequest(LaneInflight):
     def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         super().__init__(request, sink)
         self.queue: WaitingPlace | None = None
+        self.has_given_id = False
 
     @property
     def request_id(self) -> str:
@@ -86,6 +89,14 @@ class OwnRequest(LaneInflight):
     @correlation_id.setter
     def correlation_id(self, value: int | str) -> None:
         self.request.correlation_id = value
+        self.has_given_id = True
+
+    def forget_given_id(self) -> None:
+        """Belong to no sequence again, if a queue had made the request one of its own."""
+        if self.has_given_id:
+            self.has_given_id = False
+            self.request.correlation_id = 0
+            self.request.flags = 0
 
     @property
     def flags(self) -> int:
@@ -126,6 +137,7 @@ class TicketMaker:
             request: The request.
             queue: The queue.
         """
+        request.forget_given_id()
         request.lane = None
         request.queue = queue
         request.party = None

@@ -25,6 +25,7 @@ def end_or_resend(
     for routed in orphans:
         if not isinstance(routed, RoutedRequest):
             continue
+        routed.forget_given_id()
         if routed.cancelled:
             routed.sink.fail(RequestCancelledError(""))
         elif routed.has_responded or routed.retried or is_stateful(routed.request):

@@ -20,6 +20,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from backends.api.backend import ExecuteBatch, ModelInstance
@@ -48,9 +49,10 @@ from deployments.metrics.counters import (
 from deployments.metrics.distributions import Distributions
 from deployments.reactor.transport import Cancellable
 from deployments.scheduling.completion import CompletionQueue, keeps_order
-from deployments.scheduling.factory import make_scheduler, make_signature
+from deployments.scheduling.factory import make_feeder, make_scheduler, make_signature
 from deployments.scheduling.limited_scheduler import Grant
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
+from deployments.scheduling.sequence_feeder import SequenceFeeder
 from deployments.scheduling.shape_buckets import ShapeBuckets, shape_buckets_of
 
 _log = logging.getLogger(__name__)
@@ -103,7 +105,7 @@ class Executor:
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
         self._mutex = threading.Lock()
-        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, state_files or {}, grant)
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, grant=grant)
         self._statistics = statistics or InstanceStatistics()
         completion: CompletionQueue[AnyWork, Outcome] | None = None
         if keeps_order(config):
@@ -115,6 +117,10 @@ class Executor:
         self._thread: ExecutionThread[AnyWork, Execution]
         self._thread = ExecutionThread(lead, self._mutex, clock_ns)
         self._ended = threading.Event()
+        # Of the execution thread: what requests of sequences are fed, and the groups of a batch of
+        # theirs that are still to be executed.
+        self._feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
+        self._groups: deque[Decision[AnyWork]] = deque()
         # Owned by the thread that turns the reactor.
         self._expiry_timer: Cancellable | None = None
         self._expiry_ns = 0
@@ -321,12 +327,17 @@ class Executor:
         return not self._scheduler.pending_count
 
     def decide(self) -> Decision[AnyWork]:
-        """Take the next batch from the scheduler."""
+        """Take the next batch from the scheduler, or what is left of the last one."""
         is_due = False
         with self._mutex:
             self._decision_count += 1
             now_ns = self._clock_ns()
-            decision = self._scheduler.next_batch(now_ns)
+            if self._groups:
+                decision = self._groups.popleft()
+            else:
+                decision = self._scheduler.next_batch(now_ns)
+                if self._feeder is not None and decision.slots:
+                    decision = self._first_group(self._feeder, decision)
             if decision.dropped:
                 for work, error in decision.dropped:
                     self._settlement.drop(work, error, now_ns)
@@ -365,9 +376,21 @@ class Executor:
         error, times = execution
         with self._mutex:
             self._settlement.settle(decision, error, times)
+            if self._feeder is not None:
+                self._feeder.executed(decision.batch, decision.slots)
             is_due = self._outbox.claim_flush()
         if is_due:
             self._post(self._flush)
+
+    def _first_group(
+        self, feeder: SequenceFeeder[AnyWork], decision: Decision[AnyWork]
+    ) -> Decision[AnyWork]:
+        """Feed the requests of sequences; return those of a batch that are executed first."""
+        row_count = decision.row_count
+        for works, slots in feeder.groups(decision.batch, decision.slots):
+            rows = feeder.feed(works, slots, row_count)
+            self._groups.append(Decision(works, rows=rows, slots=slots))
+        return self._groups.popleft()._replace(dropped=decision.dropped)
 
     def _pad(self, buckets: ShapeBuckets, works: list[AnyWork]) -> TritonError | None:
         try:

@@ -200,6 +200,24 @@ class Work:
         return self.request.priority
 
     @property
+    def correlation_id(self) -> int | str:
+        """Of its sequence."""
+        return self.request.correlation_id
+
+    @correlation_id.setter
+    def correlation_id(self, correlation_id: int | str) -> None:
+        self.request.correlation_id = correlation_id
+
+    @property
+    def flags(self) -> int:
+        """Whether it starts or ends its sequence."""
+        return self.request.flags
+
+    @flags.setter
+    def flags(self, flags: int) -> None:
+        self.request.flags = flags
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether the client has gone or cancelled."""
         return self.lane.is_cancelled

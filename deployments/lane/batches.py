@@ -77,7 +77,9 @@ class BatchPart(msgspec.Struct, array_like=True):
             know, which is not the holder.
         slots: Of sequences, the slot of each request of this part.
         kept: Slots whose request, executed before and kept for it, is executed once more.
-        queued_ns: When each request of this part was queued, on the node's monotonic clock.
+        queued_ns: When each request of this part was queued, on the node's monotonic clock; 0 or
+            nothing where that is not known.
+        unsent_count: Requests of this part that do not come: no lane can carry them.
     """
 
     epoch: int
@@ -87,6 +89,7 @@ class BatchPart(msgspec.Struct, array_like=True):
     slots: Sequence[int] = ()
     kept: Sequence[int] = ()
     queued_ns: Sequence[int] = ()
+    unsent_count: int = 0
 
 
 class Done(msgspec.Struct, array_like=True):

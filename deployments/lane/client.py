@@ -9,12 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from backends.api.errors import (
-    InvalidArgumentError,
-    TritonError,
-    UnavailableError,
-    error_from_code,
-)
+from backends.api.errors import TritonError, UnavailableError, error_from_code
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.contracts.sinks import ResponseSink
@@ -50,6 +45,7 @@ from deployments.lane.messages import (
     decode_response,
     encode,
 )
+from deployments.lane.pool_client import PoolClient, unsendable_error
 from deployments.lane.silence import SILENT_PERIODS, Silence
 from deployments.slabs.extents import attach
 from deployments.slabs.pool import SlabPool, SlabUnavailableError
@@ -62,14 +58,11 @@ logger = logging.getLogger(__name__)
 _MAX_ID: Final = 0xFFFFFFFF
 
 
-class LaneClient:
+class LaneClient(PoolClient):
     """A lane to one instance. Everything happens on the event loop that connected it.
 
     Attributes:
-        endpoint: The instance.
-        is_local: Whether it is on this node.
-        outstanding: Requests without a terminal outcome.
-        draining: Whether the instance has asked for no more requests.
+        is_local: Whether the instance is on this node.
     """
 
     def __init__(
@@ -83,17 +76,12 @@ class LaneClient:
         limits: LaneLimits = DEFAULT_LIMITS,
     ) -> None:
         handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES))
-        self._loop = loop = asyncio.get_running_loop()
-        self._connection = LaneConnection(
-            self, loop, handshake, slabs, limits, offers_slabs=same_node
-        )
-        self.endpoint = endpoint
+        loop = asyncio.get_running_loop()
+        connection = LaneConnection(self, loop, handshake, slabs, limits, offers_slabs=same_node)
+        super().__init__(loop, connection, endpoint)
         self.is_local = same_node
-        self.outstanding = 0
-        self.draining = False
         self._report_lost = on_lost
         self._last_id = 0
-        self._pending: dict[int, LaneInflight] = {}
         self._calls = PendingCalls(self._connection, endpoint.name, limits.max_message_bytes)
         # Until the lane is handed out a loss is an error of `connect`.
         self._ready: asyncio.Future[None] = loop.create_future()
@@ -184,15 +172,13 @@ class LaneClient:
         inflight.has_responded = False
         connection = self._connection
         if connection.is_lost:
-            closed = UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
-            self._loop.call_soon(self._fail, inflight, closed)
+            self._refuse_later(inflight, self._closed_error())
             return
         request = inflight.request
         try:
             prepared = connection.prepare(request, request.inputs)
         except UnsendableError as error:
-            text = f"request for model '{request.model_name}' cannot be sent: {error}"
-            self._loop.call_soon(self._fail, inflight, InvalidArgumentError(text))
+            self._refuse_later(inflight, unsendable_error(request, error))
             return
         inflight.id = request_id = self._next_id()
         self._pending[request_id] = inflight
@@ -221,7 +207,7 @@ class LaneClient:
             TritonError: The instance's own error.
         """
         if not self.is_open:
-            raise UnavailableError(f"the lane to instance '{self.endpoint.name}' is closed")
+            raise self._closed_error()
         try:
             return await self._calls.make(self._next_id(), method, payload, timeout_s)
         finally:

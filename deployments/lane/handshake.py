@@ -16,7 +16,7 @@ bytes and one HMAC. The secret protects who may connect, not what is read on the
 import hmac
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 NONCE_BYTES: Final = 32
 MIN_SECRET_BYTES: Final = 16
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from backends.api.errors import TritonError
 from deployments.lane.batches import BatchPart
-from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.messages import Grant, Load
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.scheduling.scheduler import SequencedItem
 
 
@@ -23,14 +23,18 @@ class QueuedTicket(SequencedItem, Protocol):
     """What waits in a queue.
 
     Attributes:
-        party: Who has the request.
+        party: Who has the request; None for this process.
         number: The ticket's number at that party.
         avoid: Incarnation of an instance that is not to get it; empty for none.
+        is_kept: Whether an instance that has begun it keeps it, to execute it once more.
     """
 
-    party: Party
     number: int
     avoid: str
+    is_kept: bool
+
+    @property
+    def party(self) -> Party | None: ...  # noqa: D102
 
     def fail(self, error: TritonError) -> None:
         """Take the error that ends the request while it waits."""
@@ -50,22 +54,19 @@ class NodeQueue(Protocol):
     @property
     def load_s(self) -> float: ...  # noqa: D102
 
-    def start(self, request: LaneInflight) -> None:
+    def start(self, request: OwnRequest) -> None:
         """Let a request wait for an instance; never raises: what ends it reaches the request."""
 
-    def cancelled(self, request: LaneInflight) -> None:
-        """Learn that a request that was started here has been cancelled."""
-
-    def withdraw(self, request: LaneInflight) -> None:
-        """Have a request that waits sent elsewhere, unless it is granted meanwhile."""
+    def cancelled(self, request: OwnRequest) -> None:
+        """End a request that waits here and has been cancelled."""
 
 
 class PartSender(Protocol):
     """Sends parts of batches to instances: what a router gives its queues."""
 
     def send_part(
-        self, instance: str, part: BatchPart, requests: Sequence[LaneInflight]
-    ) -> list[LaneInflight]:
+        self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
+    ) -> list[OwnRequest]:
         """Send requests to an instance as a part of a batch.
 
         Args:

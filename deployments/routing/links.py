@@ -11,6 +11,7 @@ from typing import Final
 from backends.api.errors import TritonError
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient, LaneInflight
+from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import Link, LinkPool
 from deployments.supervision.supervisor import Supervisor
 
@@ -51,6 +52,7 @@ class LinkSet:
         opens_on_demand: Whether links to a model's instances open with `open_all`.
         own_incarnation: Instance in this process, which gets no link.
         heartbeat: What to do about silent instances; None to leave them alone.
+        node_pools: Learns of the instances of this node.
     """
 
     def __init__(
@@ -63,7 +65,9 @@ class LinkSet:
         opens_on_demand: bool = False,
         own_incarnation: str = "",
         heartbeat: Heartbeat | None = None,
+        node_pools: NodePools,
     ) -> None:
+        self._node_pools = node_pools
         self._node_id = node_id
         self._connect = connect
         self._on_connected = on_connected
@@ -98,7 +102,7 @@ class LinkSet:
         """
         for key in [key for key in self._links if key not in wanted]:
             link = self._links.pop(key)
-            _retire(link, is_leaving=key in leaving)
+            self._retire(link, is_leaving=key in leaving)
             if link in link.pool.leaving:
                 self._leaving[key] = link
         for key in [key for key in self._leaving if key not in leaving]:
@@ -109,7 +113,7 @@ class LinkSet:
         for key, (endpoint, model_key) in wanted.items():
             if key in self._links:
                 continue
-            pool = pools.setdefault(model_key, LinkPool())
+            pool = pools.setdefault(model_key, LinkPool(key=model_key))
             if endpoint.incarnation == self._own_incarnation:
                 pool.has_own = True
             elif self._opens_on_demand and not pool.is_used:
@@ -160,6 +164,29 @@ class LinkSet:
             period_s = self._heartbeat.timeout_s / SILENT_PERIODS
             self._supervisor.keep("check of the lanes", lambda: self._keep_checking(period_s))
 
+    def _retire(self, link: Link, *, is_leaving: bool) -> None:
+        """Stop choosing a link; its lane closes when the last response has come.
+
+        One to an instance that leaves stays open until that has left.
+        """
+        link.closed = True
+        if link in link.pool.links:
+            link.pool.links.remove(link)
+        lane = link.lane
+        if lane is None:
+            drop(link)
+            return
+        if lane in link.pool.lanes:
+            link.pool.lanes.remove(lane)
+        if is_leaving:
+            link.pool.leaving.append(link)
+        if link.pool.sequences is not None:
+            link.pool.sequences.retire(link)
+        elif self._node_pools.retired(link):
+            pass
+        elif not is_leaving:
+            lane.close_when_idle()
+
     def _start_connecting(self, link: Link) -> None:
         name = f"lane to {link.endpoint.name}"
         link.task = self._supervisor.spawn(name, self._keep_connecting(link))
@@ -192,6 +219,7 @@ class LinkSet:
         link.pool.lanes.append(lane)
         if link.pool.sequences is not None:
             link.pool.sequences.joined()
+        self._node_pools.connected(link, lane)
         self._on_connected(link)
 
     def _lost(self, link: Link, lane: LaneClient, orphans: list[LaneInflight]) -> None:
@@ -203,6 +231,7 @@ class LinkSet:
             link.pool.leaving.remove(link)
         if link.pool.sequences is not None:
             link.pool.sequences.lost(link)
+        self._node_pools.lost(link)
         if not link.closed:
             self._start_connecting(link)
         self._on_lost(link, orphans)
@@ -223,28 +252,6 @@ def drop(link: Link) -> None:
         link.task.cancel()
     if link.lane is not None:
         link.lane.close()
-
-
-def _retire(link: Link, *, is_leaving: bool) -> None:
-    """Stop choosing a link; its lane closes when the last response has come.
-
-    One to an instance that leaves stays open until that has left.
-    """
-    link.closed = True
-    if link in link.pool.links:
-        link.pool.links.remove(link)
-    lane = link.lane
-    if lane is None:
-        drop(link)
-        return
-    if lane in link.pool.lanes:
-        link.pool.lanes.remove(lane)
-    if is_leaving:
-        link.pool.leaving.append(link)
-    if link.pool.sequences is not None:
-        link.pool.sequences.retire(link)
-    elif not is_leaving:
-        lane.close_when_idle()
 
 
 def _forget(link: Link) -> None:

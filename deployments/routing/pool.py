@@ -6,8 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
+from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.ordered_sink import Order
 
 # A request crosses the network, and leaves the slabs behind, only to save a wait: an instance of
@@ -65,7 +68,7 @@ class SequenceLinks(Protocol):
         """Close the lanes to instances that have left the pool, when they are idle."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class LinkPool:
     """The instances of one model version, and the requests that wait for a first lane.
 
@@ -81,6 +84,11 @@ class LinkPool:
         is_used: Whether there was a first request.
         leaving: Ways to instances that finish their last requests, open for what they count.
         has_own: Whether this process is among the instances.
+        key: Model name and version number.
+        config: The model's config; None before the version was first ready.
+        is_pooled: Whether its instances on this node have one queue.
+        queue: That queue; None while there is none, or none that has instances.
+        held: That queue, if it is in this process.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -93,6 +101,11 @@ class LinkPool:
     is_used: bool = False
     leaving: list[Link] = field(default_factory=list)
     has_own: bool = False
+    key: tuple[str, int] = ("", 0)
+    config: ModelConfig | None = None
+    is_pooled: bool = False
+    queue: NodeQueue | None = None
+    held: HeldQueue | None = None
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
-from deployments.lane.client import LaneInflight
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.routing.pool import LinkPool
 
 
-class RoutedRequest(LaneInflight):
+class RoutedRequest(OwnRequest):
     """What a lane keeps of a request, and the handle its caller cancels.
 
     Args:
@@ -54,7 +54,12 @@ class RoutedRequest(LaneInflight):
 
     def cancel(self) -> None:
         """Cancel on the lane, or at once while no lane has the request."""
-        if self.pool.waiting.pop(self, None) is not None:
+        queue = self.queue
+        if queue is not None:
+            if not self.cancelled:
+                self.cancelled = True
+                queue.cancelled(self)
+        elif self.pool.waiting.pop(self, None) is not None:
             self.cancelled = True
             self.sink.fail(RequestCancelledError(""))
         else:

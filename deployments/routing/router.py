@@ -25,8 +25,11 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.tls import client_tls
+from deployments.metrics.counters import Snapshot
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop
+from deployments.routing.node_pools import NodePools
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest, is_stateful
@@ -56,6 +59,7 @@ class Router:
     Attributes:
         table: The table as it is known here.
         node_id: Ray node of this process.
+        node_pools: The pools of this node and their queues.
         greeting: Method and payload of the control call that each instance gets when a lane to it
             opens; None for no call.
     """
@@ -72,6 +76,10 @@ class Router:
         own_incarnation: str = "",
         heartbeat: Heartbeat | None = None,
     ) -> None:
+        # Bound once: each request has it.
+        self._resend = self.resend
+        self._waiting = WaitingRequests(self._resend)
+        self.node_pools = NodePools(self._send_by_queue, self._waiting.send)
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
@@ -92,11 +100,9 @@ class Router:
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
             heartbeat=heartbeat,
+            node_pools=self.node_pools,
         )
         self._pools: dict[tuple[str, int], LinkPool] = {}
-        # Bound once: each request has it.
-        self._resend = self.resend
-        self._waiting = WaitingRequests(self._resend)
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
         self.greeting: tuple[str, bytes] | None = None
@@ -121,15 +127,20 @@ class Router:
                     wanted[key] = (endpoint, (model.name, entry.version))
                 leaving.update((each.name, each.incarnation) for each in entry.leaving)
         self._links.sync(wanted, leaving, self._pools)
+        for (name, _), pool in self._pools.items():
+            if name in changed:
+                self.node_pools.refresh(pool)
         for served in [key for key in self._pools if key not in self._served]:
             if not self._pools[served].links:
                 pool = self._pools.pop(served)
+                self.node_pools.forget(pool)
                 self._waiting.fail(pool, no_instance(served[0]))
                 if pool.sequences is not None:
                     pool.sequences.close()
 
     def _pool_for(self, key: tuple[str, int], config: ModelConfig) -> LinkPool:
-        pool = self._pools.setdefault(key, LinkPool())
+        pool = self._pools.setdefault(key, LinkPool(key=key))
+        pool.config = config
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._waiting.add, self._tasks)
@@ -194,6 +205,9 @@ class Router:
         if pool.order is not None:
             sink = OrderedSink(pool.order, sink)
         routed = RoutedRequest(self._resend, pool, request, sink)
+        if pool.is_pooled:
+            self._send_by_queue(pool, routed)
+            return routed
         if pool.sequences is not None and request.correlation_id:
             pool.sequences.start(routed)
             return routed
@@ -209,6 +223,8 @@ class Router:
     ) -> RoutedRequest:
         """Send a checked request to an instance on this node, once: its memory is nowhere else."""
         pool = model.pool
+        if pool.is_pooled:
+            return self._submit_to_queue(pool, request, sink)
         is_sequence = pool.sequences is not None and bool(request.correlation_id)
         lane = None if is_sequence else _local_lane(pool)
         if not (is_sequence or lane is not None or all(link.is_local for link in pool.links)):
@@ -224,6 +240,26 @@ class Router:
         else:
             self._waiting.add(pool, routed)
         return routed
+
+    def _submit_to_queue(
+        self, pool: LinkPool, request: InferenceRequest, sink: ResponseSink
+    ) -> RoutedRequest:
+        if pool.order is not None:
+            sink = OrderedSink(pool.order, sink)
+        routed = RoutedRequest(self._resend, pool, request, sink)
+        routed.retried = routed.local_only = True
+        self._send_by_queue(pool, routed)
+        return routed
+
+    def _send_by_queue(self, pool: LinkPool, request: OwnRequest) -> None:
+        """Let a request wait in the queue of its pool, or for that queue."""
+        if pool.queue is not None:
+            pool.queue.start(request)
+        elif pool.is_pooled:
+            request.queue = None
+            self._waiting.add(pool, request)
+        elif isinstance(request, RoutedRequest):
+            self.resend(request)
 
     async def call_instances(
         self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
@@ -267,6 +303,19 @@ class Router:
         pool = self._pools.get((name, version))
         return 0 if pool is None else len(pool.waiting)
 
+    def counts_elsewhere(self, name: str, version: int) -> bool:
+        """Whether another process of this node holds the queue of a version's pool."""
+        pool = self._pools.get((name, version))
+        return pool is not None and pool.is_pooled and pool.held is None
+
+    def queue_counters(self) -> list[tuple[str, int, Snapshot]]:
+        """Return what the queues held here have counted: model, version and counters."""
+        return [
+            (*key, pool.held.snapshot())
+            for key, pool in self._pools.items()
+            if pool.held is not None
+        ]
+
     async def close(self) -> None:
         """Close all lanes; what is on them or waits for one fails."""
         self._waiting.close()
@@ -286,6 +335,9 @@ class Router:
     def resend(self, routed: RoutedRequest) -> None:
         """Send a request to another instance than the one that had it, if one did."""
         pool = routed.pool
+        if pool.is_pooled:
+            self._send_by_queue(pool, routed)
+            return
         if pool.sequences is not None and routed.request.correlation_id:
             pool.sequences.start(routed, local_only=routed.local_only)
             return

@@ -99,8 +99,11 @@ class WaitingRequests:
 
     def _may_come(self, pool: LinkPool, *, local_only: bool = False) -> bool:
         """Whether a lane that takes requests may open."""
+        awaits_queue = pool.is_pooled and pool.queue is None
         return any(
-            not link.closed and (link.is_local or not local_only) and self._may_open(link)
+            not link.closed
+            and (link.is_local or not local_only)
+            and (awaits_queue or self._may_open(link))
             for link in pool.links
         )
 

@@ -132,6 +132,11 @@ class PoolQueue(Generic[Item]):
         return self._scheduler.sequence_count
 
     @property
+    def free_slot_count(self) -> int:
+        """Slots that are free for the next sequences."""
+        return self._scheduler.free_slot_count
+
+    @property
     def instances(self) -> Mapping[str, PoolInstance[Item]]:
         """The instances, by name."""
         return self._instances

@@ -18,7 +18,7 @@ from deployments.scheduling.scheduler import Decision, Item, Scheduler
 
 CorrelationId = int | str
 
-_NO_SEQUENCES: Mapping[int, CorrelationId] = {}
+NO_SEQUENCES: Mapping[int, CorrelationId] = {}
 
 
 class PoolScheduler(Protocol[Item]):
@@ -43,11 +43,15 @@ class PoolScheduler(Protocol[Item]):
     def sequence_count(self) -> int:
         """Sequences that have started and not ended."""
 
+    @property
+    def free_slot_count(self) -> int:
+        """Slots that are free for the next sequences."""
+
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id goes on here."""
 
     def join(
-        self, instance: str, running: Mapping[int, CorrelationId] = _NO_SEQUENCES, now_ns: int = 0
+        self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
         """Take an instance in.
 
@@ -107,6 +111,7 @@ class SharedScheduler(Generic[Item]):
 
     is_shared = True
     sequence_count = 0
+    free_slot_count = 0
 
     def __init__(self, inner: Scheduler[Item]) -> None:
         self._inner = inner
@@ -129,7 +134,7 @@ class SharedScheduler(Generic[Item]):
         return False
 
     def join(
-        self, instance: str, running: Mapping[int, CorrelationId] = _NO_SEQUENCES, now_ns: int = 0
+        self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
         """Instances are alike to it."""
 

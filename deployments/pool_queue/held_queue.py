@@ -1,0 +1,357 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of one model version on one node, in the process that holds it.
+
+`deployments.scheduling.pool_queue` decides; this carries out what it decides: the requests of this
+process go to instances over its own lanes, other routers get grants for theirs. Whatever happens to
+an instance, what it has begun is its routers' to end, each over its own lane.
+
+Everything happens on the process's event loop.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
+
+from backends.api.errors import RequestCancelledError, TritonError
+from backends.api.model_config import ModelConfig
+from deployments.lane.batches import Adopted, BatchPart, Done, Forget
+from deployments.lane.client import LaneClient
+from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
+from deployments.pool_queue.alarm import Alarm, AlarmClock
+from deployments.pool_queue.messages import Grant, Load
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import Party, QueuedTicket
+from deployments.scheduling.factory import make_pool_scheduler, make_signature
+from deployments.scheduling.holds import Holds
+from deployments.scheduling.pool_queue import Batch, PoolQueue
+from deployments.scheduling.pool_scheduler import CorrelationId
+from deployments.scheduling.shape_buckets import shape_buckets_of
+
+# What a queue goes by in a config.
+_DECIDING: Final = (
+    "name",
+    "max_batch_size",
+    "input",
+    "parameters",
+    "dynamic_batching",
+    "sequence_batching",
+)
+
+
+class _Given:
+    """A batch that lies at an instance.
+
+    Attributes:
+        slots: Of sequences, the slot of each request.
+        tickets: Its requests.
+    """
+
+    __slots__ = ("slots", "tickets")
+
+    def __init__(self, tickets: list[QueuedTicket], slots: Sequence[int]) -> None:
+        self.tickets = tickets
+        self.slots = slots
+
+
+class HeldQueue:
+    """The queue of one model version; a `deployments.pool_queue.queued_request.NodeQueue`.
+
+    Args:
+        config: The model's complete config.
+        version: Version number.
+        epoch: When this process began to hold queues.
+        clock: Wakes the queue when a batch has waited long enough.
+        holds: Until when the scheduler waits for the first requests.
+
+    Attributes:
+        config: The config.
+
+    Raises:
+        InvalidArgumentError: A parameter of the config is not what it has to be.
+    """
+
+    load_s = math.inf
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        version: int,
+        epoch: int,
+        clock: AlarmClock,
+        holds: Holds,
+    ) -> None:
+        self.config = config
+        self._name = config.name
+        self._version = version
+        self._epoch = epoch
+        self._clock_ns = time.monotonic_ns
+        self._loop = asyncio.get_running_loop()
+        self._queue: PoolQueue[QueuedTicket] = PoolQueue(make_pool_scheduler(config, holds))
+        self._signature = make_signature(config, shape_buckets_of(config))
+        self._is_batching = config.max_batch_size > 0
+        # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
+        self._looks_at_once = config.dynamic_batching is None and config.sequence_batching is None
+        sequences = config.sequence_batching
+        self._is_iterative = sequences is not None and sequences.iterative
+        self._is_look_due = False
+        self._lanes: dict[str, LaneClient] = {}
+        self._given: dict[str, dict[int, _Given]] = {}
+        # Requests that are executed again: their instances have them.
+        self._kept: set[QueuedTicket] = set()
+        self._statistics = InstanceStatistics()
+        self._wake = Alarm(clock, self._look)
+        self._expiry = Alarm(clock, self._expire)
+
+    # What a router asks of it
+
+    @property
+    def load(self) -> Load:
+        """Return how much waits."""
+        queue = self._queue
+        return Load(
+            self._name,
+            self._version,
+            queue.pending_count,
+            queue.free_count,
+            len(self._lanes),
+            queue.mean_execution_ns,
+        )
+
+    @property
+    def has_instances(self) -> bool:
+        """Whether an instance is there that takes what comes."""
+        return any(not each.is_leaving for each in self._queue.instances.values())
+
+    @property
+    def sequence_count(self) -> int:
+        """Sequences that have started and not ended."""
+        return self._queue.sequence_count
+
+    def fits(self, config: ModelConfig) -> bool:
+        """Whether the queue serves a model of another config as it is."""
+        return all(getattr(config, name) == getattr(self.config, name) for name in _DECIDING)
+
+    def knows(self, correlation_id: CorrelationId) -> bool:
+        """Whether a sequence of this id goes on here."""
+        return self._queue.knows(correlation_id)
+
+    def snapshot(self) -> Snapshot:
+        """Return what was counted of requests that did not reach an instance, and what waits."""
+        return self._statistics.snapshot(self._queue.pending_count)
+
+    def start(self, request: OwnRequest) -> None:
+        """Let a request of this process wait for an instance; what ends it reaches its sink."""
+        signature = self._signature
+        request.queued(
+            self,
+            self._clock_ns(),
+            None if signature is None else signature(request.request),
+            batches=self._is_batching,
+        )
+        self._take(request)
+
+    def cancelled(self, request: OwnRequest) -> None:
+        """End a request of this process that waits."""
+        self._statistics.record_failure(
+            FailureReason.CANCELED, self._clock_ns() - request.enqueue_ns
+        )
+        request.queue = None
+        request.sink.fail(RequestCancelledError(""))
+        self.withdrawn(request)
+
+    def clear(self) -> list[OwnRequest]:
+        """Give up what waits; return the requests of this process, oldest first."""
+        self._wake.cancel()
+        self._expiry.cancel()
+        waiting = [each for each in self._queue.clear() if not each.is_cancelled]
+        return [each for each in waiting if isinstance(each, OwnRequest)]
+
+    # What other routers' tickets ask of it
+
+    def enqueue(self, ticket: QueuedTicket) -> None:
+        """Take another router's ticket; what ends it reaches the ticket."""
+        self._take(ticket)
+
+    def withdrawn(self, ticket: QueuedTicket) -> None:
+        """Forget a ticket that is cancelled, as soon as the queue looks at it."""
+        del ticket
+        self._expiry.set(0)
+
+    def ungranted(self, ticket: QueuedTicket) -> None:
+        """Learn that a request that was granted will not be sent."""
+        for instance, batches in self._given.items():
+            for number, given in batches.items():
+                if ticket in given.tickets:
+                    given.tickets.remove(ticket)
+                    self._lanes[instance].forget(Forget(self._epoch, number, 1))
+                    return
+
+    def party_lost(self, party: Party) -> None:
+        """Have instances not wait for requests of a router that is gone."""
+        for instance, batches in self._given.items():
+            for number, given in batches.items():
+                lost_count = sum(ticket.party is party for ticket in given.tickets)
+                if lost_count:
+                    self._lanes[instance].forget(Forget(self._epoch, number, lost_count))
+        self._expiry.set(0)
+
+    # What its instances tell
+
+    def join(self, instance: str, lane: LaneClient, adopted: Adopted) -> None:
+        """Take an instance in that was adopted."""
+        self._lanes[instance] = lane
+        self._given[instance] = {}
+        self._queue.join(
+            instance,
+            adopted.running,
+            adopted.batch_count,
+            self._clock_ns(),
+            is_limited=adopted.is_limited,
+        )
+        self._look()
+
+    def retire(self, instance: str) -> None:
+        """Give an instance nothing more but what the sequences need that run there."""
+        self._queue.retire(instance)
+
+    def is_needed(self, instance: str) -> bool:
+        """Whether batches lie at an instance, or sequences run there."""
+        return self._queue.is_needed(instance)
+
+    def leave(self, instance: str) -> None:
+        """Forget an instance that is gone."""
+        if self._lanes.pop(instance, None) is None:
+            return
+        self._given.pop(instance)
+        now_ns = self._clock_ns()
+        for ticket, error in self._queue.leave(instance, now_ns):
+            if ticket not in self._kept:
+                self._drop(ticket, error, now_ns)
+        self._look()
+
+    def done(self, instance: str, done: Done) -> None:
+        """Learn that an instance has executed a batch."""
+        now_ns = self._clock_ns()
+        if done.epoch != self._epoch:
+            self._queue.executed(instance, -1, done.execution_ns, now_ns)
+        else:
+            given = self._given[instance].pop(done.number, None)
+            places: list[int] = []
+            if given is not None and (done.rescheduled or self._kept):
+                places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
+                self._keep(given.tickets, places)
+            self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
+        self._look()
+
+    def granted(self, instance: str) -> None:
+        """Learn that an instance may execute one batch."""
+        self._queue.granted(instance)
+        self._look()
+
+    def _take(self, ticket: QueuedTicket) -> None:
+        try:
+            is_due = self._queue.enqueue(ticket, ticket.enqueue_ns)
+        except TritonError as error:
+            self._statistics.record_failure(FailureReason.REJECTED, 0)
+            ticket.fail(error)
+            return
+        if is_due:
+            if self._looks_at_once:
+                self._look()
+            elif not self._is_look_due:
+                self._is_look_due = True
+                self._loop.call_soon(self._look)
+        deadline_ns = self._queue.deadline_ns
+        if deadline_ns is not None:
+            self._expiry.set(deadline_ns)
+
+    def _look(self) -> None:
+        """Do what is to be done now."""
+        self._is_look_due = False
+        now_ns = self._clock_ns()
+        actions = self._queue.next(now_ns)
+        for batch in actions.batches:
+            self._send(batch)
+        for ticket, error in actions.dropped:
+            self._drop(ticket, error, now_ns)
+        for instance in actions.asked:
+            self._lanes[instance].ask()
+        for instance in actions.declined:
+            self._lanes[instance].decline()
+        self._wake.set(actions.wake_at_ns)
+
+    def _expire(self) -> None:
+        now_ns = self._clock_ns()
+        for ticket, error in self._queue.expire(now_ns):
+            self._drop(ticket, error, now_ns)
+        self._look()
+        self._expiry.set(self._queue.deadline_ns)
+
+    def _drop(self, ticket: QueuedTicket, error: TritonError, now_ns: int) -> None:
+        # One that was cancelled has its outcome.
+        if not ticket.is_cancelled:
+            is_cancelled = isinstance(error, RequestCancelledError)
+            reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
+            self._statistics.record_failure(reason, now_ns - ticket.enqueue_ns)
+            ticket.fail(error)
+
+    def _keep(self, tickets: list[QueuedTicket], places: Iterable[int]) -> None:
+        """Note which requests of a batch their instance keeps to execute them again."""
+        kept = {tickets[at] for at in places}
+        self._kept.difference_update(tickets)
+        self._kept |= kept
+        for ticket in kept:
+            ticket.is_kept = True
+
+    def _send(self, batch: Batch[QueuedTicket]) -> None:
+        number, instance, decision = batch
+        tickets = decision.batch
+        self._given[instance][number] = _Given(tickets, decision.slots)
+        slots, kept_ones = decision.slots, self._kept
+        if not kept_ones and all(ticket.party is None for ticket in tickets):
+            self._send_own(instance, number, tickets, slots, (), len(tickets))
+            return
+        kept: list[int] = []
+        own: tuple[list[QueuedTicket], list[int]] = ([], [])
+        shares: dict[Party, tuple[list[QueuedTicket], list[int]]] = {}
+        for at, ticket in enumerate(tickets):
+            if ticket in kept_ones:
+                kept.append(slots[at])
+                continue
+            party = ticket.party
+            share = own if party is None else shares.setdefault(party, ([], []))
+            share[0].append(ticket)
+            if slots:
+                share[1].append(slots[at])
+        # Always sent: it says how many requests there are in all.
+        self._send_own(instance, number, own[0], own[1], kept, len(tickets) - len(kept))
+        for party, (theirs, their_slots) in shares.items():
+            numbers = [ticket.number for ticket in theirs]
+            ids = [ticket.correlation_id for ticket in theirs] if self._is_iterative else ()
+            party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
+
+    def _send_own(
+        self,
+        instance: str,
+        number: int,
+        tickets: Sequence[QueuedTicket],
+        slots: Sequence[int],
+        kept: Sequence[int],
+        total_count: int,
+    ) -> None:
+        requests = cast("Sequence[OwnRequest]", tickets)
+        for request in requests:
+            request.queue = None
+        part = BatchPart(
+            self._epoch,
+            number,
+            len(requests),
+            total_count,
+            slots,
+            kept,
+            [request.enqueue_ns for request in requests],
+        )
+        self._lanes[instance].start_batch(part, requests)

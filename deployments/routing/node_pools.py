@@ -1,0 +1,295 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The pools of this node: which have a queue of their own, where it is, and who adopts whom.
+
+A model version with two or more instances on a node has its queue in the node's *holder*, which is
+one of its ingresses ([ADR 9]). Where this process is the holder it adopts the instances over its
+lanes and keeps a `HeldQueue`; else the queue is reached over the lane of tickets. While there is no
+holder, requests wait as they do for a lane.
+
+[ADR 9]: docs/decisions/0009-one-queue-for-the-pool-of-a-node.md
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from deployments.lane.batches import Adopt, Adopted, Done, Holder
+from deployments.lane.client import LaneClient
+from deployments.lane.inflight import LaneInflight
+from deployments.pool_queue.alarm import AlarmClock, LoopClock
+from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import NodeQueue
+from deployments.routing.pool import Link, LinkPool
+from deployments.scheduling.holds import Holds
+
+_log = logging.getLogger(__name__)
+
+
+class TicketQueues(Protocol):
+    """The queues of this node in another process; `deployments.pool_queue.ticket_client`."""
+
+    def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
+        """Return the queue of a model version."""
+
+
+class InstanceLink:
+    """What one instance of this node tells its router; a `deployments.lane.batches.PoolEvents`.
+
+    Attributes:
+        link: The way to the instance.
+        lane: The lane that is open now.
+        queue: The queue that it works for; None while it is not adopted by this process.
+        is_asked: Whether it was asked to be adopted and has not answered.
+    """
+
+    __slots__ = ("_pools", "is_asked", "lane", "link", "queue")
+
+    def __init__(self, pools: "NodePools", link: Link, lane: LaneClient) -> None:
+        self._pools = pools
+        self.link = link
+        self.lane = lane
+        self.queue: HeldQueue | None = None
+        self.is_asked = False
+
+    def adopted(self, message: Adopted) -> None:
+        """Take the instance into its queue."""
+        self._pools.adopted(self, message)
+
+    def done(self, message: Done) -> None:
+        """Learn that a batch was executed."""
+        queue = self.queue
+        if queue is not None:
+            queue.done(self.link.endpoint.incarnation, message)
+            if self.link.closed:
+                self._pools.part_from(self)
+
+    def granted(self) -> None:
+        """Learn that the instance may execute one batch."""
+        if self.queue is not None:
+            self.queue.granted(self.link.endpoint.incarnation)
+
+    def bounced(self, inflight: LaneInflight) -> None:
+        """Send a request by way of the queue."""
+        self._pools.bounced(self.link.pool, inflight)
+
+    def holder(self, message: Holder) -> None:
+        """Learn that somebody, or nobody any more, decides what the instance executes."""
+        self._pools.told_of_holder(self, message)
+
+
+class NodePools:
+    """The pools of this node.
+
+    Args:
+        send: Sends a request to the queue or the instance it belongs to now.
+        queue_changed: Called when a pool's requests that wait may have a place to go to.
+
+    Attributes:
+        clock: Wakes queues; to be set, if at all, before there are any.
+        holds: Until when schedulers wait for their first requests; the same.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[LinkPool, OwnRequest], None],
+        queue_changed: Callable[[LinkPool], None],
+    ) -> None:
+        self.clock: AlarmClock = LoopClock()
+        self.holds = Holds()
+        self._send = send
+        self._queue_changed = queue_changed
+        # Off until there is, or is to be, a holder.
+        self._is_on = False
+        self._adopt: Adopt | None = None
+        self._tickets: TicketQueues | None = None
+        self._links: dict[Link, InstanceLink] = {}
+        self._pools: list[LinkPool] = []
+
+    # Who holds the node's queues
+
+    def hold(self, adopt: Adopt) -> None:
+        """Hold the queues of this node from now on."""
+        self._is_on = True
+        self._adopt = adopt
+        self._tickets = None
+        for pool in self._pools:
+            self.refresh(pool)
+
+    def follow(self, tickets: TicketQueues | None) -> None:
+        """Have another process hold the queues; None while there is none.
+
+        What waited in queues that were held here is sent again.
+        """
+        self._is_on = True
+        self._adopt = None
+        self._tickets = tickets
+        for pool in self._pools:
+            self.refresh(pool)
+        for instance in self._links.values():
+            instance.queue = None
+        for pool in self._pools:
+            held, pool.held = pool.held, None
+            pool.queue = None
+            waiting = [] if held is None else held.clear()
+            self._settle(pool)
+            for request in waiting:
+                self._send(pool, request)
+
+    # The pools
+
+    def refresh(self, pool: LinkPool) -> None:
+        """Look at a pool again: its instances, its config or the holder have changed."""
+        if pool not in self._pools:
+            self._pools.append(pool)
+        if pool.config is None or not self._is_on:
+            return
+        local = [link for link in pool.links if link.is_local]
+        if not pool.is_pooled and len(local) + pool.has_own < 2:  # noqa: PLR2004
+            return
+        pool.is_pooled = True
+        self._renew(pool)
+        for link in local:
+            instance = self._links.get(link)
+            if instance is not None:
+                self._adopt_now(instance)
+        self._settle(pool)
+
+    def forget(self, pool: LinkPool) -> None:
+        """Let go of a pool whose version is served no more; what waits is sent, to fail."""
+        if pool in self._pools:
+            self._pools.remove(pool)
+        if pool.is_pooled:
+            pool.is_pooled = False
+            held, pool.held, pool.queue = pool.held, None, None
+            for request in [] if held is None else held.clear():
+                self._send(pool, request)
+
+    def _renew(self, pool: LinkPool) -> None:
+        """Make the pool's queue, or another one when its config has changed."""
+        config = pool.config
+        if self._adopt is None or config is None:
+            return
+        held = pool.held
+        if held is not None and held.config is config:
+            return
+        if held is not None and held.fits(config):
+            held.config = config
+            return
+        name, version = pool.key
+        try:
+            pool.held = HeldQueue(config, version, self._adopt.epoch, self.clock, self.holds)
+        except TritonError as error:
+            _log.error("model '%s' version %d has no queue: %s", name, version, error)
+            return
+        for request in [] if held is None else held.clear():
+            pool.held.start(request)
+
+    def _settle(self, pool: LinkPool) -> None:
+        """Choose where requests of a pool wait."""
+        queue: NodeQueue | None = None
+        if pool.held is not None and pool.held.has_instances:
+            queue = pool.held
+        elif self._adopt is None and self._tickets is not None and pool.config is not None:
+            queue = self._tickets.queue_of(*pool.key, pool.config)
+        if queue is not pool.queue:
+            pool.queue = queue
+            if queue is not None:
+                self._queue_changed(pool)
+
+    # The instances
+
+    def connected(self, link: Link, lane: LaneClient) -> None:
+        """Learn that an instance's lane has opened."""
+        if not link.is_local:
+            return
+        instance = self._links[link] = InstanceLink(self, link, lane)
+        lane.events = instance
+        if lane.holder is not None:
+            self.told_of_holder(instance, lane.holder)
+        if link.pool.is_pooled:
+            self._adopt_now(instance)
+
+    def lost(self, link: Link) -> None:
+        """Learn that an instance's lane has closed."""
+        instance = self._links.pop(link, None)
+        if instance is not None:
+            self._leave(instance)
+
+    def retired(self, link: Link) -> bool:
+        """Give an instance that has left the table nothing but what its sequences need.
+
+        Returns:
+            Whether its lane stays open until that is done.
+        """
+        instance = self._links.get(link)
+        if instance is None or instance.queue is None:
+            return False
+        instance.queue.retire(link.endpoint.incarnation)
+        if link.pool.held is instance.queue:
+            self._settle(link.pool)
+        return not self.part_from(instance)
+
+    def part_from(self, instance: InstanceLink) -> bool:
+        """Let go of an instance that has left the table and has done what it had to."""
+        queue, incarnation = instance.queue, instance.link.endpoint.incarnation
+        if queue is not None and queue.is_needed(incarnation):
+            return False
+        self._leave(instance)
+        instance.lane.close_when_idle()
+        return True
+
+    def _leave(self, instance: InstanceLink) -> None:
+        queue, instance.queue = instance.queue, None
+        if queue is None:
+            return
+        queue.leave(instance.link.endpoint.incarnation)
+        pool = instance.link.pool
+        if pool.held is queue and not queue.has_instances:
+            # They wait as requests do for which there is no lane: in bounds of number and time.
+            pool.queue = None
+            for request in queue.clear():
+                self._send(pool, request)
+
+    def _adopt_now(self, instance: InstanceLink) -> None:
+        adopt, link = self._adopt, instance.link
+        if adopt is None or link.closed or instance.is_asked or instance.queue is not None:
+            return
+        instance.is_asked = True
+        instance.lane.adopt(adopt)
+
+    def adopted(self, instance: InstanceLink, message: Adopted) -> None:
+        """Learn that an instance takes batches from here."""
+        instance.is_asked = False
+        link = instance.link
+        queue = link.pool.held
+        if message.is_refused or queue is None:
+            _log.warning("instance %s is not adopted: it has a later holder", link.endpoint.name)
+            return
+        instance.queue = queue
+        queue.join(link.endpoint.incarnation, instance.lane, message)
+        if link.closed:
+            self.retired(link)
+        self._settle(link.pool)
+
+    def told_of_holder(self, instance: InstanceLink, message: Holder) -> None:
+        """Learn who decides what an instance executes."""
+        if not self._is_on:
+            return
+        pool = instance.link.pool
+        if not pool.is_pooled and pool.config is not None:
+            # It was adopted while its pool was larger, and stays so.
+            pool.is_pooled = True
+            self._renew(pool)
+            self._settle(pool)
+        if self._adopt is not None and message.epoch < self._adopt.epoch:
+            instance.queue = None
+            self._adopt_now(instance)
+
+    def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
+        """Send a request by way of the queue."""
+        if isinstance(inflight, OwnRequest):
+            self._send(pool, inflight)

@@ -50,7 +50,6 @@ from deployments.metrics.distributions import Distributions
 from deployments.reactor.transport import Cancellable
 from deployments.scheduling.completion import CompletionQueue, keeps_order
 from deployments.scheduling.factory import make_feeder, make_scheduler, make_signature
-from deployments.scheduling.limited_scheduler import Grant
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.scheduling.sequence_feeder import SequenceFeeder
 from deployments.scheduling.shape_buckets import ShapeBuckets, shape_buckets_of
@@ -76,8 +75,8 @@ class Executor:
             executor can no longer keep its promise of an outcome for each request.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
-        grant: The right to execute, where the rate limiter gives it.
         clock_ns: Monotonic clock, the one backends stamp their times with.
+        new_scheduler: Makes what decides which request is executed when.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -91,8 +90,8 @@ class Executor:
         lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
-        grant: Grant | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        new_scheduler: Callable[[ModelConfig], Scheduler[AnyWork]] = make_scheduler,
     ) -> None:
         self._buckets = buckets = shape_buckets_of(config)
         self._model = ExecutedModel(config, version, make_signature(config, buckets), buckets)
@@ -105,7 +104,7 @@ class Executor:
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
         self._mutex = threading.Lock()
-        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, grant=grant)
+        self._scheduler = new_scheduler(config)
         self._statistics = statistics or InstanceStatistics()
         completion: CompletionQueue[AnyWork, Outcome] | None = None
         if keeps_order(config):

@@ -228,14 +228,15 @@ class ModelInstanceActor:
         timeout_us = execution_timeout_us(loaded.config)
         if timeout_us:
             Watchdog(spec.model_name, timeout_us, executor.activity, self._ending.die).start()
-        if self._claim is not None:
-            self._claim.serve(executor.look_again)
         maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
         self._readiness = Readiness(spec.model_name, loaded.instance.is_ready)
+        handler = InstanceLanes(loaded.config, executor, loaded.instance, maps, self._readiness)
+        if self._claim is not None:
+            self._claim.serve(handler.adoption.granted)
         self._lanes = LaneServer(
-            InstanceLanes(loaded.config, executor, loaded.instance, maps, self._readiness),
+            handler,
             reactor=self._reactor,
             secret=spec.secret,
             slabs=self._slabs,

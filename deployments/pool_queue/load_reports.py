@@ -51,6 +51,11 @@ class LoadReports:
         self._had_waiting = False
         self._timer: Cancellable | None = None
 
+    @property
+    def has_hearers(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._hearers)
+
     def used_by(self, hearer: LoadHearer) -> None:
         """Note that a router uses the queue; one that is new hears the load at once."""
         if hearer not in self._hearers:

@@ -23,6 +23,8 @@ from deployments.routing.node_view import NodeView, expected_wait_ns
 _NEARLY_EQUAL: Final = 0.25
 # So many nodes are compared with the own one.
 _COMPARED: Final = 8
+# So many nodes are asked for each request that has to wait.
+_ASKED: Final = 2
 # Requests are taken back from a node that is slower by this factor, though no node is idle.
 _FAR_SLOWER: Final = 2.0
 
@@ -132,18 +134,26 @@ def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
     return moves
 
 
-def to_ask(views: Sequence[NodeView], now_ns: int) -> list[NodeView]:
-    """Return the nodes to be asked for their load: those that have said nothing for long.
+def to_ask(views: Sequence[NodeView], now_ns: int, random: Random) -> list[NodeView]:
+    """Return the nodes to be asked to tell when they have a free instance: a few at a time.
 
-    To be called while requests of this router wait; the caller has to ask the nodes.
+    To be called when a request of this router has to wait.
 
     Args:
         views: All nodes that have instances of the model.
         now_ns: Now.
+        random: Chooses the nodes.
     """
-    asked = [each for each in views if not each.is_trusted(now_ns) and each.is_probe_due(now_ns)]
-    for view in asked:
-        view.probed_ns = now_ns
+    asked: list[NodeView] = []
+    count = len(views)
+    start = int(random.random() * count)
+    for offset in range(count):
+        view = views[(start + offset) % count]
+        if not view.is_own and view.is_question_due(now_ns):
+            view.asked_ns = now_ns
+            asked.append(view)
+            if len(asked) == _ASKED:
+                break
     return asked
 
 

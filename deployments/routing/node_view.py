@@ -69,12 +69,14 @@ class NodeView:
         sent_count: Requests this router has sent there since.
         waiting_count: This router's requests there that have not been granted; of a pool of one,
             that have not been answered.
+        asked_ns: When it was asked to tell of a free instance; None when it has told.
         probed_ns: When something was last sent there only to hear of it.
         request_ns: Of a pool of one, how long answers took, for each request that was there.
         shortest_ns: Of a pool of one, the shortest of that.
     """
 
     __slots__ = (
+        "asked_ns",
         "is_own",
         "is_single",
         "known_ns",
@@ -109,6 +111,7 @@ class NodeView:
         self.known_ns: int | None = None
         self.sent_count = 0
         self.waiting_count = 0
+        self.asked_ns: int | None = None
         self.probed_ns: int | None = None
         self.request_ns = 0.0
         self.shortest_ns = 0.0
@@ -118,6 +121,8 @@ class NodeView:
         self.load = load
         self.known_ns = now_ns
         self.sent_count = 0
+        if load.free_count > load.waiting_count:
+            self.asked_ns = None
 
     def sent(self, count: int = 1) -> None:
         """Count requests sent there."""
@@ -169,6 +174,12 @@ class NodeView:
         """Whether something may be sent there only to hear of the node."""
         return self.probed_ns is None or now_ns - self.probed_ns >= _PROBE_NS
 
+    def is_question_due(self, now_ns: int) -> bool:
+        """Whether the node is to be asked to tell when it has a free instance."""
+        if self.is_single or self.queue is not None:
+            return False
+        return self.asked_ns is None or now_ns - self.asked_ns >= _PROBE_NS
+
     def is_silent(self, now_ns: int) -> bool:
         """Whether the node has said nothing although it was waited for."""
         if self.is_trusted(now_ns):
@@ -188,6 +199,9 @@ class NodeView:
         if self.queue is not None:
             load = self.queue.load
             return load.free_count - load.waiting_count
+        if self.is_own:
+            # The next one is there in no time, so it is simply tried.
+            return int(not self.waiting_count)
         load = self.load
         return load.free_count - load.waiting_count - self.sent_count
 

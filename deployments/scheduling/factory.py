@@ -4,6 +4,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
@@ -29,6 +30,21 @@ _AGEING_US = "priority_ageing_us"
 _BATCH_STRATEGY = "TRITON_BATCH_STRATEGY_PATH"
 
 _NO_FILES: Mapping[str, bytes] = {}
+
+
+class Conditions(NamedTuple):
+    """What the scheduler of one instance stands under.
+
+    Attributes:
+        holds: What is to be queued before anything is executed.
+        grant: The right to execute, where the rate limiter gives it.
+    """
+
+    holds: Holds = NO_HOLDS
+    grant: Grant | None = None
+
+
+NO_CONDITIONS = Conditions()
 
 
 def make_scheduler(
@@ -65,7 +81,10 @@ def make_pool_scheduler(config: ModelConfig, holds: Holds = NO_HOLDS) -> PoolSch
         InvalidArgumentError: A parameter of the config is not a number.
     """
     if config.sequence_batching is None:
-        return SharedScheduler(_shared_scheduler(config, holds))
+        batching = config.dynamic_batching
+        # Where requests wait for others to share a batch with, no single one may go ahead.
+        is_leasable = batching is None or not (batching.max_queue_delay_us or holds.delay_count)
+        return SharedScheduler(_shared_scheduler(config, holds), is_leasable=is_leasable)
     return _sequence_pool(config, config.sequence_batching, holds)
 
 

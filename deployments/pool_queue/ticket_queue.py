@@ -25,11 +25,9 @@ from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
 from deployments.reactor.transport import Cancellable
-from deployments.scheduling.factory import make_signature
-from deployments.scheduling.shape_buckets import shape_buckets_of
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +80,7 @@ class TicketQueue:
     def configure(self, config: ModelConfig) -> None:
         """Go by another config of the same model version from now on."""
         self._config = config
-        self._signature = make_signature(config, shape_buckets_of(config))
-        self._is_batching = config.max_batch_size > 0
+        self._tickets = TicketMaker(config, self._clock_ns)
 
     @property
     def config(self) -> ModelConfig:
@@ -97,13 +94,7 @@ class TicketQueue:
 
         When the lane is lost the request is the router's again in the next tick of the loop.
         """
-        signature = self._signature
-        request.queued(
-            self,
-            self._clock_ns(),
-            None if signature is None else signature(request.request),
-            batches=self._is_batching,
-        )
+        self._tickets.make(request, self)
         if self._leases:
             lease = self._leases.pop()
             if self._start_on(lease, request):

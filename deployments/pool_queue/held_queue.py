@@ -21,14 +21,15 @@ from deployments.lane.batches import Adopted, BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.messages import Grant, Load
+from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.load_reports import LoadReports
+from deployments.pool_queue.messages import Grant, Load, Missing
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import Party, QueuedTicket
-from deployments.scheduling.factory import make_pool_scheduler, make_signature
+from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
 from deployments.scheduling.pool_scheduler import CorrelationId
-from deployments.scheduling.shape_buckets import shape_buckets_of
 
 # What a queue goes by in a config.
 _DECIDING: Final = (
@@ -68,6 +69,7 @@ class HeldQueue:
 
     Attributes:
         config: The config.
+        reports: Tells other routers of the load.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -90,8 +92,6 @@ class HeldQueue:
         self._clock_ns = time.monotonic_ns
         self._loop = asyncio.get_running_loop()
         self._queue: PoolQueue[QueuedTicket] = PoolQueue(make_pool_scheduler(config, holds))
-        self._signature = make_signature(config, shape_buckets_of(config))
-        self._is_batching = config.max_batch_size > 0
         # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
         self._looks_at_once = config.dynamic_batching is None and config.sequence_batching is None
         sequences = config.sequence_batching
@@ -102,6 +102,7 @@ class HeldQueue:
         # Requests that are executed again: their instances have them.
         self._kept: set[QueuedTicket] = set()
         self._statistics = InstanceStatistics()
+        self.reports = LoadReports(self._loop, lambda: self.load)
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
 
@@ -138,19 +139,18 @@ class HeldQueue:
         """Whether a sequence of this id goes on here."""
         return self._queue.knows(correlation_id)
 
+    def close(self) -> None:
+        """Tell nobody anything any more."""
+        self._wake.cancel()
+        self._expiry.cancel()
+        self.reports.close()
+
     def snapshot(self) -> Snapshot:
         """Return what was counted of requests that did not reach an instance, and what waits."""
         return self._statistics.snapshot(self._queue.pending_count)
 
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
-        signature = self._signature
-        request.queued(
-            self,
-            self._clock_ns(),
-            None if signature is None else signature(request.request),
-            batches=self._is_batching,
-        )
         self._take(request)
 
     def cancelled(self, request: OwnRequest) -> None:
@@ -164,8 +164,6 @@ class HeldQueue:
 
     def clear(self) -> list[OwnRequest]:
         """Give up what waits; return the requests of this process, oldest first."""
-        self._wake.cancel()
-        self._expiry.cancel()
         waiting = [each for each in self._queue.clear() if not each.is_cancelled]
         return [each for each in waiting if isinstance(each, OwnRequest)]
 
@@ -180,17 +178,19 @@ class HeldQueue:
         del ticket
         self._expiry.set(0)
 
-    def ungranted(self, ticket: QueuedTicket) -> None:
-        """Learn that a request that was granted will not be sent."""
-        for instance, batches in self._given.items():
-            for number, given in batches.items():
-                if ticket in given.tickets:
-                    given.tickets.remove(ticket)
-                    self._lanes[instance].forget(Forget(self._epoch, number, 1))
-                    return
+    def missing(self, party: ForeignParty, missing: Missing) -> None:
+        """Have an instance not wait for requests that were granted and will not come."""
+        del party
+        lane = self._lanes.get(missing.instance)
+        if lane is not None and missing.epoch == self._epoch:
+            lane.forget(Forget(missing.epoch, missing.number, missing.count))
 
-    def party_lost(self, party: Party) -> None:
+    def lease_returned(self, party: ForeignParty, number: int) -> None:
+        """Take a lease back that was not used."""
+
+    def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for requests of a router that is gone."""
+        self.reports.forget(party)
         for instance, batches in self._given.items():
             for number, given in batches.items():
                 lost_count = sum(ticket.party is party for ticket in given.tickets)
@@ -282,6 +282,8 @@ class HeldQueue:
         for instance in actions.declined:
             self._lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
+        if self.reports.has_hearers:
+            self.reports.changed(self._queue.pending_count, self._queue.free_count)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()

@@ -18,7 +18,7 @@ from deployments.scheduling.scheduler import Decision, Item, Scheduler
 
 CorrelationId = int | str
 
-_NO_SEQUENCES: Mapping[int, CorrelationId] = {}
+NO_SEQUENCES: Mapping[int, CorrelationId] = {}
 
 
 class PoolScheduler(Protocol[Item]):
@@ -26,10 +26,14 @@ class PoolScheduler(Protocol[Item]):
 
     Attributes:
         is_shared: Whether its answer is the same whichever free instance is named.
+        is_leasable: Whether a request that comes while nothing waits and an instance is free is
+            always executed there, by itself and at once.
     """
 
     @property
     def is_shared(self) -> bool: ...  # noqa: D102
+    @property
+    def is_leasable(self) -> bool: ...  # noqa: D102
 
     @property
     def pending_count(self) -> int:
@@ -43,11 +47,19 @@ class PoolScheduler(Protocol[Item]):
     def sequence_count(self) -> int:
         """Sequences that have started and not ended."""
 
+    @property
+    def free_slot_count(self) -> int:
+        """Slots that are free for the next sequences."""
+
+    @property
+    def idle_at_ns(self) -> int | None:
+        """When a sequence first goes idle, which `expire` ends; None means never."""
+
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id goes on here."""
 
     def join(
-        self, instance: str, running: Mapping[int, CorrelationId] = _NO_SEQUENCES, now_ns: int = 0
+        self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
         """Take an instance in.
 
@@ -65,6 +77,9 @@ class PoolScheduler(Protocol[Item]):
 
     def runs_on(self, instance: str) -> int:
         """Return how many sequences run on an instance."""
+
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits that an instance might execute."""
 
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Take an item; on raise the caller still owns it.
@@ -87,7 +102,7 @@ class PoolScheduler(Protocol[Item]):
         """
 
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
-        """Give up requests whose time is over, while all instances are busy."""
+        """Give up requests whose time is over, and sequences that are idle."""
 
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""
@@ -101,14 +116,18 @@ class SharedScheduler(Generic[Item]):
 
     Args:
         inner: The scheduler.
+        is_leasable: See `PoolScheduler`.
     """
 
-    __slots__ = ("_inner", "enqueue", "expire")
+    __slots__ = ("_inner", "enqueue", "expire", "is_leasable")
 
     is_shared = True
     sequence_count = 0
+    free_slot_count = 0
+    idle_at_ns = None
 
-    def __init__(self, inner: Scheduler[Item]) -> None:
+    def __init__(self, inner: Scheduler[Item], *, is_leasable: bool = True) -> None:
+        self.is_leasable = is_leasable
         self._inner = inner
         self.enqueue = inner.enqueue
         self.expire = inner.expire
@@ -129,7 +148,7 @@ class SharedScheduler(Generic[Item]):
         return False
 
     def join(
-        self, instance: str, running: Mapping[int, CorrelationId] = _NO_SEQUENCES, now_ns: int = 0
+        self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
         """Instances are alike to it."""
 
@@ -145,6 +164,11 @@ class SharedScheduler(Generic[Item]):
         """No sequence does."""
         del instance
         return 0
+
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits."""
+        del instance
+        return self._inner.pending_count > 0
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""

@@ -61,6 +61,7 @@ class SequencedItem(Scheduled, Protocol):
 
 
 Item = TypeVar("Item", bound=Scheduled)
+SequencedT = TypeVar("SequencedT", bound=SequencedItem)
 
 
 class Decision(NamedTuple, Generic[Item]):
@@ -74,6 +75,7 @@ class Decision(NamedTuple, Generic[Item]):
         rows: What the model is given, where that is not just the batch: its requests with others
             between them that only fill rows.
         slots: Where the requests are of sequences, the slot of each.
+        row_count: Where each slot has its row, how many rows the batch has at least.
     """
 
     batch: list[Item]
@@ -81,6 +83,7 @@ class Decision(NamedTuple, Generic[Item]):
     dropped: Sequence[tuple[Item, TritonError]] = ()
     rows: Sequence[ExecuteRequest] | None = None
     slots: Sequence[int] = ()
+    row_count: int = 0
 
 
 class Scheduler(Protocol[Item]):

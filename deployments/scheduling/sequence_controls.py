@@ -64,8 +64,12 @@ class SequenceControls:
         """Inputs that `add` adds."""
         return len(self._flags[0]) + (self._corrid is not None)
 
-    def check(self, request: InferenceRequest) -> None:
-        """Check that the correlation id has the type the model takes.
+    def check(self, correlation_id: int | str, request_id: str) -> None:
+        """Check that a correlation id has the type the model takes.
+
+        Args:
+            correlation_id: The id.
+            request_id: The client's id of the request, for the message.
 
         Raises:
             InvalidArgumentError: It is a string where the model takes a number, or the reverse.
@@ -73,10 +77,10 @@ class SequenceControls:
         corrid = self._corrid
         if corrid is None:
             return
-        given = "BYTES" if isinstance(request.correlation_id, str) else "UINT64"
+        given = "BYTES" if isinstance(correlation_id, str) else "UINT64"
         if (given == "BYTES") != (corrid.datatype == "BYTES"):
             raise InvalidArgumentError(
-                f"{id_prefix(request.id)}sequence batching control '{corrid.name}' data-type is "
+                f"{id_prefix(request_id)}sequence batching control '{corrid.name}' data-type is "
                 f"'{given}', but model '{self._model_name}' expects '{corrid.datatype}'",
                 Phase.ENQUEUE,
             )
@@ -129,6 +133,11 @@ class StateRules:
     input_of: Mapping[str, str]
     shown: frozenset[str]
     is_variable: bool
+
+    @property
+    def initial_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The states' shapes at the start of a sequence."""
+        return tuple(tensor.shape for tensor in self.initial)
 
 
 def state_rules(config: ModelConfig, files: Mapping[str, bytes]) -> StateRules | None:
@@ -193,23 +202,9 @@ class SequenceStates:
         self._by_name = {tensor.name: tensor for tensor in rules.initial}
 
     @property
-    def is_variable(self) -> bool:
-        """Whether shapes may change."""
-        return self._rules.is_variable
-
-    @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The states' present shapes."""
         return tuple(tensor.shape for tensor in self._by_name.values())
-
-    @property
-    def initial_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The states' shapes at the start of a sequence."""
-        return tuple(tensor.shape for tensor in self._rules.initial)
-
-    def restart(self) -> None:
-        """Begin a sequence anew."""
-        self._by_name = {tensor.name: tensor for tensor in self._rules.initial}
 
     def add(self, request: InferenceRequest) -> None:
         """Give a request the states as inputs."""

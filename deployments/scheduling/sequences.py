@@ -1,25 +1,28 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The sequences an instance knows: which slot each has, which wait, which have gone quiet.
+"""The sequences of a pool: which slot each has, which wait, which have gone quiet.
 
-A sequence runs in a slot from its first request until its last one was executed, or waits for a
-slot in the backlog. Its id leads to it until its END request has come; after that another sequence
-may start under the same id.
+A sequence runs in a slot of one instance from its first request until its last one was executed, or
+waits in the backlog for a slot on any instance: while one waits, no slot is free. Its id leads to
+it until its END request has come; after that another sequence may start under the same id.
+
+Of the free slots, the one with the lowest number is taken first, so that the instances' batches
+grow alike and stay small.
 
 Triton: core/src/sequence_batch_scheduler/sequence_batch_scheduler.cc Enqueue, ReleaseSequenceSlot,
-ReaperThread @73aad7c. There a sequence goes idle from the arrival of its last request, even while
-that is queued or executed; here from when nothing of it is queued or executed any more.
+ReaperThread; its BatcherSequenceSlotCompare leaves open which of two instances comes first, here it
+is the one with more free slots @73aad7c. There a sequence goes idle from the arrival of its last
+request, even while that is queued or executed; here from when nothing of it is queued or executed
+any more.
 """
 
 import heapq
 import itertools
 import logging
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from enum import Enum, auto
-from typing import Generic, Protocol, TypeVar
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Generic
 
-from backends.api.backend import ExecuteRequest
 from backends.api.errors import (
     InvalidArgumentError,
     Phase,
@@ -27,10 +30,15 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceRequest
-from deployments.scheduling.priority_queue import NEVER
-from deployments.scheduling.scheduler import STOPPED, Scheduled
-from deployments.scheduling.sequence_controls import SequenceStates
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from deployments.scheduling.pool_scheduler import CorrelationId
+from deployments.scheduling.scheduler import STOPPED, SequencedT
+from deployments.scheduling.sequence_slots import (
+    InstanceSlots,
+    Sequence,
+    SequenceEvent,
+    SequencePhase,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -40,133 +48,53 @@ _NS_PER_US = 1000
 _MIN_STALE = 64
 _TIMED_OUT = "timeout of the corresponding sequence has been expired"
 
-CorrelationId = int | str
 
-
-class SequenceItem(Scheduled, ExecuteRequest, Protocol):
-    """A request as sequence batchers see it.
-
-    Attributes:
-        states: What its sequence carries along, for the response to update; None when nothing.
-        is_rescheduled: Whether the model asked for the request to be executed once more.
-    """
-
-    states: SequenceStates | None
-    is_rescheduled: bool
-
-    @property
-    def is_cancelled(self) -> bool: ...  # noqa: D102
-
-
-Item = TypeVar("Item", bound=SequenceItem)
-
-
-class SequencePhase(Enum):
-    """Where a sequence is."""
-
-    BACKLOG = auto()
-    RUNNING = auto()
-    OVER = auto()
-
-
-class SequenceEvent(Enum):
-    """What moves a sequence on."""
-
-    SLOT_FREE = auto()
-    LAST_REQUEST_DONE = auto()
-    IDLE = auto()
-    CANCELLED = auto()
-    TIMED_OUT = auto()
-
-
-_NEXT_PHASE = {
-    (SequencePhase.BACKLOG, SequenceEvent.SLOT_FREE): SequencePhase.RUNNING,
-    (SequencePhase.BACKLOG, SequenceEvent.CANCELLED): SequencePhase.OVER,
-    (SequencePhase.BACKLOG, SequenceEvent.TIMED_OUT): SequencePhase.OVER,
-    (SequencePhase.RUNNING, SequenceEvent.LAST_REQUEST_DONE): SequencePhase.OVER,
-    (SequencePhase.RUNNING, SequenceEvent.IDLE): SequencePhase.OVER,
-    (SequencePhase.RUNNING, SequenceEvent.CANCELLED): SequencePhase.OVER,
-}
-
-
-class Sequence(Generic[Item]):
-    """One sequence.
-
-    Attributes:
-        id: Its correlation id.
-        phase: Where it is.
-        slot: Its slot, while it runs.
-        queue: Its requests that no one has begun to batch, in order.
-        in_flight: The request of it that is batched or executed.
-        states: What it carries from request to request; None when the model has no states.
-        expires_ns: When it leaves the backlog without having run; NEVER when it stays.
-    """
-
-    __slots__ = ("expires_ns", "id", "in_flight", "phase", "queue", "slot", "states")
-
-    def __init__(self, correlation_id: CorrelationId, states: SequenceStates | None) -> None:
-        self.id = correlation_id
-        self.phase = SequencePhase.BACKLOG
-        self.slot = -1
-        self.queue: deque[Item] = deque()
-        self.in_flight: Item | None = None
-        self.states = states
-        self.expires_ns = NEVER
-
-    def move(self, event: SequenceEvent) -> None:
-        """Enter the next phase; a KeyError means the scheduler is wrong."""
-        self.phase = _NEXT_PHASE[self.phase, event]
-
-
-class Sequences(Generic[Item]):
-    """All sequences of an instance.
+class Sequences(Generic[SequencedT]):
+    """All sequences of a pool.
 
     Args:
         model_name: For messages.
-        slot_count: How many sequences run at a time.
+        slot_count: How many sequences run at a time on each instance.
         idle_us: How long a sequence may be quiet; 0 means for ever.
-        make_states: Returns the states of a new sequence; None when the model has none.
         is_iterative: Whether requests without a correlation id are sequences of their own.
 
     Attributes:
-        slots: The running sequence of each slot.
+        homes: The slots of each instance, by its name.
         dropped: Requests that left with an error; whoever looks at them empties the list.
         is_stopped: Whether no sequence may start any more.
         queued_count: Requests of all sequences that no one has begun to batch.
     """
 
     def __init__(
-        self,
-        model_name: str,
-        slot_count: int,
-        idle_us: int,
-        make_states: Callable[[], SequenceStates] | None = None,
-        *,
-        is_iterative: bool = False,
+        self, model_name: str, slot_count: int, idle_us: int, *, is_iterative: bool = False
     ) -> None:
-        self.slots: list[Sequence[Item] | None] = [None] * slot_count
-        self.dropped: list[tuple[Item, TritonError]] = []
+        self.homes: dict[str, InstanceSlots[SequencedT]] = {}
+        self.dropped: list[tuple[SequencedT, TritonError]] = []
         self.is_stopped = False
         self.queued_count = 0
         self._model_name = model_name
+        self._slot_count = slot_count
         self._idle_ns = idle_us * _NS_PER_US
-        self._make_states = make_states
         self._is_iterative = is_iterative
         self._last_own_id = 0
-        self._free = list(range(slot_count))
         # Ordered, because sequences leave at its head and out of its middle.
-        self._backlog: OrderedDict[Sequence[Item], None] = OrderedDict()
+        self._backlog: OrderedDict[Sequence[SequencedT], None] = OrderedDict()
         # When sequences of the backlog time out; entries of those that have left it are skipped.
-        self._expiries: list[tuple[int, int, Sequence[Item]]] = []
+        self._expiries: list[tuple[int, int, Sequence[SequencedT]]] = []
         self._expiry_numbers = itertools.count()
-        self._open: dict[CorrelationId, Sequence[Item]] = {}
+        self._open: dict[CorrelationId, Sequence[SequencedT]] = {}
         # Since when each running sequence is quiet, the longest first.
-        self._quiet: dict[Sequence[Item], int] = {}
+        self._quiet: dict[Sequence[SequencedT], int] = {}
 
     @property
     def count(self) -> int:
         """Sequences that run or wait for a slot."""
-        return len(self.slots) - len(self._free) + len(self._backlog)
+        return sum(home.running_count for home in self.homes.values()) + len(self._backlog)
+
+    @property
+    def free_slot_count(self) -> int:
+        """Slots that are free for the next sequences."""
+        return sum(len(home.free) for home in self.homes.values() if not home.is_retired)
 
     @property
     def deadline_ns(self) -> int | None:
@@ -177,7 +105,7 @@ class Sequences(Generic[Item]):
         return expiries[0][0] if expiries else None
 
     @property
-    def wake_at_ns(self) -> int | None:
+    def idle_at_ns(self) -> int | None:
         """When the longest quiet sequence becomes idle."""
         if not self._idle_ns or not self._quiet:
             return None
@@ -187,20 +115,64 @@ class Sequences(Generic[Item]):
         """Whether a sequence of this id is open."""
         return correlation_id in self._open
 
-    def admit(self, item: Item, now_ns: int) -> Sequence[Item]:
+    # Instances
+
+    def join(
+        self, name: str, running: Mapping[int, CorrelationId], now_ns: int
+    ) -> list[Sequence[SequencedT]]:
+        """Take an instance in; return the sequences of the backlog that got its slots.
+
+        A sequence that has started elsewhere meanwhile does not go on here.
+        """
+        home: InstanceSlots[SequencedT] = InstanceSlots(name, self._slot_count)
+        self.homes[name] = home
+        for slot, correlation_id in sorted(running.items()):
+            if slot < self._slot_count and correlation_id not in self._open:
+                home.free.remove(slot)
+                sequence: Sequence[SequencedT] = Sequence(correlation_id)
+                self._open[correlation_id] = sequence
+                self._run_in(sequence, home, slot)
+                self.rest(sequence, now_ns)
+        heapq.heapify(home.free)
+        successors = []
+        while home.free and (successor := self._successor()) is not None:
+            self._run_in(successor, home, heapq.heappop(home.free))
+            successors.append(successor)
+        return successors
+
+    def leave(self, name: str) -> list[tuple[SequencedT, TritonError]]:
+        """Forget an instance and end its sequences; return what they had queued."""
+        gone = self.homes[name]
+        left: list[tuple[SequencedT, TritonError]] = []
+        for sequence in gone.running:
+            error = self.loss(sequence)
+            left += [(item, error) for item in self._leave(sequence, SequenceEvent.INSTANCE_GONE)]
+        del self.homes[name]
+        return left
+
+    def loss(self, sequence: Sequence[SequencedT]) -> UnavailableError:
+        """Return what ends the requests of a sequence whose instance is gone."""
+        return UnavailableError(
+            f"the instance of model '{self._model_name}' that served sequence {sequence.id} is "
+            f"gone; the sequence ended with it, start it again"
+        )
+
+    # Requests
+
+    def admit(self, item: SequencedT, now_ns: int) -> Sequence[SequencedT]:
         """Add a request to its sequence, which it may start.
 
         Raises:
             InvalidArgumentError: It has no correlation id, or its sequence never started.
             UnavailableError: It would start a sequence, and the scheduler was stopped.
         """
-        request = item.request
-        if not request.correlation_id:
-            self._give_id(request)
-        is_start = bool(request.flags & SEQUENCE_START)
+        if not item.correlation_id:
+            self._give_id(item)
+        flags = item.flags
+        is_start = bool(flags & SEQUENCE_START)
         if is_start and self.is_stopped:
             raise UnavailableError(STOPPED)
-        correlation_id = request.correlation_id
+        correlation_id = item.correlation_id
         sequence = self._open.get(correlation_id)
         if sequence is None:
             if not is_start:
@@ -219,52 +191,53 @@ class Sequences(Generic[Item]):
                 self._model_name,
             )
         sequence.queue.append(item)
-        self.queued_count += 1
+        self._count(sequence, 1)
         self._quiet.pop(sequence, None)
         if sequence.phase is SequencePhase.BACKLOG and item.timeout_us:
             self._expire_at(sequence, now_ns + item.timeout_us * _NS_PER_US)
-        if request.flags & SEQUENCE_END:
+        if flags & SEQUENCE_END:
             del self._open[correlation_id]
         return sequence
 
-    def take(self, sequence: Sequence[Item]) -> Item:
+    def take(self, sequence: Sequence[SequencedT]) -> SequencedT:
         """Take the next request of a sequence, to be batched."""
-        self.queued_count -= 1
+        self._count(sequence, -1)
         item = sequence.in_flight = sequence.queue.popleft()
         return item
 
-    def put_back(self, sequence: Sequence[Item], item: Item) -> None:
+    def put_back(self, sequence: Sequence[SequencedT], item: SequencedT) -> None:
         """Queue a request of a sequence before its others, to be executed again."""
-        self.queued_count += 1
+        self._count(sequence, 1)
         sequence.queue.appendleft(item)
 
-    def rest(self, sequence: Sequence[Item], now_ns: int) -> None:
+    def rest(self, sequence: Sequence[SequencedT], now_ns: int) -> None:
         """Note that nothing of a running sequence is queued or executed any more."""
         self._quiet[sequence] = now_ns
 
-    def end(self, sequence: Sequence[Item], event: SequenceEvent) -> Sequence[Item] | None:
+    # Ends of sequences
+
+    def end(
+        self, sequence: Sequence[SequencedT], event: SequenceEvent
+    ) -> Sequence[SequencedT] | None:
         """End a running sequence; what it has queued is cancelled.
 
         Returns:
             The sequence that has its slot now, if one waited.
         """
-        self._leave(sequence, event)
-        slot, sequence.slot = sequence.slot, -1
-        while self._backlog:
-            successor, _ = self._backlog.popitem(last=False)
-            if any(item.is_cancelled for item in successor.queue):
-                self._leave(successor, SequenceEvent.CANCELLED)
-                continue
-            self._run_in(successor, slot)
-            return successor
-        self.slots[slot] = None
-        heapq.heappush(self._free, slot)
-        return None
+        home, slot = sequence.home, sequence.slot
+        self._cancel(sequence, event)
+        successor = None if home.is_retired else self._successor()
+        if successor is None:
+            home.slots[slot] = None
+            heapq.heappush(home.free, slot)
+        else:
+            self._run_in(successor, home, slot)
+        return successor
 
-    def reap(self, now_ns: int) -> list[Sequence[Item]]:
+    def reap(self, now_ns: int) -> list[Sequence[SequencedT]]:
         """End the sequences that have been idle; return those that got their slots."""
         successors = []
-        while (wake_at_ns := self.wake_at_ns) is not None and wake_at_ns <= now_ns:
+        while (idle_at_ns := self.idle_at_ns) is not None and idle_at_ns <= now_ns:
             successor = self.end(next(iter(self._quiet)), SequenceEvent.IDLE)
             if successor is not None:
                 successors.append(successor)
@@ -275,14 +248,13 @@ class Sequences(Generic[Item]):
         while (deadline_ns := self.deadline_ns) is not None and deadline_ns <= now_ns:
             _, _, sequence = heapq.heappop(self._expiries)
             del self._backlog[sequence]
-            items = self._empty(sequence)
-            self._leave(sequence, SequenceEvent.TIMED_OUT)
+            items = self._leave(sequence, SequenceEvent.TIMED_OUT)
             self.dropped += [(item, UnavailableError(_TIMED_OUT)) for item in items]
 
-    def clear(self) -> list[Item]:
+    def clear(self) -> list[SequencedT]:
         """Forget every sequence and give up what they have queued."""
         items = [item for item, _ in self.dropped]
-        running = [sequence for sequence in self.slots if sequence is not None]
+        running = [sequence for home in self.homes.values() for sequence in home.running]
         for sequence in [*running, *self._backlog]:
             items += self._empty(sequence)
         self.dropped = []
@@ -290,11 +262,13 @@ class Sequences(Generic[Item]):
         self._expiries.clear()
         self._open.clear()
         self._quiet.clear()
-        self.slots = [None] * len(self.slots)
-        self._free = list(range(len(self.slots)))
+        for home in self.homes.values():
+            home.slots = [None] * self._slot_count
+            home.free = list(range(self._slot_count))
+            home.executing = []
         return items
 
-    def _give_id(self, request: InferenceRequest) -> None:
+    def _give_id(self, item: SequencedT) -> None:
         if not self._is_iterative:
             raise InvalidArgumentError(
                 f"inference request to model '{self._model_name}' must specify a non-zero or "
@@ -305,39 +279,65 @@ class Sequences(Generic[Item]):
             self._last_own_id += 1
             if self._last_own_id not in self._open:
                 break
-        request.correlation_id = self._last_own_id
-        request.flags = SEQUENCE_START
+        item.correlation_id = self._last_own_id
+        item.flags = SEQUENCE_START
 
-    def _start(self, correlation_id: CorrelationId) -> Sequence[Item]:
-        states = None if self._make_states is None else self._make_states()
-        sequence: Sequence[Item] = Sequence(correlation_id, states)
+    def _start(self, correlation_id: CorrelationId) -> Sequence[SequencedT]:
+        sequence: Sequence[SequencedT] = Sequence(correlation_id)
         self._open[correlation_id] = sequence
-        if self._free:
-            self._run_in(sequence, heapq.heappop(self._free))
-        else:
+        best: InstanceSlots[SequencedT] | None = None
+        for home in self.homes.values():
+            if home.free and not home.is_retired and (best is None or home.rank < best.rank):
+                best = home
+        if best is None:
             self._backlog[sequence] = None
+        else:
+            self._run_in(sequence, best, heapq.heappop(best.free))
         return sequence
 
-    def _run_in(self, sequence: Sequence[Item], slot: int) -> None:
-        sequence.move(SequenceEvent.SLOT_FREE)
-        sequence.slot = slot
-        sequence.expires_ns = NEVER
-        self.slots[slot] = sequence
+    def _successor(self) -> Sequence[SequencedT] | None:
+        """Return the sequence that has waited longest, which waits no more."""
+        while self._backlog:
+            successor, _ = self._backlog.popitem(last=False)
+            if not any(item.is_cancelled for item in successor.queue):
+                return successor
+            self._cancel(successor, SequenceEvent.CANCELLED)
+        return None
 
-    def _leave(self, sequence: Sequence[Item], event: SequenceEvent) -> None:
+    def _run_in(
+        self, sequence: Sequence[SequencedT], home: InstanceSlots[SequencedT], slot: int
+    ) -> None:
+        sequence.move(SequenceEvent.SLOT_FREE)
+        sequence.home = home
+        sequence.slot = slot
+        home.slots[slot] = sequence
+        home.queued_count += len(sequence.queue)
+
+    def _cancel(self, sequence: Sequence[SequencedT], event: SequenceEvent) -> None:
+        items = self._leave(sequence, event)
+        self.dropped += [(item, RequestCancelledError()) for item in items]
+
+    def _leave(self, sequence: Sequence[SequencedT], event: SequenceEvent) -> list[SequencedT]:
+        """End a sequence and return what it had queued."""
+        items = self._empty(sequence)
         sequence.move(event)
         self._quiet.pop(sequence, None)
         if self._open.get(sequence.id) is sequence:
             del self._open[sequence.id]
-        self.dropped += [(item, RequestCancelledError()) for item in self._empty(sequence)]
-
-    def _empty(self, sequence: Sequence[Item]) -> list[Item]:
-        items = list(sequence.queue)
-        sequence.queue.clear()
-        self.queued_count -= len(items)
         return items
 
-    def _expire_at(self, sequence: Sequence[Item], expires_ns: int) -> None:
+    def _empty(self, sequence: Sequence[SequencedT]) -> list[SequencedT]:
+        items = list(sequence.queue)
+        sequence.queue.clear()
+        self._count(sequence, -len(items))
+        return items
+
+    def _count(self, sequence: Sequence[SequencedT], more: int) -> None:
+        self.queued_count += more
+        if sequence.phase is SequencePhase.RUNNING:
+            sequence.home.queued_count += more
+
+    def _expire_at(self, sequence: Sequence[SequencedT], expires_ns: int) -> None:
         if expires_ns >= sequence.expires_ns:
             return
         sequence.expires_ns = expires_ns
@@ -348,12 +348,6 @@ class Sequences(Generic[Item]):
             heapq.heapify(expiries)
         heapq.heappush(expiries, (expires_ns, next(self._expiry_numbers), sequence))
 
-    def _is_due(self, entry: tuple[int, int, Sequence[Item]]) -> bool:
+    def _is_due(self, entry: tuple[int, int, Sequence[SequencedT]]) -> bool:
         expires_ns, _, sequence = entry
-        is_waiting = sequence.phase is SequencePhase.BACKLOG and sequence in self._backlog
-        return is_waiting and sequence.expires_ns == expires_ns
-
-
-def is_last(request: InferenceRequest) -> bool:
-    """Whether a request ends its sequence."""
-    return bool(request.flags & SEQUENCE_END)
+        return sequence in self._backlog and sequence.expires_ns == expires_ns

@@ -18,8 +18,10 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from deployments.scheduling.factory import make_scheduler
+from deployments.scheduling.factory import make_feeder, make_scheduler
+from deployments.scheduling.scheduler import Decision
 from deployments.scheduling.sequence_controls import SequenceStates
+from deployments.scheduling.sequence_feeder import SequenceFeeder
 
 START, END, BOTH = SEQUENCE_START, SEQUENCE_END, SEQUENCE_START | SEQUENCE_END
 
@@ -60,6 +62,22 @@ class SequenceRequest:
     def priority(self) -> int:
         return self.request.priority
 
+    @property
+    def correlation_id(self) -> int | str:
+        return self.request.correlation_id
+
+    @correlation_id.setter
+    def correlation_id(self, correlation_id: int | str) -> None:
+        self.request.correlation_id = correlation_id
+
+    @property
+    def flags(self) -> int:
+        return self.request.flags
+
+    @flags.setter
+    def flags(self, flags: int) -> None:
+        self.request.flags = flags
+
     def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
         assert response is not None
         if self.states is not None:
@@ -95,16 +113,54 @@ def part(
 
 
 def batcher(max_batch_size: int = 4, files: dict[str, bytes] | None = None, **fields: object):
-    """Return the batcher of a config with these fields of its sequence batcher."""
+    """Return the scheduler and the feeder of an instance that is on its own.
+
+    Args:
+        fields: Of the config's sequence batcher.
+    """
+    config = sequence_config(max_batch_size, **fields)
+    return FedScheduler(make_scheduler(config), make_feeder(config, files or {}))
+
+
+def sequence_config(max_batch_size: int = 4, **fields: object) -> ModelConfig:
+    """Return a config with these fields of its sequence batcher."""
     fields.setdefault("controls", CONTROLS)
     output = fields.pop("output", ())
-    config = ModelConfig(
+    return ModelConfig(
         "m",
         max_batch_size=max_batch_size,
         output=output,
         sequence_batching=SequenceBatching(**fields),
     )
-    return make_scheduler(config, files or {})
+
+
+class FedScheduler:
+    """A scheduler whose requests are fed as the executor does it: a group at a time."""
+
+    def __init__(self, scheduler: object, feeder: SequenceFeeder) -> None:
+        self.scheduler = scheduler
+        self.feeder = feeder
+        self._groups: list[Decision] = []
+        self._executing: Decision | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.scheduler, name)
+
+    def next_batch(self, now_ns: int) -> Decision:
+        if self._executing is not None:
+            self.feeder.executed(self._executing.batch, self._executing.slots)
+            self._executing = None
+        if self._groups:
+            self._executing = self._groups.pop(0)
+            return self._executing
+        decision = self.scheduler.next_batch(now_ns)
+        if not decision.batch:
+            return decision
+        for items, slots in self.feeder.groups(decision.batch, decision.slots):
+            rows = self.feeder.feed(items, slots, decision.row_count)
+            self._groups.append(Decision(items, rows=rows, slots=slots))
+        self._executing = self._groups.pop(0)
+        return self._executing._replace(dropped=decision.dropped)
 
 
 def echo(item: SequenceRequest) -> None:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from backends.api.errors import InvalidArgumentError, Phase, UnavailableError
-from deployments.scheduling.sequence_batcher import NullRequest
+from deployments.scheduling.sequence_feeder import NullRequest
 from tests.support.sequence_items import (
     BOTH,
     END,

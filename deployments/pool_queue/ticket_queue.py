@@ -9,7 +9,6 @@ with all that came later behind it, so that sequences keep their order.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -19,7 +18,6 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
@@ -28,8 +26,6 @@ from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missin
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
 from deployments.reactor.transport import Cancellable
-from deployments.scheduling.factory import make_signature
-from deployments.scheduling.shape_buckets import shape_buckets_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +43,7 @@ class TicketQueue:
 
     Args:
         lane: The way to the holder.
-        config: The model's complete config.
+        model_name: Model.
         version: Version number.
 
     Attributes:
@@ -57,15 +53,13 @@ class TicketQueue:
         waiting_count: Requests that the holder has not decided on.
     """
 
-    def __init__(self, lane: TicketSender, config: ModelConfig, version: int) -> None:
+    def __init__(self, lane: TicketSender, model_name: str, version: int) -> None:
         self._lane = lane
         self._loop = asyncio.get_running_loop()
-        self._clock_ns = time.monotonic_ns
-        self._model_name = config.name
+        self._model_name = model_name
         self._version = version
-        self.configure(config)
         self.on_load: Callable[[Load], None] | None = None
-        self.load = Load(config.name, version)
+        self.load = Load(model_name, version)
         self.load_s = float("-inf")
         self.waiting_count = 0
         # The lease that came last is of the instance that was used last.
@@ -79,17 +73,6 @@ class TicketQueue:
         """Leases that are not used."""
         return len(self._leases)
 
-    def configure(self, config: ModelConfig) -> None:
-        """Go by another config of the same model version from now on."""
-        self._config = config
-        self._signature = make_signature(config, shape_buckets_of(config))
-        self._is_batching = config.max_batch_size > 0
-
-    @property
-    def config(self) -> ModelConfig:
-        """The config it goes by."""
-        return self._config
-
     # Requests
 
     def start(self, request: OwnRequest) -> None:
@@ -97,13 +80,6 @@ class TicketQueue:
 
         When the lane is lost the request is the router's again in the next tick of the loop.
         """
-        signature = self._signature
-        request.queued(
-            self,
-            self._clock_ns(),
-            None if signature is None else signature(request.request),
-            batches=self._is_batching,
-        )
         if self._leases:
             lease = self._leases.pop()
             if self._start_on(lease, request):
@@ -246,6 +222,7 @@ class TicketQueue:
             )
             self._fail(request, UnavailableError(text))
             return
+        request.forget_given_id()
         request.avoid = instance
         self._wait(WaitingTicket(self, request, waiting.tries + 1))
 

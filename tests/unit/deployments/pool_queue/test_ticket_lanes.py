@@ -10,7 +10,7 @@ from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import ticket_queue
 from deployments.pool_queue.messages import Missing, canonical_signature
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queue, Request, Router, TicketRig
+from tests.support.ticket_rig import EPOCH, Queue, Request, Router, TicketRig, begin
 
 
 def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
@@ -19,7 +19,7 @@ def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
             client = await rig.client()
             requests = [Request(), Request(), Request()]
             for request in requests:
-                client.start(request)
+                begin(client, request)
             await until(lambda: len(rig.queue.waiting) == 3)
             assert rig.server.ticket_count == client.waiting_count == 3
             number = rig.queue.grant("a", 2, slots=[4, 5])
@@ -50,7 +50,7 @@ def test_a_ticket_says_all_of_its_request(run):
                 "correlation_id": "sequence",
                 "flags": SEQUENCE_START,
             }
-            client.start(request := Request(3, 5, id="id", **fields))
+            begin(client, request := Request(3, 5, id="id", **fields))
             await until(lambda: rig.queue.waiting)
             ticket = rig.queue.waiting[0]
             assert {name: getattr(ticket, name) for name in fields} == fields
@@ -72,7 +72,7 @@ def test_requests_of_two_routers_share_a_batch(run):
         async with TicketRig() as rig:
             routers = [Router(), Router()]
             for router in routers:
-                (await rig.lane(router)).queue_of("model", 1, CONFIG).start(Request())
+                begin((await rig.lane(router)).queue("model", 1), Request())
             await until(lambda: len(rig.queue.waiting) == 2)
             rig.queue.grant("a", 2)
             await until(lambda: all(router.parts for router in routers))
@@ -87,7 +87,7 @@ def test_a_queue_may_give_correlation_ids(run):
             client = await rig.client()
             requests = [Request(), Request(correlation_id="its own")]
             for request in requests:
-                client.start(request)
+                begin(client, request)
             await until(lambda: len(rig.queue.waiting) == 2)
             rig.queue.grant("a", 2, slots=[0, 1], correlation_ids=[99, "its own"])
             await until(lambda: rig.router.parts)
@@ -101,10 +101,10 @@ def test_an_error_of_the_queue_ends_the_request(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(waiting := Request())
+            begin(client, waiting := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.full = True
-            client.start(refused := Request())
+            begin(client, refused := Request())
             await refused.ended
             assert isinstance(refused.error, UnavailableError)
             assert refused.error.message == "Exceeds maximum queue size"
@@ -120,12 +120,12 @@ def test_an_error_after_the_grant_is_the_instances(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(request := Request())
+            begin(client, request := Request())
             await until(lambda: rig.queue.waiting)
             ticket = rig.queue.waiting[0]
             rig.queue.grant("a")
             ticket.fail(UnavailableError("the instance is gone"))
-            client.start(Request())
+            begin(client, Request())
             await until(lambda: rig.router.parts and rig.queue.waiting)
             assert request.error is None
 
@@ -136,7 +136,7 @@ def test_a_cancelled_request_ends_when_the_holder_has_forgotten_it(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(request := Request())
+            begin(client, request := Request())
             await until(lambda: rig.queue.waiting)
             request.cancelled = True
             client.cancelled(request)
@@ -154,7 +154,7 @@ def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(request := Request())
+            begin(client, request := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             request.cancelled = True
@@ -162,7 +162,7 @@ def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run
             await until(lambda: rig.router.lane.cancels)
             assert rig.router.lane.cancels == [request]
             assert request.error is None
-            client.start(Request())
+            begin(client, Request())
             await until(lambda: rig.queue.waiting)  # behind the WITHDRAW, of which nothing came
             assert not rig.queue.cancelled
 
@@ -173,14 +173,14 @@ def test_a_withdrawn_request_comes_back_to_the_router(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(request := Request())
+            begin(client, request := Request())
             client.withdraw(request)
             await until(lambda: rig.router.moved)
             assert rig.router.moved == [request]
             assert not request.ended.done()
             assert not rig.queue.waiting
             client.withdraw(request)  # which waits here no more
-            client.start(request)
+            begin(client, request)
             client.withdraw(request)
             request.cancelled = True
             client.cancelled(request)
@@ -195,7 +195,7 @@ def test_a_withdrawn_request_that_is_granted_meanwhile_goes_on(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(Request())
+            begin(client, Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             client.withdraw(Request())  # never started here
@@ -210,7 +210,7 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
         async with TicketRig() as rig:
             rig.router.unreachable = {"a", "b", "c", "d"}
             client = await rig.client()
-            client.start(request := Request())
+            begin(client, request := Request())
             for at, instance in enumerate("abcd"):
                 await until(lambda: rig.queue.waiting)
                 assert rig.queue.waiting[0].avoid == ("", "a", "b", "c")[at]
@@ -230,7 +230,7 @@ def test_a_cancelled_part_without_a_lane_ends_there(run):
         async with TicketRig() as rig:
             rig.router.unreachable = {"a"}
             client = await rig.client()
-            client.start(request := Request())
+            begin(client, request := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             request.cancelled = True
@@ -243,11 +243,11 @@ def test_a_cancelled_part_without_a_lane_ends_there(run):
 def test_requests_of_a_model_that_the_holder_learns_of_later_keep_their_order(run):
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
+            client = (await rig.lane()).queue("new", 2)
             for request_id in "abc":
-                client.start(Request(id=request_id))
+                begin(client, Request(id=request_id))
             await until(lambda: len(client._parked) == 3)
-            client.start(Request(id="d"))
+            begin(client, Request(id="d"))
             rig.queues.by_model["new", 2] = queue = Queue()
             await until(lambda: len(queue.waiting) == 4)
             assert [ticket.request_id for ticket in queue.waiting] == list("abcd")
@@ -260,8 +260,8 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
 
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
-            client.start(request := Request())
+            client = (await rig.lane()).queue("new", 2)
+            begin(client, request := Request())
             await request.ended
             assert isinstance(request.error, UnavailableError)
             assert "unknown model: 'new' version 2" in request.error.message
@@ -273,9 +273,9 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
 def test_a_parked_request_can_be_cancelled_and_withdrawn(run):
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
-            client.start(cancelled := Request())
-            client.start(moved := Request())
+            client = (await rig.lane()).queue("new", 2)
+            begin(client, cancelled := Request())
+            begin(client, moved := Request())
             await until(lambda: len(client._parked) == 2)
             cancelled.cancelled = True
             client.cancelled(cancelled)
@@ -291,11 +291,11 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            known, new = lane.queue_of("model", 1, CONFIG), lane.queue_of("new", 2, NEW_CONFIG)
+            known, new = lane.queue("model", 1), lane.queue("new", 2)
             first, second, cancelled = Request(), Request(), Request()
-            new.start(first)
-            known.start(second)
-            known.start(cancelled)
+            begin(new, first)
+            begin(known, second)
+            begin(known, cancelled)
             await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
             cancelled.cancelled = True
             for each in rig.server.lanes:
@@ -304,7 +304,7 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
             assert rig.router.back == [first, second]
             assert isinstance(cancelled.error, RequestCancelledError)
             assert not lane.is_open
-            known.start(after := Request())
+            begin(known, after := Request())
             await until(lambda: after in rig.router.back)
 
     run(main)
@@ -314,7 +314,7 @@ def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            lane.queue_of("model", 1, CONFIG).start(Request())
+            begin(lane.queue("model", 1), Request())
             await until(lambda: rig.queue.waiting)
             party = rig.queue.waiting[0].party
             ticket = rig.queue.waiting[0]
@@ -334,8 +334,8 @@ def test_a_router_has_a_bounded_number_of_tickets(run):
         async with TicketRig(LaneLimits(max_inflight_count=2)) as rig:
             client = await rig.client()
             for _ in range(2):
-                client.start(Request())
-            client.start(third := Request())
+                begin(client, Request())
+            begin(client, third := Request())
             await third.ended
             assert isinstance(third.error, UnavailableError)
             assert len(rig.queue.waiting) == 2
@@ -348,8 +348,8 @@ def test_a_ticket_that_cannot_be_sent_costs_one_request(run, request_id):
     async def main():
         async with TicketRig(LaneLimits(max_message_bytes=1000)) as rig:
             client = await rig.client()
-            client.start(bad := Request(id=request_id))
-            client.start(Request())
+            begin(client, bad := Request(id=request_id))
+            begin(client, Request())
             await bad.ended
             assert isinstance(bad.error, InvalidArgumentError)
             await until(lambda: len(rig.queue.waiting) == 1)

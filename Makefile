@@ -97,6 +97,7 @@ fuzz: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench.py
 	$(BIN)/python scripts/bench_batching.py
+	$(BIN)/python scripts/bench_pools.py
 	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:

@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -41,9 +41,11 @@ from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHands
 from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
+from deployments.routing.membership import NodeMember
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
+from deployments.scheduling.holds import holds_of
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -83,6 +85,8 @@ class IngressSettings:
         slab_threshold_bytes: Tensors at least this large travel through shared slabs.
         exit_timeout_s: How long a drain may take.
         heartbeat_timeout_s: ``--instance-heartbeat-timeout-secs``; 0.0 is off.
+        scheduler_holds: Variables of the server that hold schedulers back; see
+            `deployments.scheduling.holds`.
         log: What is logged until the controller says otherwise.
         http_restrictions: ``--http-restricted-api``.
         grpc_restrictions: ``--grpc-restricted-protocol``.
@@ -109,6 +113,7 @@ class IngressSettings:
     slab_threshold_bytes: int = 1 << 16
     exit_timeout_s: float = 30.0
     heartbeat_timeout_s: float = 10.0
+    scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     grpc_options: dict[str, int] = field(default_factory=dict)
     log: LogSettings = LogSettings()
     http_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
@@ -186,6 +191,16 @@ class Ingress:
             limits,
             cache,
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
+        )
+        self._router.node_pools.holds = holds_of(settings.scheduler_holds)
+        self._router.join_node(
+            NodeMember(
+                node_id,
+                secret,
+                may_hold=True,
+                host=ray.util.get_node_ip_address(),
+                silence_s=timeout_s,
+            )
         )
         self._plane = DataPlane(
             settings.server_id,
@@ -367,6 +382,7 @@ class Ingress:
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""
         self._plane.draining = True
+        self._router.give_up_queues()
 
     async def __del__(self) -> None:
         await self.drain()

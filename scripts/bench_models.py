@@ -105,6 +105,27 @@ parameters { key: "intra_op_thread_count" value { string_value: "1" } }
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
 
+# Sleeps once a batch, as long as its first row says or always the same time.
+SLEEPER = """
+import time
+import triton_python_backend_utils as pb_utils
+
+SLEEP_MS = {sleep_ms}
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        rows = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() for r in requests]
+        time.sleep((float(rows[0].flat[0]) if SLEEP_MS is None else SLEEP_MS) / 1000)
+        return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("OUTPUT0", each)])
+                for each in rows]
+"""
+SLEEPER_CONFIG = """
+backend: "python"
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
+"""
+
 
 def write_repository(root: Path) -> None:
     """Write the repository that both servers serve."""
@@ -119,6 +140,16 @@ def write_repository(root: Path) -> None:
         if code:
             (root / name / "1" / "model.py").write_text(code)
         (root / name / "config.pbtxt").write_text(f'name: "{name}"{config}')
+
+
+def write_sleeper(
+    root: Path, name: str, instances: int, config: str, sleep_ms: float | None = None
+) -> None:
+    """Write a model that sleeps for ``sleep_ms``, or as many milliseconds as its input says."""
+    (root / name / "1").mkdir(parents=True)
+    (root / name / "1" / "model.py").write_text(SLEEPER.format(sleep_ms=sleep_ms))
+    group = f"instance_group [ {{ kind: KIND_CPU count: {instances} }} ]"
+    (root / name / "config.pbtxt").write_text(f'name: "{name}"{SLEEPER_CONFIG}{config}\n{group}\n')
 
 
 def write_mlp(path: Path, width: int, layers: int) -> None:

@@ -212,6 +212,7 @@ class RepositorySource:
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,
+            scheduler_holds=self._options.scheduler_holds,
             files_key=files_key,
             node=node,
         )

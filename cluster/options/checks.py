@@ -16,6 +16,7 @@ from cluster.options.values import ValueRefusedError, port
 from deployments.response_cache.factory import check_settings
 from deployments.settings.forward_pattern import compile_forward_pattern
 
+_HOLDS = ("TRITONSERVER_DELAY_SCHEDULER", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER")
 _ALL_MODELS = "*"
 _PROTOCOLS = ("http", "grpc")
 _NO_METRICS = ("allow_gpu_metrics", "allow_cpu_metrics")
@@ -44,7 +45,12 @@ def finish(
     for complaint in _complaints(values, chosen):
         raise ValueRefusedError(complaint)
     every_source = {name: sources.get(name, "default") for name in DEFAULTS}
-    return ServerOptions(**values, sources=every_source, warnings=tuple(warnings))
+    return ServerOptions(
+        **values,
+        scheduler_holds={name: environ[name] for name in _HOLDS if name in environ},
+        sources=every_source,
+        warnings=tuple(warnings),
+    )
 
 
 def _vertex_ai_defaults(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class ServerOptions:
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:
+        scheduler_holds: Those of Triton's variables that are set which hold schedulers back, for
+            tests; see `deployments.scheduling.holds`.
         sources: Where each option's value comes from: flag, environment, file, argument, default.
         warnings: What was deprecated or overridden, one line each.
     """
@@ -349,6 +351,7 @@ class ServerOptions:
         False, _MANTA, "Print all options with their sources and exit.", takes_value=False
     )
 
+    scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

@@ -53,6 +53,7 @@ class PoolRequest:
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
+        scheduler_holds: Variables of the server that hold schedulers back.
         files_key: Where the cluster keeps files that came with the load; empty when it does not.
         node: Resource of the one node the instances have to be on, and how much; mostly empty.
     """
@@ -73,6 +74,7 @@ class PoolRequest:
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
+    scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     files_key: str = ""
     node: Mapping[str, float] = field(default_factory=dict)
 
@@ -186,6 +188,7 @@ def _spec(
         cache=request.cache,
         resource_limits=request.resource_limits,
         demand=None if request.resource_limits is None else _resource_demand(slot),
+        scheduler_holds=request.scheduler_holds,
         files_key=request.files_key,
     )
 
@@ -244,6 +247,7 @@ def replan_pool(
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,
+        scheduler_holds=like.scheduler_holds,
         files_key=like.files_key,
         node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
     )

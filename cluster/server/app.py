@@ -52,6 +52,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         slab_threshold_bytes=options.lane_slab_threshold_bytes,
         exit_timeout_s=float(options.exit_timeout_secs),
         heartbeat_timeout_s=options.instance_heartbeat_timeout_secs,
+        scheduler_holds=options.scheduler_holds,
         log=log_settings(options),
         http_restrictions=options.http_restricted_api,
         grpc_restrictions=options.grpc_restricted_protocol,

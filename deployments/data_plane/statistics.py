@@ -81,13 +81,14 @@ class StatisticsCollector:
         return [merge(part) for part in parts]
 
     async def _reports(self, entries: Sequence[Entry]) -> list[bytes]:
-        """Return what routers have counted; nothing when these models are not counted there."""
-        if not any(
-            entry.config and (entry.config.has_ensemble_scheduling or entry.config.response_cache)
-            for _, entry in entries
-        ):
-            return []
+        """Return what routers have counted, others only where these models are counted there."""
         own = make_report(self._router)
+        if not any(
+            (entry.config and (entry.config.has_ensemble_scheduling or entry.config.response_cache))
+            or self._router.counts_elsewhere(name, entry.version)
+            for name, entry in entries
+        ):
+            return [own]
         try:
             async with asyncio.timeout(DEADLINE_S):
                 return [own, *await self._control.router_reports()]

@@ -49,6 +49,8 @@ class InstanceSpec:
             one. Never logged.
         resource_limits: The rate limiter's resources; None while it is off.
         demand: What the instance needs of them to execute; None when nothing.
+        scheduler_holds: Variables of the server that hold its scheduler back; see
+            `deployments.scheduling.holds`.
         files_key: Where the cluster keeps the files of ``model_dir``, for nodes on which it is not;
             empty when it is the repository's.
     """
@@ -81,6 +83,7 @@ class InstanceSpec:
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
     demand: ResourceDemand | None = None
+    scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     files_key: str = ""
 
 

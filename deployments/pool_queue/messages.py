@@ -14,10 +14,13 @@ on that instance without asking. It ends with the DONE of the batch, or by being
 frame     from, to       message   meaning
 ========= ============== ========= ====================================================
 TICKET    router, holder `Ticket`  a request waits here; the frame's id is its number
-WITHDRAW  router, holder none      forget the ticket, unless it is granted; echoed if so
+WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile
+WITHDRAW  router, holder `Missing` so many requests of a granted batch will not come
 GRANT     holder, router `Grant`   send these requests as a part of this batch
-ERROR     holder, router an error  the request is not executed: it was refused, expired...
+ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
+                                   FLAG_FINAL the holder has no such queue yet: try again
 LOAD      holder, router `Load`    how much waits for a model here
+LOAD      router, holder `Load`    tell me this; only the model and its version are read
 LEASE     holder, router `Lease`   you may start one request of your own
 LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
 ========= ============== ========= ====================================================
@@ -27,6 +30,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+
+# A signature is a list of (name, shape, bytes).
+_MAX_DEPTH: Final = 4
 
 
 class Ticket(msgspec.Struct, array_like=True):
@@ -80,6 +86,26 @@ class Grant(msgspec.Struct, array_like=True):
     correlation_ids: Sequence[int | str] = ()
 
 
+class Missing(msgspec.Struct, array_like=True):
+    """The message of WITHDRAW when a part was granted and cannot be sent: no lane is open.
+
+    Attributes:
+        model_name: Model.
+        version: Version number.
+        epoch: Of the holder.
+        number: The batch.
+        instance: Incarnation of the instance that waits for the part.
+        count: How many of the batch's requests will not come.
+    """
+
+    model_name: str
+    version: int
+    epoch: int
+    number: int
+    instance: str
+    count: int
+
+
 class Load(msgspec.Struct, array_like=True):
     """The message of LOAD: what a router goes by when it chooses a node.
 
@@ -124,6 +150,26 @@ class LeaseEnd(msgspec.Struct, array_like=True):
 
 decode_ticket: Final = msgspec.msgpack.Decoder(Ticket).decode
 decode_grant: Final = msgspec.msgpack.Decoder(Grant).decode
+decode_missing: Final = msgspec.msgpack.Decoder(Missing).decode
 decode_load: Final = msgspec.msgpack.Decoder(Load).decode
 decode_lease: Final = msgspec.msgpack.Decoder(Lease).decode
 decode_lease_end: Final = msgspec.msgpack.Decoder(LeaseEnd).decode
+
+
+def canonical_signature(signature: object, depth: int = 0) -> object:
+    """Return a signature in the one form in which equal ones compare equal, here and from afar.
+
+    Args:
+        signature: Of a request of this process, or as a `Ticket` has brought it.
+        depth: How deep in a signature it lies.
+
+    Raises:
+        ValueError: It is no signature.
+    """
+    if isinstance(signature, list | tuple):
+        if depth == _MAX_DEPTH:
+            raise ValueError(f"a signature nested more than {_MAX_DEPTH} levels deep")
+        return tuple([canonical_signature(each, depth + 1) for each in signature])
+    if signature is None or isinstance(signature, int | str | bytes):
+        return signature
+    raise ValueError(f"a {type(signature).__name__} in a signature")

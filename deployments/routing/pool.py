@@ -68,7 +68,7 @@ class SequenceLinks(Protocol):
         """Close the lanes to instances that have left the pool, when they are idle."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class LinkPool:
     """The instances of one model version, and the requests that wait for a first lane.
 

@@ -3,8 +3,9 @@
 """Counters of what runs in routers: each tells the controller when the controller asks.
 
 An ensemble runs in whoever called it and a response cache answers there, so their counters lie in
-as many processes as there are routers. The process that is asked for them has the controller
-collect them: every router's poll of the table ends, and its next one carries a report.
+as many processes as there are routers; those of a pool's queue lie in its holder. The process that
+is asked for them has the controller collect them: every router's poll of the table ends, and its
+next one carries a report.
 """
 
 import logging
@@ -35,12 +36,13 @@ _decoder = msgspec.msgpack.Decoder(RouterReport)
 
 
 def make_report(router: Router) -> bytes:
-    """Return the report of a router; empty when it has run no ensemble and asked no cache."""
+    """Return the report of a router; empty when nothing was counted there."""
     rows = [
         (model.name, model.version, counters)
         for model in router.all_served()
         for counters in model.own_statistics()
     ]
+    rows += router.queue_counters()
     return _encoder.encode(RouterReport(router.node_id, rows)) if rows else b""
 
 

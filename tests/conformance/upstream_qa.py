@@ -20,16 +20,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.upstream_models import MODELS
+from tests.conformance import scheduler_models, upstream_models
+from tests.conformance.scheduler_suites import SCHEDULER_SUITES, SCHEDULERS_NOT_RUN
 from tests.conformance.upstream_suites import NOT_RUN, SUITES, Suite
 from tests.support.server import RunningServer
 
 SOURCE_VARIABLE: Final = "TRITON_SERVER_SRC"
 REDIRECTED: Final = Path(__file__).with_name("redirected.py")
 CASES: Final = Path(__file__).with_name("unittest_cases.py")
+MODELS: Final = upstream_models.MODELS | scheduler_models.MODELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,25 @@ class Outcome:
 
 
 @contextmanager
-def serving(models: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[RunningServer]:
+def inherited(variables: tuple[tuple[str, str], ...]) -> Iterator[None]:
+    """Have processes that are started meanwhile inherit variables."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def serving(suite: Suite) -> Iterator[RunningServer]:
     """Serve models of a repository made for them."""
     with tempfile.TemporaryDirectory() as root:
-        for name in models:
+        for name in suite.models:
             MODELS[name].write(Path(root))
-        server = RunningServer(Path(root), *flags)
+        with inherited(suite.server_environment):
+            server = RunningServer(Path(root), *suite.flags)
         try:
             yield server
         finally:
@@ -95,6 +111,7 @@ def run_process(
             "PYTHONDONTWRITEBYTECODE": "1",
             "CLIENT_TYPE": suite.client_type,
             "SERVER_PID": str(measured_pid(server)),
+            **dict(suite.environment + suite.server_environment),
         }
         died = ""
         try:
@@ -132,11 +149,11 @@ def run_suite(
 
 
 def run_all(suites: list[Suite], only: list[str], source: Path) -> Iterator[tuple[Suite, Outcome]]:
-    """Run suites; those with the same models and flags share a server."""
-    for (models, flags), group in groupby(suites, key=lambda suite: (suite.models, suite.flags)):
+    """Run suites; those with the same models, flags and environment share a server."""
+    for _, group in groupby(suites, key=attrgetter("models", "flags", "server_environment")):
         sharing = list(group)
         try:
-            with serving(models, flags) as server:
+            with serving(sharing[0]) as server:
                 for suite in sharing:
                     for outcome in run_suite(suite, only, source, server):
                         yield suite, outcome
@@ -154,9 +171,10 @@ def main() -> int:
     if not os.environ.get(SOURCE_VARIABLE):
         parser.error(f"set {SOURCE_VARIABLE} to a checkout of triton-inference-server/server")
     source = Path(os.environ[SOURCE_VARIABLE]).resolve()
-    titles = [name for name in names if any(name in suite.title for suite in SUITES)]
+    suites = (*SUITES, *SCHEDULER_SUITES)
+    titles = [name for name in names if any(name in suite.title for suite in suites)]
     only = [name for name in names if name not in titles]
-    chosen = [each for each in SUITES if not titles or any(name in each.title for name in titles)]
+    chosen = [each for each in suites if not titles or any(name in each.title for name in titles)]
     lacking = {
         each.title: f"{each.package} is not installed"
         for each in chosen
@@ -170,7 +188,7 @@ def main() -> int:
         verdict = "FAIL" if outcome.wrong else "pass"
         line = f"{verdict} {outcome.elapsed_s:6.1f} s  {suite.title}: {outcome.case}"
         print(line, outcome.wrong[:300], flush=True)
-    for title, reason in (NOT_RUN | lacking).items():
+    for title, reason in (NOT_RUN | SCHEDULERS_NOT_RUN | lacking).items():
         print(f"not run        {title}  {reason}")
     print(f"{count - failures} of {count} cases passed")
     return 1 if failures else 0

@@ -24,6 +24,8 @@ class Suite:
             shared memory), models (they are reloaded, which resets their statistics) or nothing.
         package: What the program imports that Manta's test extra does not hold.
         timeout_s: Bound of a process.
+        environment: Further variables of the program.
+        server_environment: Variables of the server, and of the program.
     """
 
     title: str
@@ -35,9 +37,11 @@ class Suite:
     anew: str = ""
     package: str = ""
     timeout_s: float = 300.0
+    environment: tuple[tuple[str, str], ...] = ()
+    server_environment: tuple[tuple[str, str], ...] = ()
 
 
-_EXPLICIT: Final = ("--model-control-mode=explicit", "--load-model=*")
+EXPLICIT: Final = ("--model-control-mode=explicit", "--load-model=*")
 _SHARED_MEMORY: Final = ("--allow-client-shm=true",)
 
 _EXAMPLES: Final = (
@@ -64,7 +68,7 @@ _HTTP: Final = (
             "simple_identity",
             "simple_identity_int64",
         ),
-        _EXPLICIT,
+        EXPLICIT,
     ),
     Suite(
         "generate",
@@ -288,7 +292,7 @@ _OPTIONAL: Final = Suite(
         "pipeline_identity_2_float32",
         "optional_connecting_tensor",
     ),
-    _EXPLICIT,
+    EXPLICIT,
     tuple(
         f"OptionalInputTest.test_{case}"
         for case in (

@@ -53,6 +53,13 @@ def test_flag_beats_environment_beats_file_beats_default():
     assert sources["id"] == "default"
 
 
+def test_variables_that_hold_schedulers_back_travel_with_the_options():
+    held = {"TRITONSERVER_DELAY_SCHEDULER": "12", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER": "2"}
+    options = parse_options([REPOSITORY], held | {"HOME": "/"}, no_file)
+    assert pickle.loads(pickle.dumps(options)).scheduler_holds == held
+    assert not parse_options([REPOSITORY], {}, no_file).scheduler_holds
+
+
 def test_ray_address_of_a_ray_job_is_the_weakest_source():
     job = {"RAY_ADDRESS": "10.0.0.1:6379"}
     assert parse_options([REPOSITORY], job, no_file).ray_address == "10.0.0.1:6379"

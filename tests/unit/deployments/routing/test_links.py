@@ -9,6 +9,7 @@ from backends.api.request import SEQUENCE_START
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient
 from deployments.routing.links import Heartbeat, LinkSet, OnLost
+from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.router import Router
 from tests.support import virtual_time
@@ -130,7 +131,10 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
         raise TypeError("a message that nobody understands")
 
     async def main() -> None:
-        links = LinkSet("node", connect, lambda link: None, lambda link, orphans: None)
+        pools = NodePools(lambda request: None, lambda pool: None)
+        links = LinkSet(
+            "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
+        )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
         links.sync({("m/1#0", "i"): (endpoint, ("m", 1))}, (), {("m", 1): LinkPool()})
         await asyncio.sleep(10)
@@ -149,7 +153,10 @@ def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:
         raise AssertionError
 
     async def main() -> None:
-        links = LinkSet("node", connect, lambda link: None, lambda link, orphans: None)
+        pools = NodePools(lambda request: None, lambda pool: None)
+        links = LinkSet(
+            "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
+        )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
         links.sync({("m/1#0", "i"): (endpoint, ("m", 1))}, (), {("m", 1): LinkPool()})
         await asyncio.sleep(0)

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What both ends of a lane of tickets have in common: small messages, no tensors, no slabs."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from deployments.lane.connection import LaneConnection, LaneRole
+from deployments.lane.handshake import NONCE_BYTES, Handshake
+from deployments.lane.messages import LaneLimits
+from deployments.slabs.pool import SlabPool
+
+TICKET_LIMITS: Final = LaneLimits(
+    max_message_bytes=4 << 20, max_tail_bytes=0, max_unsent_bytes=64 << 20
+)
+
+_NO_SLABS: Final = SlabPool(0)
+# Of a clock of nanoseconds, which is 63 bits long.
+_MAX_EPOCH_DIGITS: Final = 19
+
+
+def holder_name(epoch: int) -> str:
+    """Return what a holder calls itself in the set-up."""
+    return f"holder-{epoch}"
+
+
+def epoch_of(name: str) -> int:
+    """Return the epoch of the holder with this name; 0 when it is no holder."""
+    digits = name.removeprefix("holder-")
+    is_epoch = digits != name and digits.isdecimal() and len(digits) <= _MAX_EPOCH_DIGITS
+    return int(digits) if is_epoch else 0
+
+
+def ticket_connection(
+    role: LaneRole,
+    handshake: Callable[[bytes, bytes], Handshake],
+    secret: bytes,
+    limits: LaneLimits,
+) -> LaneConnection:
+    """Return one end of a lane of tickets.
+
+    Args:
+        role: What is told of all that happens.
+        handshake: Makes the handshake of its side from the secret and a nonce.
+        secret: The cluster's lane secret.
+        limits: Bounds of the lane.
+    """
+    return LaneConnection(
+        role,
+        asyncio.get_running_loop(),
+        handshake(secret, secrets.token_bytes(NONCE_BYTES)),
+        _NO_SLABS,
+        limits,
+        offers_slabs=False,
+    )

@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which process of a node holds the queues: whoever has bound one abstract socket.
+
+The kernel is the judge. A name can be bound once, and is free the moment its process is gone or has
+closed it, so there is never a second holder and never a file that a dead one left behind. Whoever
+finds the name taken connects to it. Between another's ``bind`` and ``listen``, and while a dying
+process still has its descriptors, a connection is refused although the name is taken: both pass
+within milliseconds, and are tried again.
+
+A holder that is stopped keeps the name. Nobody can take its place, nor need anybody fear that it
+goes on where another has begun.
+"""
+
+import asyncio
+import errno
+import hmac
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from backends.api.errors import UnavailableError
+from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_server import BACKLOG, TicketServer
+from deployments.supervision.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
+
+_PURPOSE: Final = b"manta holder of the queues of a node\0"
+_NAME_DIGITS: Final = 32
+_FIRST_RETRY_S: Final = 0.001
+_LONGEST_RETRY_S: Final = 0.2
+
+
+def socket_name(secret: bytes, node_id: str) -> str:
+    """Return the abstract name of a node's socket, which tells nothing of the secret.
+
+    Args:
+        secret: The cluster's lane secret.
+        node_id: Ray's id of the node.
+    """
+    digest = hmac.digest(secret, _PURPOSE + node_id.encode(), "sha256")
+    return f"\0manta/holder/{digest.hex()[:_NAME_DIGITS]}"
+
+
+class CandidacyEvents(Protocol):
+    """What a router learns; called on the event loop."""
+
+    def became_holder(self, epoch: int) -> None:
+        """Learn that the node's queues are held here from now on, until `Candidacy.give_up`.
+
+        No other router's ticket has come yet.
+        """
+
+    def connected(self, lane: TicketLane) -> None:
+        """Learn of the holder, by an open lane to it."""
+
+    def lost(self) -> None:
+        """Learn that the lane has ended; what waited there has come back before."""
+
+
+class Candidacy:
+    """One process's part in the choice of its node's holder.
+
+    Args:
+        name: Abstract name of the node's socket.
+        server: Takes other routers' tickets once this process is the holder; None for a process
+            that may not be.
+        options: Of the lane to another holder.
+        events: Learns what comes of it.
+        clock_ns: The node's monotonic clock.
+
+    Attributes:
+        epoch: When this process became the holder, in nanoseconds; 0 while it is not.
+        lane: The open lane to the holder; None while there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        server: TicketServer | None,
+        options: TicketLaneOptions,
+        events: CandidacyEvents,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._name = name
+        self._server = server
+        self._may_hold = server is not None
+        self._options = options
+        self._events = events
+        self._clock_ns = clock_ns
+        self._supervisor = Supervisor("choice of the holder")
+        self._given_up = asyncio.Event()
+        self.epoch = 0
+        self.lane: TicketLane | None = None
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether this process holds the node's queues."""
+        return self.epoch != 0
+
+    def start(self) -> None:
+        """Compete from now on."""
+        self._supervisor.keep("candidacy", self._compete)
+
+    def give_up(self) -> None:
+        """Hold no more, now and later; use the queues of whoever holds next.
+
+        When this returns the name is free, and the lanes of the other routers are closed.
+        """
+        self._may_hold = False
+        if self.epoch and self._server is not None:
+            self.epoch = 0
+            self._server.close()
+        self._given_up.set()
+
+    async def close(self) -> None:
+        """Leave: neither hold nor use a queue."""
+        self.give_up()
+        await self._supervisor.close()
+        lane, self.lane = self.lane, None
+        if lane is not None:
+            lane.close()
+
+    async def _compete(self) -> None:
+        delay_s = _FIRST_RETRY_S
+        while True:
+            if self.epoch or self._try_to_hold():
+                await self._given_up.wait()
+            lane = await self._connect()
+            if lane is not None:
+                delay_s = _FIRST_RETRY_S
+                await self._use(lane)
+                continue
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _LONGEST_RETRY_S)
+
+    def _try_to_hold(self) -> bool:
+        server = self._server
+        if server is None or not self._may_hold:
+            return False
+        sock = _unix_socket()
+        try:
+            sock.bind(self._name)
+            sock.listen(BACKLOG)
+        except OSError as error:
+            sock.close()
+            if error.errno != errno.EADDRINUSE:
+                logger.warning("cannot hold the queues of this node: %s", error)
+            return False
+        self.epoch = epoch = self._clock_ns()
+        server.open(sock, epoch)
+        logger.info("the queues of this node are held here")
+        self._events.became_holder(epoch)
+        return True
+
+    async def _connect(self) -> TicketLane | None:
+        sock = _unix_socket()
+        try:
+            # Not through the loop: such a connection is made, or refused, at once.
+            sock.connect(self._name)
+        except OSError:
+            # Nobody listens; or so many want to connect that another time is better.
+            sock.close()
+            return None
+        try:
+            return await TicketLane.connect_unix(sock, self._options)
+        except UnavailableError as error:
+            logger.info("%s; trying again", error)
+            return None
+
+    async def _use(self, lane: TicketLane) -> None:
+        self.lane = lane
+        self._events.connected(lane)
+        await lane.wait_ended()
+        self.lane = None
+        self._events.lost()
+
+
+def _unix_socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The ticket of another router's request, and what the queues look like to the lanes of tickets."""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from backends.api.errors import TritonError
+from deployments.lane.frames import FrameError
+from deployments.pool_queue.load_reports import LoadReports
+from deployments.pool_queue.messages import (
+    Lease,
+    LeaseEnd,
+    Load,
+    Missing,
+    Ticket,
+    canonical_signature,
+)
+from deployments.pool_queue.queued_request import Party
+
+
+class ForeignParty(Party, Hashable, Protocol):
+    """Another router; all its methods send, and do nothing once its lane is lost."""
+
+    def refuse(self, ticket: "ForeignTicket", error: TritonError) -> None:
+        """Tell it the error of a request that waits."""
+
+    def send_load(self, load: Load) -> None:
+        """Tell it how much waits for a model here."""
+
+    def lease(self, lease: Lease) -> None:
+        """Let it start one request without asking."""
+
+    def call_back(self, lease: LeaseEnd) -> None:
+        """Ask for a lease that it has not used."""
+
+
+class HeldQueue(Protocol):
+    """The queue of one model version, held in this process, as lanes of tickets use it.
+
+    Attributes:
+        reports: Tells parties of its load; the lanes say who they are.
+    """
+
+    @property
+    def reports(self) -> LoadReports: ...  # noqa: D102
+
+    def enqueue(self, ticket: "ForeignTicket") -> None:
+        """Take a ticket.
+
+        Raises:
+            TritonError: It is not queued; the error ends the request.
+        """
+
+    def withdrawn(self, ticket: "ForeignTicket") -> None:
+        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted."""
+
+    def missing(self, party: ForeignParty, missing: Missing) -> None:
+        """Learn that requests of a granted batch will not come: the instance is to forget them."""
+
+    def lease_returned(self, party: ForeignParty, number: int) -> None:
+        """Learn that a party has given back a lease it has not used; perhaps it never had it."""
+
+
+class HeldQueues(Protocol):
+    """The queues that this process holds."""
+
+    def find(self, model_name: str, version: int) -> HeldQueue | None:
+        """Return the queue of a model version; None when it has none here, or not yet."""
+
+    def party_lost(self, party: ForeignParty) -> None:
+        """Learn that a router is gone; its waiting tickets are cancelled already.
+
+        Its leases that are not used, and its parts that have not come, never will be.
+        """
+
+
+class ForeignTicket:
+    """A ticket of another router; implements `QueuedTicket`.
+
+    Args:
+        party: The router.
+        number: Its number there.
+        ticket: The message.
+        now_ns: Now; when it is queued if the router's clock is another one.
+
+    Attributes:
+        queue: Where it waits; set before it is enqueued.
+
+    Raises:
+        FrameError: The message has values that no router sends.
+        ValueError: The signature is none.
+    """
+
+    __slots__ = (
+        "avoid",
+        "batch_size",
+        "correlation_id",
+        "enqueue_ns",
+        "flags",
+        "is_cancelled",
+        "is_kept",
+        "is_kept",
+        "is_rescheduled",
+        "number",
+        "party",
+        "priority",
+        "queue",
+        "request_id",
+        "signature",
+        "timeout_us",
+    )
+
+    queue: HeldQueue
+
+    def __init__(self, party: ForeignParty, number: int, ticket: Ticket, now_ns: int) -> None:
+        if min(ticket.batch_size, ticket.timeout_us, ticket.priority, ticket.queued_ns) < 0:
+            raise FrameError(f"ticket {number} has a negative size, time or priority")
+        # A future time would wait for ever; another boot's clock says 0.
+        queued_ns = min(ticket.queued_ns, now_ns) or now_ns
+        self.party = party
+        self.number = number
+        self.batch_size = ticket.batch_size
+        self.enqueue_ns = queued_ns
+        self.signature = canonical_signature(ticket.signature)
+        self.timeout_us = ticket.timeout_us
+        self.priority = ticket.priority
+        self.correlation_id = ticket.correlation_id
+        self.flags = ticket.flags
+        self.request_id = ticket.request_id
+        self.avoid = ticket.avoid
+        self.is_cancelled = False
+        self.is_kept = False
+        self.is_rescheduled = False
+        self.is_kept = False
+
+    def fail(self, error: TritonError) -> None:
+        """Tell the router the error, if the ticket still waits there."""
+        self.party.refuse(self, error)

@@ -1,0 +1,285 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The holder's end of a lane of tickets: one other router, and its requests that wait here."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
+
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from deployments.lane.connection import LaneConnection
+from deployments.lane.frames import (
+    ERROR,
+    FLAG_FINAL,
+    GRANT,
+    LEASE,
+    LEASE_END,
+    LOAD,
+    PING,
+    PONG,
+    SETUP,
+    TICKET,
+    WITHDRAW,
+    Frame,
+    FrameError,
+)
+from deployments.lane.handshake import ServerHandshake
+from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
+from deployments.pool_queue.connection import holder_name, ticket_connection
+from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues
+from deployments.pool_queue.messages import (
+    Grant,
+    Lease,
+    LeaseEnd,
+    Load,
+    decode_lease_end,
+    decode_load,
+    decode_missing,
+    decode_ticket,
+)
+from deployments.pool_queue.queued_request import QueuedTicket
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+# Strangers who have connected and proved nothing yet.
+MAX_UNPROVED_COUNT: Final = 256
+
+
+class PartyLanes(Protocol):
+    """What the lanes of one holder share; `deployments.pool_queue.ticket_server.TicketServer`.
+
+    Attributes:
+        queues: The queues that this process holds.
+        secret: The cluster's lane secret.
+        limits: Bounds of each lane.
+        epoch: Of the holder.
+        lanes: The connections, also those that have proved nothing yet.
+        unproved_count: How many have not.
+    """
+
+    queues: HeldQueues
+    secret: bytes
+    limits: LaneLimits
+    epoch: int
+    lanes: "set[PartyLane]"
+    unproved_count: int
+
+
+class PartyLane:
+    """A router's connection; implements `ForeignParty`.
+
+    Args:
+        server: What the lanes of one holder share.
+
+    Attributes:
+        connection: What its transport talks to.
+    """
+
+    __slots__ = (
+        "_handlers",
+        "_is_proved",
+        "_max_count",
+        "_queues",
+        "_server",
+        "_waiting",
+        "connection",
+    )
+
+    def __init__(self, server: PartyLanes) -> None:
+        self._server = server
+        self._queues = server.queues
+        self._max_count = server.limits.max_inflight_count
+        self._waiting: dict[int, ForeignTicket] = {}
+        self._is_proved = False
+        self._handlers = {
+            TICKET: self._on_ticket,
+            WITHDRAW: self._on_withdraw,
+            LEASE_END: self._on_lease_end,
+            LOAD: self._on_question,
+            PING: self._on_ping,
+        }
+        self.connection: LaneConnection = ticket_connection(
+            self, ServerHandshake, server.secret, server.limits
+        )
+
+    @property
+    def waiting_count(self) -> int:
+        """Tickets that wait."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Close the lane; its router has its requests again."""
+        self.connection.close("closed here")
+
+    # What the connection calls: `deployments.lane.connection.LaneRole`
+
+    def describe(self) -> str:
+        """Return what the lane is called in the log."""
+        return "lane of tickets from a router"
+
+    def connected(self) -> None:
+        """Give the stranger the time of a handshake, unless too many are at it."""
+        server = self._server
+        server.lanes.add(self)
+        server.unproved_count += 1
+        if server.unproved_count > MAX_UNPROVED_COUNT:
+            self.connection.break_off("too many connections that have not proved themselves")
+
+    def authenticated(self) -> None:
+        """Count it among the strangers no more."""
+        self._is_proved = True
+        self._server.unproved_count -= 1
+
+    def take_setup(self, setup: Setup) -> None:
+        """Tell the router which holder this is."""
+        del setup
+        self.connection.send(SETUP, 0, encode(Setup(incarnation=holder_name(self._server.epoch))))
+        self.connection.set_up_done()
+
+    def take_frames(self, frames: list[Frame]) -> None:
+        """Take tickets, and what else the router has to say."""
+        handlers = self._handlers
+        for frame in frames:
+            handle = handlers.get(frame.kind)
+            if handle is None:
+                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
+            handle(frame)
+
+    def lost(self, reason: str) -> None:
+        """Cancel what waits; its requests are the router's."""
+        server = self._server
+        server.lanes.discard(self)
+        if not self._is_proved:
+            server.unproved_count -= 1
+            return
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        for ticket in waiting:
+            ticket.is_cancelled = True
+        logger.info("%s lost with %d tickets: %s", self.describe(), len(waiting), reason)
+        try:
+            self._queues.party_lost(self)
+        except Exception:
+            logger.exception("%s: a queue raised on its loss", self.describe())
+
+    # Reading
+
+    def _on_ticket(self, frame: Frame) -> None:
+        number = frame.request_id
+        if number in self._waiting:
+            raise FrameError(f"ticket {number} sent again while it waits")
+        message = decode_ticket(frame.message)
+        ticket = ForeignTicket(self, number, message, time.monotonic_ns())
+        if len(self._waiting) >= self._max_count:
+            full = f"{self._max_count} requests of one router wait on this node: send fewer at once"
+            self._send_error(
+                number, UnavailableError(f"request for '{message.model_name}': {full}")
+            )
+            return
+        queue = self._queues.find(message.model_name, message.version)
+        if queue is None:
+            unknown = (
+                f"Request for unknown model: '{message.model_name}' version {message.version} has "
+                "no queue on this node; try again once the model is ready"
+            )
+            self._send_error(number, UnavailableError(unknown), flags=0)
+            return
+        ticket.queue = queue
+        self._waiting[number] = ticket
+        try:
+            queue.enqueue(ticket)
+        except TritonError as error:
+            ticket.fail(error)
+        except Exception:
+            logger.exception("the queue of '%s' raised on a ticket", message.model_name)
+            ticket.fail(
+                InternalError(f"request for '{message.model_name}' could not be queued: fault")
+            )
+        else:
+            queue.reports.used_by(self)
+
+    def _on_withdraw(self, frame: Frame) -> None:
+        if frame.message:
+            missing = decode_missing(frame.message)
+            queue = self._queues.find(missing.model_name, missing.version)
+            if queue is not None:
+                queue.missing(self, missing)
+            return
+        ticket = self._waiting.pop(frame.request_id, None)
+        if ticket is None:
+            # The grant, or the error, is on its way.
+            return
+        ticket.is_cancelled = True
+        self.connection.send(WITHDRAW, frame.request_id)
+        ticket.queue.withdrawn(ticket)
+
+    def _on_lease_end(self, frame: Frame) -> None:
+        ended = decode_lease_end(frame.message)
+        queue = self._queues.find(ended.model_name, ended.version)
+        if queue is not None:
+            queue.lease_returned(self, ended.number)
+
+    def _on_question(self, frame: Frame) -> None:
+        asked = decode_load(frame.message)
+        queue = self._queues.find(asked.model_name, asked.version)
+        if queue is not None:
+            queue.reports.asked_by(self)
+
+    def _on_ping(self, frame: Frame) -> None:
+        self.connection.send(PONG, frame.request_id)
+
+    # Writing: `deployments.pool_queue.foreign_ticket.ForeignParty`
+
+    def grant(self, grant: Grant, tickets: Sequence[QueuedTicket]) -> None:
+        """Have the router send these requests as a part of a batch."""
+        del tickets
+        waiting = self._waiting
+        gone = [at for at, number in enumerate(grant.tickets) if waiting.pop(number, None) is None]
+        if gone:
+            # Schedulers drop what is cancelled; the instance waits for these in vain, for a while.
+            logger.error("%s: batch %d has withdrawn tickets", self.describe(), grant.number)
+            grant = _without(grant, gone)
+        if grant.tickets and not self.connection.is_lost:
+            self.connection.send(GRANT, 0, encode(grant))
+
+    def refuse(self, ticket: ForeignTicket, error: TritonError) -> None:
+        """Tell the router the error of a request that waits."""
+        if self._waiting.pop(ticket.number, None) is not None:
+            self._send_error(ticket.number, error)
+
+    def send_load(self, load: Load) -> None:
+        """Tell the router how much waits for a model here."""
+        if not self.connection.is_lost:
+            self.connection.send(LOAD, 0, encode(load))
+
+    def lease(self, lease: Lease) -> None:
+        """Let the router start one request without asking."""
+        if not self.connection.is_lost:
+            self.connection.send(LEASE, 0, encode(lease))
+
+    def call_back(self, lease: LeaseEnd) -> None:
+        """Ask for a lease that the router has not used."""
+        if not self.connection.is_lost:
+            self.connection.send(LEASE_END, 0, encode(lease))
+
+    def _send_error(self, number: int, error: TritonError, flags: int = FLAG_FINAL) -> None:
+        if not self.connection.is_lost:
+            message = encode(ErrorMessage(error.code, error.message, error.phase))
+            self.connection.send(ERROR, number, message, flags)
+
+
+def _without(grant: Grant, gone: list[int]) -> Grant:
+    def rest(values: Sequence[Value]) -> list[Value]:
+        return [value for at, value in enumerate(values) if at not in gone]
+
+    return Grant(
+        grant.epoch,
+        grant.number,
+        grant.instance,
+        rest(grant.tickets),
+        rest(grant.slots),
+        rest(grant.correlation_ids),
+    )

@@ -1,0 +1,335 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of one model version at a holder, as another router uses it.
+
+A request becomes a ticket and waits, or it starts at once on a lease. What is granted is sent to
+the instance as a part of its batch. A holder that has not heard of the model yet is asked again,
+with all that came later behind it, so that sequences keep their order.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from backends.api.errors import (
+    InvalidArgumentError,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_config import ModelConfig
+from backends.api.request import SEQUENCE_START
+from deployments.lane.batches import BatchPart
+from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
+from deployments.lane.messages import encode
+from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
+from deployments.reactor.transport import Cancellable
+
+logger = logging.getLogger(__name__)
+
+# How often a request is put in the queue again because its instance could not be reached.
+MAX_TRIES: Final = 3
+# How long a holder may not know of a model that the routing table has.
+UNKNOWN_S: Final = 5.0
+_FIRST_RETRY_S: Final = 0.005
+_LONGEST_RETRY_S: Final = 0.2
+_MAX_LEASE_COUNT: Final = 1024
+
+
+class TicketQueue:
+    """Implements `deployments.pool_queue.queued_request.NodeQueue`.
+
+    Args:
+        lane: The way to the holder.
+        config: The model's complete config.
+        version: Version number.
+
+    Attributes:
+        on_load: Called when the holder has told of its load; None for nobody.
+        load: What the holder last told of its load.
+        load_s: When that was, in seconds of the loop's clock; minus infinity for never.
+        waiting_count: Requests that the holder has not decided on.
+    """
+
+    def __init__(self, lane: TicketSender, config: ModelConfig, version: int) -> None:
+        self._lane = lane
+        self._loop = asyncio.get_running_loop()
+        self._clock_ns = time.monotonic_ns
+        self._model_name = config.name
+        self._version = version
+        self.configure(config)
+        self.on_load: Callable[[Load], None] | None = None
+        self.load = Load(config.name, version)
+        self.load_s = float("-inf")
+        self.waiting_count = 0
+        # The lease that came last is of the instance that was used last.
+        self._leases: list[Lease] = []
+        self._parked: list[WaitingTicket] = []
+        self._retry_s = _FIRST_RETRY_S
+        self._timer: Cancellable | None = None
+
+    @property
+    def lease_count(self) -> int:
+        """Leases that are not used."""
+        return len(self._leases)
+
+    def configure(self, config: ModelConfig) -> None:
+        """Go by another config of the same model version from now on."""
+        self._config = config
+        self._tickets = TicketMaker(config, self._clock_ns)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The config it goes by."""
+        return self._config
+
+    # Requests
+
+    def start(self, request: OwnRequest) -> None:
+        """Let a request wait for an instance; never raises: what ends it reaches the request.
+
+        When the lane is lost the request is the router's again in the next tick of the loop.
+        """
+        self._tickets.make(request, self)
+        if self._leases:
+            lease = self._leases.pop()
+            if self._start_on(lease, request):
+                return
+            request.avoid = lease.instance
+        self._wait(WaitingTicket(self, request))
+
+    def cancelled(self, request: OwnRequest) -> None:
+        """End a request that waits here and has been cancelled, once the holder has forgotten it.
+
+        If it is granted meanwhile, its instance hears of the cancel.
+        """
+        waiting = self._lane.find(request) if request.queue is self else None
+        if waiting is not None and self._withdraw(waiting):
+            self._fail(request, RequestCancelledError(""))
+
+    def withdraw(self, request: OwnRequest) -> None:
+        """Have a request back, by `TicketOwner.withdrawn`, unless it is granted meanwhile."""
+        waiting = self._lane.find(request) if request.queue is self else None
+        if waiting is not None and self._withdraw(waiting):
+            request.queue = None
+            self._loop.call_soon(self._lane.owner.withdrawn, request)
+
+    def _withdraw(self, waiting: WaitingTicket) -> bool:
+        """Return whether a request does not wait any more; otherwise the holder is asked."""
+        number = waiting.request.number
+        if waiting.is_parked:
+            self._parked.remove(waiting)
+            self._lane.strike_out(number)
+            return True
+        if not waiting.is_withdrawn:
+            waiting.is_withdrawn = True
+            self._lane.send(WITHDRAW, number)
+        return False
+
+    def _start_on(self, lease: Lease, request: OwnRequest) -> bool:
+        queued_ns = (request.enqueue_ns,) if self._lane.is_local else ()
+        part = BatchPart(lease.epoch, lease.number, 1, 1, queued_ns=queued_ns)
+        if self._send_part(lease.instance, part, [request]):
+            return True
+        self._give_back(lease)
+        return False
+
+    def _wait(self, waiting: WaitingTicket) -> None:
+        lane, request = self._lane, waiting.request
+        if not lane.is_open:
+            request.queue = None
+            self._loop.call_soon(lane.owner.returned, [request])
+            return
+        message = self._ticket_of(request)
+        if message is None:
+            return
+        request.number = number = lane.write_down(waiting)
+        if self._parked:
+            self._park(waiting)
+        else:
+            lane.send(TICKET, number, message)
+
+    def _ticket_of(self, request: OwnRequest) -> bytes | None:
+        ticket = Ticket(
+            self._model_name,
+            self._version,
+            request.batch_size,
+            request.enqueue_ns if self._lane.is_local else 0,
+            request.signature,
+            request.timeout_us,
+            request.priority,
+            request.correlation_id,
+            request.flags,
+            request.request_id,
+            request.avoid,
+        )
+        try:
+            message: bytes = encode(ticket)
+            if len(message) <= self._lane.max_message_bytes:
+                return message
+            reason = f"{len(message)} bytes of id and shape tensors, expected at most"
+            reason += f" {self._lane.max_message_bytes}"
+        except Exception as error:  # whatever a strange id provokes
+            reason = str(error)
+        text = f"request for model '{self._model_name}' cannot be queued: {reason}"
+        self._loop.call_soon(self._fail, request, InvalidArgumentError(text))
+        return None
+
+    def _fail(self, request: OwnRequest, error: TritonError) -> None:
+        request.queue = None
+        try:
+            request.fail(error)
+        except Exception:
+            logger.exception("a request for model '%s' raised on its error", self._model_name)
+
+    # What the holder says, as the lane hears it
+
+    def granted(self, grant: Grant, granted: Sequence[WaitingTicket]) -> None:
+        """Send requests as a part of a batch."""
+        self._retry_s = _FIRST_RETRY_S
+        requests = [waiting.request for waiting in granted]
+        if grant.correlation_ids:
+            for request, correlation_id in zip(requests, grant.correlation_ids, strict=True):
+                if correlation_id and not request.correlation_id:
+                    request.correlation_id = correlation_id
+                    request.flags |= SEQUENCE_START
+        queued_ns = [request.enqueue_ns for request in requests] if self._lane.is_local else ()
+        part = BatchPart(
+            grant.epoch, grant.number, len(requests), slots=grant.slots, queued_ns=queued_ns
+        )
+        if self._send_part(grant.instance, part, requests):
+            return
+        missing = Missing(
+            self._model_name,
+            self._version,
+            grant.epoch,
+            grant.number,
+            grant.instance,
+            len(requests),
+        )
+        self._lane.send(WITHDRAW, 0, encode(missing))
+        for waiting in granted:
+            self._try_elsewhere(waiting, grant.instance)
+
+    def _send_part(self, instance: str, part: BatchPart, requests: list[OwnRequest]) -> bool:
+        if self._lane.owner.send_part(instance, part, requests):
+            return False
+        for request in requests:
+            request.queue = None
+            if request.cancelled and request.lane is not None:
+                # It was granted before the holder heard of the cancel.
+                request.lane.send_cancel(request)
+        return True
+
+    def _try_elsewhere(self, waiting: WaitingTicket, instance: str) -> None:
+        request = waiting.request
+        if request.is_cancelled:
+            self._fail(request, RequestCancelledError(""))
+            return
+        if waiting.tries == MAX_TRIES:
+            text = (
+                f"request for model '{self._model_name}' version {self._version}: {MAX_TRIES + 1} "
+                "instances that were free for it could not be reached; try again"
+            )
+            self._fail(request, UnavailableError(text))
+            return
+        request.avoid = instance
+        self._wait(WaitingTicket(self, request, waiting.tries + 1))
+
+    def refused(self, waiting: WaitingTicket, error: TritonError) -> None:
+        """Pass on the error of a request that does not wait any more."""
+        self._fail(waiting.request, error)
+
+    def unknown(self, waiting: WaitingTicket, error: TritonError) -> None:
+        """Keep a request for a holder that does not know the model yet, for a while."""
+        now_s = self._loop.time()
+        waiting.unknown_since_s = waiting.unknown_since_s or now_s
+        request = waiting.request
+        is_withdrawn = waiting.is_withdrawn
+        if not is_withdrawn and now_s - waiting.unknown_since_s < UNKNOWN_S:
+            self._park(waiting)
+            return
+        self._lane.strike_out(request.number)
+        self.gone(waiting, error)
+
+    def gone(self, waiting: WaitingTicket, error: TritonError) -> None:
+        """End a request, or give it back, that the holder has no ticket of any more."""
+        request = waiting.request
+        if request.is_cancelled:
+            self._fail(request, RequestCancelledError(""))
+        elif waiting.is_withdrawn:
+            request.queue = None
+            self._lane.owner.withdrawn(request)
+        else:
+            self._fail(request, error)
+
+    def _park(self, waiting: WaitingTicket) -> None:
+        waiting.is_parked = True
+        self._parked.append(waiting)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._retry_s, self._try_again)
+            self._retry_s = min(self._retry_s * 2, _LONGEST_RETRY_S)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        parked, self._parked = self._parked, []
+        for waiting in parked:
+            waiting.is_parked = False
+            request = waiting.request
+            message = self._ticket_of(request)
+            if message is None:
+                self._lane.strike_out(request.number)
+            else:
+                self._lane.send(TICKET, request.number, message)
+
+    def told(self, load: Load) -> None:
+        """Note the holder's load."""
+        self.load = load
+        self.load_s = self._loop.time()
+        if self.on_load is not None:
+            self.on_load(load)
+
+    def ask(self) -> None:
+        """Have the holder tell its load although no request goes there."""
+        self._lane.send(LOAD, 0, encode(Load(self._model_name, self._version)))
+
+    # Leases
+
+    def leased(self, lease: Lease) -> None:
+        """Keep a lease for the next request, or give it back because one waits in the queue.
+
+        Raises:
+            FrameError: There are more of them than a node has instances.
+        """
+        if len(self._leases) == _MAX_LEASE_COUNT:
+            raise FrameError(f"more than {_MAX_LEASE_COUNT} leases of '{self._model_name}'")
+        if self.waiting_count:
+            self._give_back(lease)
+        else:
+            self._leases.append(lease)
+
+    def called_back(self, number: int) -> None:
+        """Give a lease back, unless it is used: then the end of its batch tells the holder."""
+        for lease in self._leases:
+            if lease.number == number:
+                self._leases.remove(lease)
+                self._give_back(lease)
+                return
+
+    def _give_back(self, lease: Lease) -> None:
+        end = LeaseEnd(self._model_name, self._version, lease.number)
+        self._lane.send(LEASE_END, 0, encode(end))
+
+    def close(self) -> None:
+        """Use no lease and try nothing again: the lane is lost, or the model is gone from here."""
+        for lease in self._leases:
+            self._give_back(lease)
+        self._leases.clear()
+        self._parked.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where the other routers' tickets arrive at the holder of a node's queues."""
+
+import socket
+import ssl
+from typing import Final
+
+from deployments.lane.connection import LaneConnection
+from deployments.lane.handshake import MIN_SECRET_BYTES
+from deployments.lane.messages import LaneLimits
+from deployments.pool_queue.connection import TICKET_LIMITS
+from deployments.pool_queue.foreign_ticket import HeldQueues
+from deployments.pool_queue.listener import Listener
+from deployments.pool_queue.party_lane import PartyLane
+
+BACKLOG: Final = 1024
+
+
+class TicketServer:
+    """The holder's lanes of tickets; implements `deployments.pool_queue.party_lane.PartyLanes`.
+
+    Everything happens on the event loop on which it was opened.
+
+    Args:
+        queues: The queues that this process holds while it is open.
+        secret: The cluster's lane secret.
+        limits: Bounds of each lane.
+
+    Attributes:
+        epoch: Of the holder; 0 before it was opened.
+    """
+
+    def __init__(
+        self, queues: HeldQueues, *, secret: bytes, limits: LaneLimits = TICKET_LIMITS
+    ) -> None:
+        if len(secret) < MIN_SECRET_BYTES:
+            raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
+        self.queues = queues
+        self.secret = secret
+        self.limits = limits
+        self.epoch = 0
+        self.lanes: set[PartyLane] = set()
+        self.unproved_count = 0
+        self._listeners: list[Listener] = []
+
+    @property
+    def ticket_count(self) -> int:
+        """Tickets that wait, of all routers."""
+        return sum(lane.waiting_count for lane in self.lanes)
+
+    def open(self, sock: socket.socket, epoch: int) -> None:
+        """Accept the routers of this node.
+
+        Args:
+            sock: A Unix socket that listens; it is closed with the server.
+            epoch: Of the holder.
+        """
+        self.epoch = epoch
+        self._listeners.append(Listener(sock, self._end))
+
+    def listen_tcp(self, host: str, *, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
+        """Accept the routers of other nodes, after `open`.
+
+        Args:
+            host: Address to listen at.
+            tls: Context of these lanes; None leaves them in clear text.
+
+        Returns:
+            Host and port.
+
+        Raises:
+            OSError: The address cannot be bound.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.create_server((host, 0), family=family, backlog=BACKLOG)
+        sock.setblocking(False)
+        port: int = sock.getsockname()[1]
+        self._listeners.append(Listener(sock, self._end, tls, self.limits.handshake_timeout_s))
+        return host, port
+
+    def close(self) -> None:
+        """Give up the sockets, so that another may hold; then close the lanes.
+
+        Whatever was granted or refused before is still written.
+        """
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        for lane in list(self.lanes):
+            lane.close()
+
+    def _end(self) -> LaneConnection:
+        return PartyLane(self).connection

@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which node of a model gets a request, and what is taken back from a node that is slower.
+
+A request goes to the own node while that has a free instance, and to another one only when the
+expected wait that is saved is worth the longer way. All routers hear of an idle node at the same
+time. So that they do not all go there, what a router has sent since it heard counts, nodes that are
+nearly equal are chosen from at random, and of many nodes a few are compared.
+
+What a choice got wrong is set right while the request still waits: a request is taken back when
+another node has an instance for it, or is faster by far. A node for which a request is taken back
+has to be better by more than the way there and back, so that nothing goes to and fro.
+
+Pure: the clock and the source of random numbers are passed in.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from deployments.routing.node_view import NodeView, expected_wait_ns
+
+# Expected waits that differ by less than this many executions of one instance are equal.
+_NEARLY_EQUAL: Final = 0.25
+# So many nodes are compared with the own one.
+_COMPARED: Final = 8
+# So many nodes are asked for each request that has to wait.
+_ASKED: Final = 2
+# Requests are taken back from a node that is slower by this factor, though no node is idle.
+_FAR_SLOWER: Final = 2.0
+
+
+class Random(Protocol):
+    """A source of random numbers."""
+
+    def random(self) -> float:
+        """Return a number from 0.0 up to 1.0, without it."""
+
+
+class Move(NamedTuple):
+    """Requests to be taken back from one node for another one, the oldest first.
+
+    Attributes:
+        source: Where they wait.
+        target: Where they are to wait.
+        request_count: How many.
+    """
+
+    source: NodeView
+    target: NodeView
+    request_count: int
+
+
+def choose(
+    views: Sequence[NodeView], now_ns: int, random: Random, avoid: NodeView | None = None
+) -> NodeView:
+    """Return the node of the next request; the caller counts it there with `NodeView.sent`.
+
+    Args:
+        views: All nodes that have instances of the model, the own one first if it has any; at
+            least one.
+        now_ns: Now.
+        random: Chooses among nodes that are nearly equal.
+        avoid: A node that is not to be chosen unless there is no other.
+
+    Returns:
+        The node.
+    """
+    first = views[0]
+    if len(views) == 1:
+        return first
+    own = first if first.is_own and first is not avoid else None
+    if own is not None and (own.free_count() > 0 or own.is_unheard):
+        return own
+    best = _best_other(views, now_ns, random, avoid)
+    if best is None:
+        return own or first
+    if own is None or best.probed_ns == now_ns:
+        return best
+    saved_ns = expected_wait_ns(own, now_ns) - expected_wait_ns(best, now_ns)
+    return best if saved_ns > best.margin_ns else own
+
+
+def choose_for_sequence(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeView:
+    """Return the node of a new sequence: the one with the most free slots; of equals the own one.
+
+    Args:
+        views: All nodes that have instances of the model, the own one first if it has any; at
+            least one.
+        now_ns: Now.
+        random: Chooses among equals.
+
+    Returns:
+        The node. When none has a free slot, the one with the shortest expected wait.
+    """
+    best: NodeView | None = None
+    most = equals = 0
+    for view in views:
+        count = view.free_slot_count() if view.is_trusted(now_ns) else 0
+        if count > most:
+            best, most, equals = view, count, 1
+        elif count and count == most and best is not None and not best.is_own:
+            equals += 1
+            if random.random() * equals < 1:
+                best = view
+    return choose(views, now_ns, random) if best is None else best
+
+
+def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
+    """Return which of this router's waiting requests are to wait at another node.
+
+    To be asked when a node has said something, and now and then while requests wait. The caller
+    withdraws the requests, counts them with `NodeView.left`, and sends them once they are back.
+
+    Args:
+        views: All nodes that have instances of the model.
+        now_ns: Now.
+
+    Returns:
+        What to move; nothing in most cases.
+    """
+    sources = [view for view in views if view.waiting_count > 0 and not view.is_single]
+    moves: list[Move] = []
+    for source in sources:
+        left = source.waiting_count
+        for target in views:
+            if target is source or not target.is_trusted(now_ns):
+                continue
+            count = min(left, _move_count(source, target, now_ns))
+            if count > 0:
+                moves.append(Move(source, target, count))
+                left -= count
+            if not left:
+                break
+    return moves
+
+
+def to_ask(views: Sequence[NodeView], now_ns: int, random: Random) -> list[NodeView]:
+    """Return the nodes to be asked to tell when they have a free instance: a few at a time.
+
+    To be called when a request of this router has to wait.
+
+    Args:
+        views: All nodes that have instances of the model.
+        now_ns: Now.
+        random: Chooses the nodes.
+    """
+    asked: list[NodeView] = []
+    count = len(views)
+    start = int(random.random() * count)
+    for offset in range(count):
+        view = views[(start + offset) % count]
+        if not view.is_own and view.is_question_due(now_ns):
+            view.asked_ns = now_ns
+            asked.append(view)
+            if len(asked) == _ASKED:
+                break
+    return asked
+
+
+def _best_other(
+    views: Sequence[NodeView], now_ns: int, random: Random, avoid: NodeView | None
+) -> NodeView | None:
+    """Return the best of some of the other nodes, or one that is to be probed."""
+    count = len(views)
+    start = int(random.random() * count)
+    best: NodeView | None = None
+    least_ns = equal_ns = 0.0
+    compared = equals = 0
+    for offset in range(count):
+        view = views[(start + offset) % count]
+        if view is avoid or view.is_own:
+            continue
+        if not view.is_trusted(now_ns):
+            if not view.is_probe_due(now_ns):
+                continue
+            view.probed_ns = now_ns
+            return view
+        wait_ns = expected_wait_ns(view, now_ns)
+        if best is None or wait_ns < least_ns - equal_ns:
+            best, least_ns, equals = view, wait_ns, 1
+            equal_ns = view.request_cost_ns() * _NEARLY_EQUAL
+        elif wait_ns <= least_ns + equal_ns:
+            equals += 1
+            if random.random() * equals < 1:
+                best = view
+        compared += 1
+        if compared == _COMPARED:
+            break
+    return best
+
+
+def _move_count(source: NodeView, target: NodeView, now_ns: int) -> int:
+    """Return how many of a router's requests are better off at another node."""
+    if source.is_silent(now_ns):
+        return source.waiting_count
+    source_ns = expected_wait_ns(source, now_ns)
+    target_ns = expected_wait_ns(target, now_ns)
+    # The way back from the first node comes on top.
+    saved_ns = source_ns - target_ns - target.margin_ns - source.network_ns / 2
+    if saved_ns <= 0:
+        return 0
+    room = target.free_count()
+    if room > 0:
+        return room
+    if source_ns < target_ns * _FAR_SLOWER:
+        return 0
+    # Half of what would make both equal, and of that this router's share: others move too.
+    both_ns = source.request_cost_ns() + target.request_cost_ns()
+    share = min(1.0, source.waiting_count / max(1, source.load.waiting_count))
+    return int(saved_ns / both_ns / 2 * share)

@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes of tickets over real sockets: a router, its requests, and a queue that a test turns."""
+
+import asyncio
+import itertools
+import os
+import socket
+from collections.abc import Sequence
+
+from backends.api.errors import TritonError, UnavailableError
+from backends.api.model_config import DynamicBatching, ModelConfig, ModelInput
+from backends.api.request import EMPTY, InferenceRequest, Tensor
+from deployments.lane.batches import BatchPart
+from deployments.lane.frames import SETUP
+from deployments.lane.inflight import LaneInflight
+from deployments.lane.messages import LaneLimits, Setup, encode
+from deployments.pool_queue.connection import TICKET_LIMITS
+from deployments.pool_queue.election import socket_name
+from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket
+from deployments.pool_queue.load_reports import LoadReports
+from deployments.pool_queue.messages import Grant, Lease, Load, Missing
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_queue import TicketQueue
+from deployments.pool_queue.ticket_server import TicketServer
+from tests.support.lane_rig import SECRET, RawPeer, frame
+
+EPOCH = 7_000_000_000
+_names = itertools.count()
+
+
+def unused_name() -> str:
+    return socket_name(SECRET, f"node {os.getpid()} {next(_names)}")
+
+
+CONFIG = ModelConfig(
+    "model",
+    max_batch_size=8,
+    input=(ModelInput("A", "UINT8", (-1,)), ModelInput("B", "UINT8", (-1,), optional=True)),
+    dynamic_batching=DynamicBatching(),
+)
+NEW_CONFIG = ModelConfig("new")
+
+
+class Request(OwnRequest):
+    """A request that is its own sink."""
+
+    def __init__(self, *shape: int, **fields) -> None:
+        inputs = [Tensor("A", "UINT8", shape or (1, 1), EMPTY)]
+        super().__init__(InferenceRequest("model", inputs=inputs, **fields), self)
+        self.error: TritonError | None = None
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        assert final
+        assert self.queue is None
+        assert not self.ended.done()
+        self.error = error
+        self.ended.set_result(None)
+
+    def cancel_in_queue(self) -> None:
+        self.cancelled = True
+        self.queue.cancelled(self)
+
+
+class InstanceLane:
+    """Notes the cancels of what was sent."""
+
+    draining = False
+
+    def __init__(self) -> None:
+        self.cancels: list[LaneInflight] = []
+
+    def send_cancel(self, inflight: LaneInflight) -> None:
+        self.cancels.append(inflight)
+
+
+class Router:
+    """Implements `TicketOwner`; instances of ``unreachable`` have no lane."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[str, BatchPart, list[LaneInflight]]] = []
+        self.unreachable: set[str] = set()
+        self.lane = InstanceLane()
+        self.back: list[Request] = []
+        self.moved: list[Request] = []
+
+    def send_part(
+        self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
+    ) -> list[OwnRequest]:
+        if instance in self.unreachable:
+            return list(requests)
+        for request in requests:
+            request.lane = self.lane
+        self.parts.append((instance, part, list(requests)))
+        return []
+
+    def returned(self, requests) -> None:
+        self.back += requests
+
+    def withdrawn(self, request) -> None:
+        self.moved.append(request)
+
+
+class Queue:
+    """Implements `HeldQueue`; the test says what is granted."""
+
+    def __init__(self) -> None:
+        self.waiting: list[ForeignTicket] = []
+        self.free_count = 0
+        self.full = False
+        self.cancelled: list[ForeignTicket] = []
+        self.not_coming: list[Missing] = []
+        self.given_back: list[int] = []
+        self.reports = LoadReports(asyncio.get_running_loop(), self.load)
+        self._batches = itertools.count(1)
+
+    def load(self) -> Load:
+        return Load("model", 1, len(self.waiting), self.free_count, 2)
+
+    def enqueue(self, ticket: ForeignTicket) -> None:
+        if self.full:
+            raise UnavailableError("Exceeds maximum queue size")
+        self.waiting.append(ticket)
+
+    def withdrawn(self, ticket: ForeignTicket) -> None:
+        assert ticket.is_cancelled
+        self.waiting.remove(ticket)
+        self.cancelled.append(ticket)
+
+    def missing(self, party: ForeignParty, missing: Missing) -> None:
+        self.not_coming.append(missing)
+
+    def lease_returned(self, party: ForeignParty, number: int) -> None:
+        self.given_back.append(number)
+
+    def grant(self, instance: str, count: int = 1, **fields) -> int:
+        """Grant the oldest tickets as one batch."""
+        batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        number = next(self._batches)
+        for party in dict.fromkeys(ticket.party for ticket in batch):
+            own = [ticket for ticket in batch if ticket.party is party]
+            party.grant(
+                Grant(EPOCH, number, instance, [ticket.number for ticket in own], **fields), own
+            )
+        return number
+
+    def lease(self, party: ForeignParty, number: int, instance: str) -> None:
+        party.lease(Lease("model", 1, EPOCH, number, instance))
+
+
+class Queues:
+    """Implements `HeldQueues` with one model."""
+
+    def __init__(self) -> None:
+        self.by_model = {("model", 1): Queue()}
+        self.lost: list[ForeignParty] = []
+
+    def find(self, model_name: str, version: int) -> Queue | None:
+        return self.by_model.get((model_name, version))
+
+    def party_lost(self, party: ForeignParty) -> None:
+        self.lost.append(party)
+        for queue in self.by_model.values():
+            queue.waiting = [ticket for ticket in queue.waiting if not ticket.is_cancelled]
+            queue.reports.forget(party)
+
+
+def listening(name: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    sock.bind(name)
+    sock.listen()
+    return sock
+
+
+def connected(name: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        sock.connect(name)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class TicketRig:
+    """A holder with one model, and routers that connect to it."""
+
+    def __init__(self, limits: LaneLimits = TICKET_LIMITS, tls=None) -> None:
+        self.queues = Queues()
+        self.queue = self.queues.by_model["model", 1]
+        self.server = TicketServer(self.queues, secret=SECRET, limits=limits)
+        self.limits = limits
+        self.router = Router()
+        self.name = unused_name()
+        self._tls = tls
+
+    async def __aenter__(self) -> "TicketRig":
+        self.server.open(listening(self.name), EPOCH)
+        self.address = self.server.listen_tcp("127.0.0.1", tls=self._tls)
+        return self
+
+    async def __aexit__(self, *_) -> None:
+        self.server.close()
+        assert self.server.ticket_count == 0
+        assert not self.server.lanes
+        assert self.server.unproved_count == 0
+
+    def options(self, router: Router | None = None, silence_s: float = 0.0) -> TicketLaneOptions:
+        return TicketLaneOptions(SECRET, router or self.router, self.limits, silence_s)
+
+    async def lane(self, router: Router | None = None, silence_s: float = 0.0) -> TicketLane:
+        options = self.options(router, silence_s)
+        return await TicketLane.connect_unix(connected(self.name), options)
+
+    async def remote_lane(self, epoch: int = EPOCH, tls=None) -> TicketLane:
+        return await TicketLane.connect_tcp(self.address, epoch, self.options(), tls=tls)
+
+    async def client(self) -> TicketQueue:
+        return (await self.lane()).queue_of("model", 1, CONFIG)
+
+    async def raw(self) -> RawPeer:
+        """A router by hand, behind the set-up."""
+        from deployments.lane.handshake import ClientHandshake
+
+        peer = RawPeer(*await asyncio.open_connection(*self.address))
+        peer.handshake = ClientHandshake(SECRET, os.urandom(32))
+        await peer.prove()
+        peer.write(frame(SETUP, message=encode(Setup())))
+        await peer.next_frame()
+        return peer

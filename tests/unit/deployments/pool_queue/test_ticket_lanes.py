@@ -1,0 +1,357 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a request between a router and the holder of its queue."""
+
+import pytest
+
+from backends.api.errors import InvalidArgumentError, RequestCancelledError, UnavailableError
+from backends.api.request import SEQUENCE_START
+from deployments.lane.messages import LaneLimits
+from deployments.pool_queue import ticket_queue
+from deployments.pool_queue.messages import Missing, canonical_signature
+from tests.support.lane_rig import until
+from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queue, Request, Router, TicketRig
+
+
+def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            requests = [Request(), Request(), Request()]
+            for request in requests:
+                client.start(request)
+            await until(lambda: len(rig.queue.waiting) == 3)
+            assert rig.server.ticket_count == client.waiting_count == 3
+            number = rig.queue.grant("a", 2, slots=[4, 5])
+            await until(lambda: rig.router.parts)
+            ((instance, part, sent),) = rig.router.parts
+            assert (instance, sent) == ("a", requests[:2])
+            assert (part.epoch, part.number, part.here_count, part.total_count) == (
+                EPOCH,
+                number,
+                2,
+                0,
+            )
+            assert (part.slots, part.queued_ns) == ([4, 5], [each.enqueue_ns for each in sent])
+            assert all(each.queue is None for each in sent)
+            assert requests[2].queue is client
+            assert rig.server.ticket_count == client.waiting_count == 1
+
+    run(main)
+
+
+def test_a_ticket_says_all_of_its_request(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            fields = {
+                "timeout_us": 9,
+                "priority": 2,
+                "correlation_id": "sequence",
+                "flags": SEQUENCE_START,
+            }
+            client.start(request := Request(3, 5, id="id", **fields))
+            await until(lambda: rig.queue.waiting)
+            ticket = rig.queue.waiting[0]
+            assert {name: getattr(ticket, name) for name in fields} == fields
+            assert (ticket.batch_size, ticket.request_id) == (3, "id")
+            assert ticket.signature == request.signature == (("A", (5,), b""),)
+            assert (ticket.enqueue_ns, ticket.number) == (request.enqueue_ns, 1)
+
+    run(main)
+
+
+@pytest.mark.parametrize("signature", [[[[[[1]]]]], {"A": 1}, 1.5])
+def test_what_is_no_signature_is_refused(signature):
+    with pytest.raises(ValueError, match="signature"):
+        canonical_signature(signature)
+
+
+def test_requests_of_two_routers_share_a_batch(run):
+    async def main():
+        async with TicketRig() as rig:
+            routers = [Router(), Router()]
+            for router in routers:
+                (await rig.lane(router)).queue_of("model", 1, CONFIG).start(Request())
+            await until(lambda: len(rig.queue.waiting) == 2)
+            rig.queue.grant("a", 2)
+            await until(lambda: all(router.parts for router in routers))
+            assert [router.parts[0][1].here_count for router in routers] == [1, 1]
+
+    run(main)
+
+
+def test_a_queue_may_give_correlation_ids(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            requests = [Request(), Request(correlation_id="its own")]
+            for request in requests:
+                client.start(request)
+            await until(lambda: len(rig.queue.waiting) == 2)
+            rig.queue.grant("a", 2, slots=[0, 1], correlation_ids=[99, "its own"])
+            await until(lambda: rig.router.parts)
+            given = [(each.correlation_id, each.flags) for each in requests]
+            assert given == [(99, SEQUENCE_START), ("its own", 0)]
+
+    run(main)
+
+
+def test_an_error_of_the_queue_ends_the_request(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(waiting := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.full = True
+            client.start(refused := Request())
+            await refused.ended
+            assert isinstance(refused.error, UnavailableError)
+            assert refused.error.message == "Exceeds maximum queue size"
+            rig.queue.waiting.pop().fail(InvalidArgumentError("bad"))
+            await waiting.ended
+            assert waiting.error.message == "bad"
+            assert rig.server.ticket_count == client.waiting_count == 0
+
+    run(main)
+
+
+def test_an_error_after_the_grant_is_the_instances(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            ticket = rig.queue.waiting[0]
+            rig.queue.grant("a")
+            ticket.fail(UnavailableError("the instance is gone"))
+            client.start(Request())
+            await until(lambda: rig.router.parts and rig.queue.waiting)
+            assert request.error is None
+
+    run(main)
+
+
+def test_a_cancelled_request_ends_when_the_holder_has_forgotten_it(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            request.cancelled = True
+            client.cancelled(request)
+            client.cancelled(request)
+            assert request.error is None
+            await request.ended
+            assert isinstance(request.error, RequestCancelledError)
+            assert len(rig.queue.cancelled) == 1
+            assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a")
+            request.cancelled = True
+            client.cancelled(request)
+            await until(lambda: rig.router.lane.cancels)
+            assert rig.router.lane.cancels == [request]
+            assert request.error is None
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)  # behind the WITHDRAW, of which nothing came
+            assert not rig.queue.cancelled
+
+    run(main)
+
+
+def test_a_withdrawn_request_comes_back_to_the_router(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(request := Request())
+            client.withdraw(request)
+            await until(lambda: rig.router.moved)
+            assert rig.router.moved == [request]
+            assert not request.ended.done()
+            assert not rig.queue.waiting
+            client.withdraw(request)  # which waits here no more
+            client.start(request)
+            client.withdraw(request)
+            request.cancelled = True
+            client.cancelled(request)
+            await request.ended
+            assert isinstance(request.error, RequestCancelledError)
+            assert rig.router.moved == [request]
+
+    run(main)
+
+
+def test_a_withdrawn_request_that_is_granted_meanwhile_goes_on(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a")
+            client.withdraw(Request())  # never started here
+            await until(lambda: rig.router.parts)
+            assert not rig.router.moved
+
+    run(main)
+
+
+def test_a_part_without_a_lane_is_reported_and_queued_again(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a", "b", "c", "d"}
+            client = await rig.client()
+            client.start(request := Request())
+            for at, instance in enumerate("abcd"):
+                await until(lambda: rig.queue.waiting)
+                assert rig.queue.waiting[0].avoid == ("", "a", "b", "c")[at]
+                number = rig.queue.grant(instance)
+                await until(lambda count=at + 1: len(rig.queue.not_coming) == count)
+                assert rig.queue.not_coming[-1] == Missing("model", 1, EPOCH, number, instance, 1)
+            await request.ended
+            assert isinstance(request.error, UnavailableError)
+            assert not rig.queue.waiting
+            assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_cancelled_part_without_a_lane_ends_there(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a")
+            request.cancelled = True
+            await request.ended
+            assert isinstance(request.error, RequestCancelledError)
+
+    run(main)
+
+
+def test_requests_of_a_model_that_the_holder_learns_of_later_keep_their_order(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
+            for request_id in "abc":
+                client.start(Request(id=request_id))
+            await until(lambda: len(client._parked) == 3)
+            client.start(Request(id="d"))
+            rig.queues.by_model["new", 2] = queue = Queue()
+            await until(lambda: len(queue.waiting) == 4)
+            assert [ticket.request_id for ticket in queue.waiting] == list("abcd")
+
+    run(main)
+
+
+def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
+    monkeypatch.setattr(ticket_queue, "UNKNOWN_S", 0.02)
+
+    async def main():
+        async with TicketRig() as rig:
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
+            client.start(request := Request())
+            await request.ended
+            assert isinstance(request.error, UnavailableError)
+            assert "unknown model: 'new' version 2" in request.error.message
+            assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_parked_request_can_be_cancelled_and_withdrawn(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
+            client.start(cancelled := Request())
+            client.start(moved := Request())
+            await until(lambda: len(client._parked) == 2)
+            cancelled.cancelled = True
+            client.cancelled(cancelled)
+            assert isinstance(cancelled.error, RequestCancelledError)
+            client.withdraw(moved)
+            await until(lambda: rig.router.moved == [moved])
+            assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.lane()
+            known, new = lane.queue_of("model", 1, CONFIG), lane.queue_of("new", 2, NEW_CONFIG)
+            first, second, cancelled = Request(), Request(), Request()
+            new.start(first)
+            known.start(second)
+            known.start(cancelled)
+            await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
+            cancelled.cancelled = True
+            for each in rig.server.lanes:
+                each.connection.transport.abort()
+            await lane.wait_ended()
+            assert rig.router.back == [first, second]
+            assert isinstance(cancelled.error, RequestCancelledError)
+            assert not lane.is_open
+            known.start(after := Request())
+            await until(lambda: after in rig.router.back)
+
+    run(main)
+
+
+def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.lane()
+            lane.queue_of("model", 1, CONFIG).start(Request())
+            await until(lambda: rig.queue.waiting)
+            party = rig.queue.waiting[0].party
+            ticket = rig.queue.waiting[0]
+            lane._connection.transport.abort()
+            await until(lambda: rig.queues.lost)
+            assert rig.queues.lost == [party]
+            assert ticket.is_cancelled
+            ticket.fail(UnavailableError("too late"))
+            party.send_load(rig.queue.load())
+            assert rig.server.ticket_count == 0
+
+    run(main)
+
+
+def test_a_router_has_a_bounded_number_of_tickets(run):
+    async def main():
+        async with TicketRig(LaneLimits(max_inflight_count=2)) as rig:
+            client = await rig.client()
+            for _ in range(2):
+                client.start(Request())
+            client.start(third := Request())
+            await third.ended
+            assert isinstance(third.error, UnavailableError)
+            assert len(rig.queue.waiting) == 2
+
+    run(main)
+
+
+@pytest.mark.parametrize("request_id", ["x" * 2000, "\ud800"], ids=["long", "no_text"])
+def test_a_ticket_that_cannot_be_sent_costs_one_request(run, request_id):
+    async def main():
+        async with TicketRig(LaneLimits(max_message_bytes=1000)) as rig:
+            client = await rig.client()
+            client.start(bad := Request(id=request_id))
+            client.start(Request())
+            await bad.ended
+            assert isinstance(bad.error, InvalidArgumentError)
+            await until(lambda: len(rig.queue.waiting) == 1)
+
+    run(main)

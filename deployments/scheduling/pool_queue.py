@@ -257,12 +257,10 @@ class PoolQueue(Generic[Item]):
             return
         known.note_execution(execution_ns)
         self.mean_batch_size += ((len(batch) or 1) - self.mean_batch_size) * RECENT
-        if batch:
+        if self.leased.pop(number, None) is None:
             for at in rescheduled:
                 batch[at].is_rescheduled = True  # type: ignore[attr-defined]
             self._scheduler.executed(instance, batch, now_ns)
-        else:
-            self.leased.pop(number, None)
         self._sort_in(known)
 
     def granted(self, instance: str) -> None:

@@ -289,6 +289,18 @@ def test_iterative_requests_run_again_on_their_instance(strategy):
     assert all(not instance.feeder.running for instance in run.instances.values())
 
 
+@STRATEGIES
+def test_a_sequence_goes_on_though_its_request_was_taken_out_of_its_batch(strategy):
+    run = pool("A", 1, strategy=strategy)
+    run.queue.enqueue(part(1, START), 0)
+    run.queue.enqueue(part(1, END), 0)
+    (batch,) = run.queue.next(0).batches
+    batch.decision.batch.clear()
+    run.queue.executed("A", batch.number, 1000, 0)
+    (batch,) = run.queue.next(0).batches
+    assert [item.flags for item in batch.decision.batch] == [END]
+
+
 def test_a_direct_batch_has_what_is_ready_in_the_slots_of_its_instance():
     run = pool("AB", 2)
     run.enqueue(*starts(1, 2, 3, 4))

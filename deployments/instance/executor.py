@@ -22,23 +22,27 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from backends.api.backend import ExecuteBatch, ModelInstance
-from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from deployments.instance.activity import Activity
 from deployments.instance.lead import Lead
 from deployments.instance.outbox import AnyWork, Outbox
+from deployments.instance.pushed_batches import PushedBatches, WorkBatch
 from deployments.instance.settlement import Settlement
+from deployments.instance.streams import StreamExit
 from deployments.instance.thread import ExecutionThread
 from deployments.instance.work import (
     ExecutedModel,
     LaneRequest,
-    Outcome,
     StreamWork,
     UnaryWork,
+    pad,
     run_model,
 )
+from deployments.lane.batches import BatchPart, Forget
 from deployments.metrics.counters import (
     ExecutionTimes,
     FailureReason,
@@ -48,11 +52,16 @@ from deployments.metrics.counters import (
 )
 from deployments.metrics.distributions import Distributions
 from deployments.reactor.transport import Cancellable
-from deployments.scheduling.completion import CompletionQueue, keeps_order
-from deployments.scheduling.factory import make_feeder, make_scheduler, make_signature
+from deployments.scheduling.factory import (
+    NO_CONDITIONS,
+    Conditions,
+    make_feeder,
+    make_scheduler,
+    make_signature,
+)
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.scheduling.sequence_feeder import SequenceFeeder
-from deployments.scheduling.shape_buckets import ShapeBuckets, shape_buckets_of
+from deployments.scheduling.shape_buckets import shape_buckets_of
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +84,8 @@ class Executor:
             executor can no longer keep its promise of an outcome for each request.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
+        conditions: What its scheduler stands under.
         clock_ns: Monotonic clock, the one backends stamp their times with.
-        new_scheduler: Makes what decides which request is executed when.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -90,11 +99,13 @@ class Executor:
         lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
+        conditions: Conditions = NO_CONDITIONS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        new_scheduler: Callable[[ModelConfig], Scheduler[AnyWork]] = make_scheduler,
     ) -> None:
         self._buckets = buckets = shape_buckets_of(config)
         self._model = ExecutedModel(config, version, make_signature(config, buckets), buckets)
+        # What may share a batch was asked where the batch was formed.
+        self._pushed_model = ExecutedModel(config, version, None, buckets)
         self._instance = instance
         self._lead = lead
         self._reactor = lead.reactor
@@ -103,18 +114,25 @@ class Executor:
         self._on_fault = lead.on_fault
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
-        self._mutex = threading.Lock()
-        self._scheduler = new_scheduler(config)
+        self.mutex = threading.Lock()
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, *conditions)
         self._statistics = statistics or InstanceStatistics()
-        completion: CompletionQueue[AnyWork, Outcome] | None = None
-        if keeps_order(config):
-            completion = CompletionQueue()
-        self._outbox = Outbox(config.name, self._mutex, lead.reactor, completion)
+        self._outbox = Outbox(config.name, self.mutex, lead.reactor)
         self._settlement = Settlement(config.name, self._statistics, self._outbox)
+        self._make_work: Callable[[ExecutedModel, LaneRequest, int], AnyWork] = UnaryWork
+        if config.decoupled:
+            streams = StreamExit(
+                self.mutex, self._settlement, self._outbox, self._post_flush, clock_ns
+            )
+            self._make_work = partial(StreamWork, streams)
+        self._grant = conditions.grant
+        # Of an adopted instance; its scheduler, too.
+        self._pushed: PushedBatches | None = None
+        self._is_executing = False
         self._decision_count = 0
         self.is_closing = False
         self._thread: ExecutionThread[AnyWork, Execution]
-        self._thread = ExecutionThread(lead, self._mutex, clock_ns)
+        self._thread = ExecutionThread(lead, self.mutex, clock_ns)
         self._ended = threading.Event()
         # Of the execution thread: what requests of sequences are fed, and the groups of a batch of
         # theirs that are still to be executed.
@@ -133,14 +151,14 @@ class Executor:
 
     def received(self, requests: Sequence[LaneRequest]) -> None:
         """Take requests; each gets its outcome later, or now when it cannot be queued."""
+        if self._pushed is not None:
+            for request in requests:
+                request.bounce()
+            return
         now_ns = self._clock_ns()
-        model = self._model
-        works: list[AnyWork]
+        make, model = self._make_work, self._model
         # What is raised so far concerns requests of which nothing is noted yet.
-        if self._is_decoupled:
-            works = [StreamWork(model, lane, now_ns, self) for lane in requests]
-        else:
-            works = [UnaryWork(model, lane, now_ns) for lane in requests]
+        works = [make(model, lane, now_ns) for lane in requests]
         try:
             self._enqueue(works, now_ns)
         except BaseException as error:
@@ -149,7 +167,7 @@ class Executor:
     def _enqueue(self, works: list[AnyWork], now_ns: int) -> None:
         self._outbox.accept(works)
         refused: list[tuple[AnyWork, TritonError]] = []
-        with self._mutex:
+        with self.mutex:
             enqueue = self._scheduler.enqueue
             is_due = False
             for work in works:
@@ -167,6 +185,67 @@ class Executor:
             work.is_closed = True
             self._outbox.deliver(work, error, final=True)
 
+    def adopt(self, report: Callable[[WorkBatch], None]) -> PushedBatches:
+        """Become adopted, unless it is; what is queued and not begun is bounced.
+
+        Args:
+            report: Called with each batch that is done, behind its outcomes.
+
+        Returns:
+            What it executes from now on; guarded by `mutex`.
+        """
+        if self._pushed is not None:
+            return self._pushed
+        self._outbox.report = report
+        with self.mutex:
+            queued = self._scheduler.clear()
+            self._pushed = pushed = PushedBatches(self._outbox, self._grant)
+            self._scheduler = pushed
+            pushed.take_over(is_executing=self._is_executing)
+            for work in queued:
+                work.is_closed = True
+        for work in queued:
+            work.lane.bounce()
+            # Its lane knows no more of it, which is all that has to be noted.
+            self._outbox.deliver(work, None, final=True)
+        return pushed
+
+    def received_part(self, part: BatchPart, requests: Sequence[LaneRequest]) -> None:
+        """Take a part of a batch; its requests get their outcomes later.
+
+        For an instance that nobody has adopted they are single requests, which it bounces.
+        """
+        pushed = self._pushed
+        if pushed is None:
+            for request in requests:
+                request.bounce()
+            return
+        now_ns = self._clock_ns()
+        queued_ns = part.queued_ns or [now_ns] * len(requests)
+        make, model = self._make_work, self._pushed_model
+        works = [
+            make(model, request, min(each_ns or now_ns, now_ns))
+            for request, each_ns in zip(requests, queued_ns, strict=True)
+        ]
+        try:
+            self._outbox.accept(works)
+            with self.mutex:
+                if pushed.add(part, works, now_ns):
+                    self._thread.wake()
+                deadline_ns = pushed.deadline_ns
+            if deadline_ns is not None:
+                self._expire_at(deadline_ns)
+        except BaseException as error:
+            self._on_fault("queueing of a batch failed", error)
+
+    def forget(self, message: Forget) -> None:
+        """Learn that requests of a batch will not come."""
+        pushed = self._pushed
+        if pushed is not None:
+            with self.mutex:
+                if pushed.forget(message):
+                    self._thread.wake()
+
     def _expire_at(self, deadline_ns: int) -> None:
         """Have requests whose time is over dropped then, though the model may be busy."""
         timer = self._expiry_timer
@@ -181,16 +260,22 @@ class Executor:
     def _expire(self) -> None:
         self._expiry_timer = None
         try:
-            with self._mutex:
+            with self.mutex:
                 now_ns = self._clock_ns()
                 for work, error in self._scheduler.expire(now_ns):
                     self._settlement.drop(work, error, now_ns)
+                if self._pushed is not None:
+                    # Batches that have waited for a part go without it.
+                    self._thread.wake()
                 deadline_ns = self._scheduler.deadline_ns
             self._outbox.flush()
             if deadline_ns is not None:
                 self._expire_at(deadline_ns)
         except BaseException as error:
             self._on_fault("expiry of requests failed", error)
+
+    def _post_flush(self) -> None:
+        self._post(self._flush)
 
     def _flush(self) -> None:
         try:
@@ -202,12 +287,12 @@ class Executor:
 
     def knows(self, correlation_id: int | str) -> bool:
         """Whether a sequence of this id goes on here."""
-        with self._mutex:
+        with self.mutex:
             return self._scheduler.knows(correlation_id)
 
     def look_again(self) -> None:
         """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
-        with self._mutex:
+        with self.mutex:
             self._thread.wake()
 
     def poke(self) -> None:
@@ -217,7 +302,7 @@ class Executor:
 
     def activity(self) -> Activity:
         """Return what is done now."""
-        with self._mutex:
+        with self.mutex:
             settlement = self._settlement
             now_ns = self._clock_ns()
             since_ns = self._lead.executing_since_ns
@@ -236,12 +321,12 @@ class Executor:
 
     def observe(self, distributions: Distributions | None) -> None:
         """Note single latencies from now on, or no longer."""
-        with self._mutex:
+        with self.mutex:
             self._statistics.distributions = distributions
 
     def statistics(self) -> Snapshot:
         """Return a copy of the counters."""
-        with self._mutex:
+        with self.mutex:
             return self._statistics.snapshot(self._scheduler.pending_count)
 
     async def drain(self, timeout_s: float) -> bool:
@@ -252,7 +337,7 @@ class Executor:
         Returns:
             Whether every request got its outcome in time.
         """
-        with self._mutex:
+        with self.mutex:
             self._scheduler.stop()
         try:
             async with asyncio.timeout(timeout_s):
@@ -270,42 +355,16 @@ class Executor:
         Returns:
             Whether the thread ended and closed the instance; False while a model does not return.
         """
-        with self._mutex:
+        with self.mutex:
             self._scheduler.stop()
             now_ns = self._clock_ns()
             for work in self._scheduler.clear():
                 self._settlement.drop(work, UnavailableError(STOPPED), now_ns)
             self.is_closing = True
             self._thread.wake()
-        self._post(self._flush)
+        self._post_flush()
         self._reactor.interrupt()
         return await asyncio.to_thread(self._ended.wait, timeout_s)
-
-    # The side of the model's threads.
-
-    def stream(self, work: StreamWork, outcome: Outcome, *, final: bool) -> None:
-        """Send an outcome of a decoupled request on its way, from any thread.
-
-        Raises:
-            InternalError: The request already had its final response.
-        """
-        with self._mutex:
-            self._settlement.stream(work, outcome, self._clock_ns(), final=final)
-            is_due = self._outbox.claim_flush()
-        if is_due:
-            self._post(self._flush)
-
-    def await_credit(self, work: StreamWork) -> None:
-        """Wait until the caller of a decoupled request takes a response; on any thread."""
-        settlement = self._settlement
-        with self._mutex:
-            settlement.held_count += 1
-        try:
-            work.lane.await_credit()
-        finally:
-            with self._mutex:
-                settlement.held_count -= 1
-                settlement.moved_ns = self._clock_ns()
 
     # The execution thread's side; implements `deployments.instance.thread.Steps`.
 
@@ -328,7 +387,7 @@ class Executor:
     def decide(self) -> Decision[AnyWork]:
         """Take the next batch from the scheduler, or what is left of the last one."""
         is_due = False
-        with self._mutex:
+        with self.mutex:
             self._decision_count += 1
             now_ns = self._clock_ns()
             if self._groups:
@@ -340,7 +399,9 @@ class Executor:
             if decision.dropped:
                 for work, error in decision.dropped:
                     self._settlement.drop(work, error, now_ns)
+            if self._outbox.reports or decision.dropped:
                 is_due = self._outbox.claim_flush()
+            self._is_executing = bool(decision.batch)
             if decision.batch:
                 self._statistics.record_start()
                 if self._is_decoupled:
@@ -348,7 +409,7 @@ class Executor:
             else:
                 self._thread.may_sleep()
         if is_due:
-            self._post(self._flush)
+            self._post_flush()
         return decision
 
     def execute(self, decision: Decision[AnyWork]) -> Execution:
@@ -361,7 +422,7 @@ class Executor:
                 work.started_ns = start_ns  # type: ignore[union-attr]
         error: TritonError | None = None
         if self._buckets is not None:
-            error = self._pad(self._buckets, works)
+            error = pad(self._buckets, works, self._model.name)
         batch = ExecuteBatch(decision.rows or works)
         self._lead.execution_begins(start_ns)
         if error is None:
@@ -373,13 +434,16 @@ class Executor:
     def settle(self, decision: Decision[AnyWork], execution: Execution) -> None:
         """End the requests of a batch."""
         error, times = execution
-        with self._mutex:
+        with self.mutex:
             self._settlement.settle(decision, error, times)
             if self._feeder is not None:
                 self._feeder.executed(decision.batch, decision.slots)
+            self._is_executing = False
+            if self._pushed is not None:
+                self._pushed.settled(decision, times)
             is_due = self._outbox.claim_flush()
         if is_due:
-            self._post(self._flush)
+            self._post_flush()
 
     def _first_group(
         self, feeder: SequenceFeeder[AnyWork], decision: Decision[AnyWork]
@@ -390,18 +454,6 @@ class Executor:
             rows = feeder.feed(works, slots, row_count)
             self._groups.append(Decision(works, rows=rows, slots=slots))
         return self._groups.popleft()._replace(dropped=decision.dropped)
-
-    def _pad(self, buckets: ShapeBuckets, works: list[AnyWork]) -> TritonError | None:
-        try:
-            for work in works:
-                work.lengths = buckets.pad(work.request)
-        except Exception as error:
-            _log.exception("inputs of model '%s' could not be padded", self._model.name)
-            return InternalError(
-                f"inputs of model '{self._model.name}' could not be padded to their shape buckets: "
-                f"{type(error).__name__}: {error}"
-            )
-        return None
 
     def _close_instance(self) -> None:
         try:

@@ -10,8 +10,10 @@ import msgspec
 from backends.api.backend import ModelInstance
 from backends.api.errors import UnsupportedError
 from backends.api.model_config import ModelConfig
+from deployments.instance.adoption import Adoption
 from deployments.instance.executor import Executor
 from deployments.instance.readiness import Readiness
+from deployments.lane.batches import BatchPart
 from deployments.lane.server import ServerRequest
 from deployments.metrics import counters as statistics
 from deployments.metrics.distributions import Distributions, bounds_ms
@@ -33,6 +35,9 @@ class InstanceLanes:
         instance: The loaded instance.
         maps: Mappings of clients' shared memory.
         readiness: Asks the model whether it is ready.
+
+    Attributes:
+        adoption: What the instance has to do with its pool's queue.
     """
 
     __slots__ = (
@@ -44,6 +49,12 @@ class InstanceLanes:
         "_metrics",
         "_readiness",
         "_settings_version",
+        "adopt",
+        "adoption",
+        "asked",
+        "declined",
+        "forget",
+        "holder_lost",
     )
 
     def __init__(
@@ -59,6 +70,12 @@ class InstanceLanes:
         self._instance = instance
         self._maps = maps
         self._readiness = readiness
+        self.adoption = adoption = Adoption(executor)
+        self.adopt = adoption.adopt
+        self.forget = adoption.forget
+        self.asked = adoption.asked
+        self.declined = adoption.declined
+        self.holder_lost = adoption.holder_lost
         self._metrics = MetricsSettings()
         # As they were last set up here; missing until a router has told of them.
         self._log_settings: LogSettings | None = None
@@ -67,6 +84,10 @@ class InstanceLanes:
     def received(self, requests: list[ServerRequest]) -> None:
         """Take all requests of one read."""
         self._executor.received(requests)
+
+    def received_part(self, part: BatchPart, requests: list[ServerRequest]) -> None:
+        """Take a part of a batch."""
+        self._executor.received_part(part, requests)
 
     def cancelled(self, request: ServerRequest) -> None:
         """Learn that an unfinished request was cancelled, or that its router is gone."""

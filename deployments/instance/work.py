@@ -8,6 +8,7 @@ Responses of decoupled models go out as they come, from any thread.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from backends.api.backend import ExecuteBatch, ModelInstance
@@ -46,6 +47,9 @@ class LaneRequest(Protocol):
 
     def await_credit(self) -> None:
         """Wait until the caller takes a response of a request with a window; on any thread."""
+
+    def bounce(self) -> None:
+        """Have the request sent once more, by way of its pool's queue."""
 
     def traced(self, activities: list[Activity]) -> None:
         """Note when a traced request was queued and executed; called before its end."""
@@ -311,7 +315,7 @@ class StreamWork(Work):
     __slots__ = ("_streams", "error", "response_count", "started_ns")
 
     def __init__(
-        self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int, streams: Streams
+        self, streams: Streams, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int
     ) -> None:
         super().__init__(model, lane, enqueue_ns)
         self._streams = streams
@@ -354,6 +358,20 @@ def run_model(instance: ModelInstance, batch: ExecuteBatch, model_name: str) -> 
         _log.exception("model '%s' failed to execute", model_name)
         return InternalError(
             f"Failed to process the request(s) for model '{model_name}', message: "
+            f"{type(error).__name__}: {error}"
+        )
+    return None
+
+
+def pad(buckets: ShapeBuckets, works: Sequence[Work], model_name: str) -> TritonError | None:
+    """Pad the inputs of a batch to their shape buckets and return what went wrong."""
+    try:
+        for work in works:
+            work.lengths = buckets.pad(work.request)
+    except Exception as error:
+        _log.exception("inputs of model '%s' could not be padded", model_name)
+        return InternalError(
+            f"inputs of model '{model_name}' could not be padded to their shape buckets: "
             f"{type(error).__name__}: {error}"
         )
     return None

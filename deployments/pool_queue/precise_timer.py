@@ -44,7 +44,7 @@ class _Alarm(Protocol):
 class _Spec(ctypes.Structure):
     """``struct itimerspec``."""
 
-    _fields_ = [
+    _fields_ = [  # type: ignore[mutable-override]
         ("interval_s", ctypes.c_long),
         ("interval_ns", ctypes.c_long),
         ("value_s", ctypes.c_long),

@@ -199,7 +199,9 @@ class Holder:
 class Router:
     """An ingress' router; the first one of a node shares its process with the node's holder."""
 
-    def __init__(self, cluster: "Cluster", index: int, node: int, holders: Sequence[Holder], seed: int) -> None:
+    def __init__(
+        self, cluster: "Cluster", index: int, node: int, holders: Sequence[Holder], seed: int
+    ) -> None:
         self.cluster = cluster
         self.clock = cluster.clock
         self.node = node
@@ -276,7 +278,9 @@ class Router:
 
         def reached() -> None:
             is_free = holder.withdraw(ticket)
-            self.clock.at(self.clock.now_ns + way_ns, lambda: self._withdrawn(ticket, target, is_free=is_free))
+            self.clock.at(
+                self.clock.now_ns + way_ns, lambda: self._withdrawn(ticket, target, is_free=is_free)
+            )
 
         self.clock.at(self.clock.now_ns + way_ns, reached)
 
@@ -313,9 +317,12 @@ class Cluster:
     ) -> None:
         self.clock = Clock()
         self._execution = execution
-        self.holders = [Holder(self, node, instance_count, scheduler()) for node in range(node_count)]
+        self.holders = [
+            Holder(self, node, instance_count, scheduler()) for node in range(node_count)
+        ]
         self.routers = [
-            Router(self, index, index % node_count, self.holders, seed) for index in range(2 * node_count)
+            Router(self, index, index % node_count, self.holders, seed)
+            for index in range(2 * node_count)
         ]
         self.responses_ns: dict[int, int] = {}
         self.move_count = 0

@@ -154,7 +154,12 @@ def compare(cell: Cell, count: int, seed: int) -> Comparison:
     outcomes = [
         _outcome(responses, counted) for responses in (cluster.responses_ns, by_node, whole)
     ]
-    return Comparison(*outcomes, cluster.move_count / count, cluster.message_count / count, cluster.remote_count / count)
+    return Comparison(
+        *outcomes,
+        cluster.move_count / count,
+        cluster.message_count / count,
+        cluster.remote_count / count,
+    )
 
 
 def _outcome(responses: dict[int, int], counted: Sequence[Arrival]) -> Outcome:

@@ -18,16 +18,26 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.errors import (
+    InvalidArgumentError,
+    Phase,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_config import ModelConfig
+from backends.api.request import SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
 from deployments.instance.outbox import AnyWork, Outbox
 from deployments.lane.batches import BatchPart, Forget
 from deployments.metrics.counters import ExecutionTimes
 from deployments.scheduling.limited_scheduler import Grant
 from deployments.scheduling.scheduler import Decision
+from deployments.scheduling.sequence_feeder import SequenceFeeder
 
 # The number of batches that the instance executes by itself, in an epoch that is nobody's.
 _OWN: Final = 0
+_NS_PER_US: Final = 1000
 
 WorkBatch = PoolBatch[AnyWork]
 
@@ -36,24 +46,42 @@ class PushedBatches:
     """The batches of an adopted instance.
 
     Args:
+        config: The model's complete config.
         outbox: Takes the batches that are done, for the holder to be told.
+        feeder: Knows the sequences that run here; None where there are none.
         grant: The right to execute, where the rate limiter gives it.
     """
 
     __slots__ = (
         "_assembly",
+        "_executed_ns",
+        "_feeder",
         "_grant",
+        "_idle_ns",
         "_is_asked",
         "_is_offered",
         "_kept",
+        "_model_name",
         "_outbox",
         "_queue",
         "_running",
+        "_slot_count",
         "pending_count",
     )
 
-    def __init__(self, outbox: Outbox, grant: Grant | None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        outbox: Outbox,
+        feeder: SequenceFeeder[AnyWork] | None,
+        grant: Grant | None,
+    ) -> None:
+        self._model_name = config.name
+        self._slot_count = slot_count_of(config)
+        batching = config.sequence_batching
+        self._idle_ns = 0 if batching is None else batching.max_sequence_idle_us * _NS_PER_US
         self._outbox = outbox
+        self._feeder = feeder
         self._grant = grant
         self._assembly: Assembly[AnyWork] = Assembly()
         self._queue: deque[WorkBatch] = deque()
@@ -61,31 +89,59 @@ class PushedBatches:
         self._kept: dict[int, AnyWork] = {}
         self._is_asked = False
         self._is_offered = False
+        self._executed_ns = 0
         # Requests that have come and are not handed out.
         self.pending_count = 0
 
     @property
-    def is_limited(self) -> bool:
-        """Whether batches are executed under the rate limiter."""
-        return self._grant is not None
-
-    @property
     def running(self) -> dict[int, int | str]:
         """By slot, the sequences that run here."""
-        return {}
+        return {} if self._feeder is None else dict(self._feeder.running)
+
+    def fits(self, part: BatchPart) -> bool:
+        """Whether the slots of a part are this model's."""
+        slots = part.slots
+        if self._feeder is None:
+            return not slots
+        return len(slots) == part.here_count and max(slots, default=0) < self._slot_count
+
+    def has_sequences(self, now_ns: int) -> bool:
+        """Whether sequences go on here.
+
+        The holder does not say when one ends because it is idle. So when nothing has been executed
+        for as long as that takes, none goes on.
+        """
+        if self._feeder is None or not self._feeder.running:
+            return False
+        is_busy = self.pending_count > 0 or self._running is not None
+        return is_busy or now_ns - self._executed_ns < self._idle_ns
 
     # Adoption
 
-    def take_over(self, *, is_executing: bool) -> None:
+    def take_over(self, queued: list[AnyWork], *, is_executing: bool) -> list[AnyWork]:
         """Go on from the instance's own scheduler.
 
         Args:
+            queued: What that one had queued.
             is_executing: Whether a batch of that one is being executed.
+
+        Returns:
+            What has not begun: requests that were executed and go on are kept.
         """
         if is_executing:
             self._running = PoolBatch(_OWN, _OWN)
         else:
             self._give_back_unused()
+        slots = {correlation_id: slot for slot, correlation_id in self.running.items()}
+        rest = []
+        for work in queued:
+            slot = slots.get(work.correlation_id)
+            if slot is not None and work.model.is_iterative and not work.flags:
+                self._kept[slot] = work
+                del slots[work.correlation_id]
+            else:
+                rest.append(work)
+        return rest
 
     def adopted(self) -> int:
         """Serve a new holder, and return how many batches it is to wait for."""
@@ -136,13 +192,12 @@ class PushedBatches:
 
     @property
     def sequence_count(self) -> int:
-        """Sequences that have started and not ended."""
-        return 0
+        """Sequences that have started and not ended, as far as the instance knows."""
+        return len(self.running)
 
     def knows(self, correlation_id: int | str) -> bool:
         """Whether a sequence of this id goes on here."""
-        del correlation_id
-        return False
+        return correlation_id in self.running.values()
 
     def enqueue(self, item: AnyWork, now_ns: int) -> bool:
         """Take nothing: single requests are the holder's.
@@ -159,7 +214,7 @@ class PushedBatches:
         queue = self._queue
         while queue:
             batch = queue[0]
-            self._drop_cancelled(batch, dropped)
+            self._drop(batch, dropped)
             if not batch.items:
                 queue.popleft()
                 self._outbox.reports.append(batch)
@@ -170,17 +225,24 @@ class PushedBatches:
             self.pending_count -= len(batch.items)
             self._running = batch
             works, batch.items = batch.items, []
-            return Decision(works, None, dropped, None, batch.slots)
+            slots, batch.slots = batch.slots, []
+            return Decision(works, None, dropped, None, slots)
         self._give_back_unused()
         return Decision([], None, dropped)
 
-    def settled(self, decision: Decision[AnyWork], times: ExecutionTimes) -> None:
-        """Learn that what was handed out, here or by the scheduler before, has been executed."""
-        batch, self._running = self._running, None
+    def settled(self, decision: Decision[AnyWork], times: ExecutionTimes, *, is_last: bool) -> None:
+        """Learn that what was handed out, here or by the scheduler before, has been executed.
+
+        Args:
+            decision: What was executed, perhaps a part of the batch.
+            times: When.
+            is_last: Whether that was all of it.
+        """
+        batch = self._running
         if batch is None:
             return
+        self._executed_ns = times.end_ns
         batch.execution_ns += times.end_ns - times.start_ns
-        batch.slots = []
         for work, slot in zip(decision.batch, decision.slots, strict=False):
             if not work.is_rescheduled:
                 continue
@@ -191,6 +253,9 @@ class PushedBatches:
             else:
                 self._kept[slot] = work
                 batch.rescheduled.append(slot)
+        if not is_last:
+            return
+        self._running = None
         if batch.items:
             self.pending_count += len(batch.items)
             self._queue.append(batch)
@@ -217,16 +282,52 @@ class PushedBatches:
         self.pending_count = 0
         return works
 
-    def _drop_cancelled(self, batch: WorkBatch, dropped: list[tuple[AnyWork, TritonError]]) -> None:
-        if not any(work.is_cancelled for work in batch.items):
-            return
-        places = [at for at, work in enumerate(batch.items) if not work.is_cancelled]
-        gone = [(work, RequestCancelledError()) for work in batch.items if work.is_cancelled]
-        dropped += gone
-        self.pending_count -= len(gone)
-        batch.items = [batch.items[at] for at in places]
-        if batch.slots:
-            batch.slots = [batch.slots[at] for at in places]
+    def _drop(self, batch: WorkBatch, dropped: list[tuple[AnyWork, TritonError]]) -> None:
+        """Take out of a batch what is not to be executed, or not with the rest of it."""
+        if self._feeder is not None:
+            self._drop_of_sequences(self._feeder, batch, dropped)
+        elif any(work.is_cancelled for work in batch.items):
+            dropped += [
+                (work, RequestCancelledError()) for work in batch.items if work.is_cancelled
+            ]
+            left = [work for work in batch.items if not work.is_cancelled]
+            self.pending_count -= len(batch.items) - len(left)
+            batch.items = left
+
+    def _drop_of_sequences(
+        self,
+        feeder: SequenceFeeder[AnyWork],
+        batch: WorkBatch,
+        dropped: list[tuple[AnyWork, TritonError]],
+    ) -> None:
+        left: dict[int, AnyWork] = {}
+        doubled: WorkBatch = PoolBatch(batch.epoch, batch.number)
+        doubled.is_late = True
+        for work, slot in zip(batch.items, batch.slots, strict=True):
+            is_going_on = feeder.running.get(slot) == work.correlation_id
+            if work.is_cancelled:
+                dropped.append((work, RequestCancelledError()))
+                if is_going_on or work.flags & SEQUENCE_START:
+                    # What is missing cannot be made good: it ends its sequence.
+                    feeder.forget(slot)
+            elif not (is_going_on or work.flags & SEQUENCE_START):
+                dropped.append((work, self._no_sequence(work)))
+            elif slot in left:
+                doubled.items.append(work)
+                doubled.slots.append(slot)
+            else:
+                left[slot] = work
+        self.pending_count -= len(batch.items) - len(left) - len(doubled.items)
+        batch.items, batch.slots = list(left.values()), list(left)
+        if doubled.items:
+            self._queue.insert(1, doubled)
+
+    def _no_sequence(self, work: AnyWork) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"inference request for sequence {work.correlation_id} to model '{self._model_name}' "
+            f"must specify the START flag on the first request of the sequence",
+            Phase.ENQUEUE,
+        )
 
     # The rate limiter
 
@@ -276,3 +377,14 @@ class PushedBatches:
         is_needed = self._is_offered or self._is_asked or self._running is not None
         if grant is not None and grant.is_held and not is_needed:
             grant.decline()
+
+
+def slot_count_of(config: ModelConfig) -> int:
+    """Return how many slots an instance of the model has for sequences."""
+    batching = config.sequence_batching
+    largest = max(1, config.max_batch_size)
+    if batching is None:
+        return 0
+    if batching.strategy == "oldest":
+        return batching.max_candidate_sequences or largest
+    return largest

@@ -65,7 +65,11 @@ class PoolHandler(Protocol):
         """Execute batches only from now on, and tell this holder of them."""
 
     def received_part(self, part: BatchPart, requests: list[ServerRequest]) -> None:
-        """Take a part of a batch, with those of its requests that are not answered yet."""
+        """Take a part of a batch, with those of its requests that are not answered yet.
+
+        Raises:
+            FrameError: It is no part of a batch of this model.
+        """
 
     def forget(self, message: Forget) -> None:
         """Learn that requests of a batch will not come."""
@@ -208,6 +212,8 @@ class PoolServer:
     def _deliver(self, part: BatchPart, requests: list[ServerRequest]) -> None:
         try:
             self._handler.received_part(part, requests)
+        except FrameError:
+            raise
         except Exception:
             logger.exception("the handler raised on a part of %d requests", len(requests))
             for request in requests:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ticket of another router's request, and what the queues look like to the lanes of tickets."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from backends.api.errors import TritonError
@@ -18,7 +19,7 @@ from deployments.pool_queue.messages import (
 from deployments.pool_queue.queued_request import Party
 
 
-class ForeignParty(Party, Protocol):
+class ForeignParty(Party, Hashable, Protocol):
     """Another router; all its methods send, and do nothing once its lane is lost."""
 
     def refuse(self, ticket: "ForeignTicket", error: TritonError) -> None:

@@ -22,9 +22,10 @@ from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
 from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.lease_desk import LeaseDesk
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Grant, Load, Missing
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.queued_request import Party, QueuedTicket
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
@@ -68,7 +69,6 @@ class HeldQueue:
         holds: Until when the scheduler waits for the first requests.
 
     Attributes:
-        config: The config.
         reports: Tells other routers of the load.
 
     Raises:
@@ -85,7 +85,8 @@ class HeldQueue:
         clock: AlarmClock,
         holds: Holds,
     ) -> None:
-        self.config = config
+        self._config = config
+        self._tickets = TicketMaker(config)
         self._name = config.name
         self._version = version
         self._epoch = epoch
@@ -102,6 +103,8 @@ class HeldQueue:
         # Requests that are executed again: their instances have them.
         self._kept: set[QueuedTicket] = set()
         self._statistics = InstanceStatistics()
+        self._desk = LeaseDesk(self._queue, config.name, version, epoch)
+        self._recall = Alarm(clock, self._call_back_unused)
         self.reports = LoadReports(self._loop, lambda: self.load)
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
@@ -119,7 +122,14 @@ class HeldQueue:
             queue.free_count,
             len(self._lanes),
             queue.mean_execution_ns,
+            queue.mean_batch_size,
+            queue.free_slot_count,
         )
+
+    @property
+    def config(self) -> ModelConfig:
+        """The config it goes by."""
+        return self._config
 
     @property
     def has_instances(self) -> bool:
@@ -131,9 +141,12 @@ class HeldQueue:
         """Sequences that have started and not ended."""
         return self._queue.sequence_count
 
-    def fits(self, config: ModelConfig) -> bool:
-        """Whether the queue serves a model of another config as it is."""
-        return all(getattr(config, name) == getattr(self.config, name) for name in _DECIDING)
+    def configure(self, config: ModelConfig) -> bool:
+        """Go by another config of the same model version; return whether that can be done."""
+        if any(getattr(config, name) != getattr(self._config, name) for name in _DECIDING):
+            return False
+        self._config = config
+        return True
 
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id goes on here."""
@@ -143,6 +156,7 @@ class HeldQueue:
         """Tell nobody anything any more."""
         self._wake.cancel()
         self._expiry.cancel()
+        self._recall.cancel()
         self.reports.close()
 
     def snapshot(self) -> Snapshot:
@@ -151,6 +165,9 @@ class HeldQueue:
 
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
+        self._tickets.make(request, self)
+        if self._desk.is_needed:
+            self._desk.used_here(request.enqueue_ns)
         self._take(request)
 
     def cancelled(self, request: OwnRequest) -> None:
@@ -171,6 +188,7 @@ class HeldQueue:
 
     def enqueue(self, ticket: QueuedTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
+        self._desk.is_needed = True
         self._take(ticket)
 
     def withdrawn(self, ticket: QueuedTicket) -> None:
@@ -187,10 +205,13 @@ class HeldQueue:
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""
+        self._desk.returned(party, number)
+        self._look()
 
     def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for requests of a router that is gone."""
         self.reports.forget(party)
+        self._desk.party_lost(party)
         for instance, batches in self._given.items():
             for number, given in batches.items():
                 lost_count = sum(ticket.party is party for ticket in given.tickets)
@@ -225,8 +246,10 @@ class HeldQueue:
         """Forget an instance that is gone."""
         if self._lanes.pop(instance, None) is None:
             return
-        self._given.pop(instance)
         now_ns = self._clock_ns()
+        for number in self._queue.instances[instance].batches:
+            self._desk.ended(number, now_ns)
+        self._given.pop(instance)
         for ticket, error in self._queue.leave(instance, now_ns):
             if ticket not in self._kept:
                 self._drop(ticket, error, now_ns)
@@ -244,6 +267,8 @@ class HeldQueue:
                 places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
                 self._keep(given.tickets, places)
             self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
+            if self._desk.is_needed:
+                self._desk.ended(done.number, now_ns)
         self._look()
 
     def granted(self, instance: str) -> None:
@@ -282,8 +307,15 @@ class HeldQueue:
         for instance in actions.declined:
             self._lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
+        if self._desk.is_needed:
+            self._desk.settle(now_ns)
+            self._recall.set(self._desk.deadline_ns)
         if self.reports.has_hearers:
             self.reports.changed(self._queue.pending_count, self._queue.free_count)
+
+    def _call_back_unused(self) -> None:
+        self._desk.call_back_unused(self._clock_ns())
+        self._recall.set(self._desk.deadline_ns)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()
@@ -333,6 +365,8 @@ class HeldQueue:
         for party, (theirs, their_slots) in shares.items():
             numbers = [ticket.number for ticket in theirs]
             ids = [ticket.correlation_id for ticket in theirs] if self._is_iterative else ()
+            if len(shares) == 1 and not own[0]:
+                self._desk.granted(number, party, len(theirs), self._clock_ns())
             party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
 
     def _send_own(

@@ -20,6 +20,7 @@ from backends.api.errors import (
     UnavailableError,
     error_from_code,
 )
+from backends.api.model_config import ModelConfig
 from deployments.lane.frames import (
     ERROR,
     FLAG_FINAL,
@@ -202,11 +203,13 @@ class TicketLane:
         """Return when the lane is lost."""
         await asyncio.shield(self._ended)
 
-    def queue(self, name: str, version: int) -> TicketQueue:
+    def queue_of(self, name: str, version: int, config: ModelConfig) -> TicketQueue:
         """Return the queue of a model version at this holder; it ends with the lane."""
         queue = self._queues.get((name, version))
         if queue is None:
-            self._queues[name, version] = queue = TicketQueue(self, name, version)
+            self._queues[name, version] = queue = TicketQueue(self, config, version)
+        elif queue.config is not config:
+            queue.configure(config)
         return queue
 
     def forget(self, model_name: str, version: int) -> None:

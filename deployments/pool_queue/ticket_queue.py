@@ -9,6 +9,7 @@ with all that came later behind it, so that sequences keep their order.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,12 +19,13 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
+from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
 from deployments.reactor.transport import Cancellable
 
@@ -43,7 +45,7 @@ class TicketQueue:
 
     Args:
         lane: The way to the holder.
-        model_name: Model.
+        config: The model's complete config.
         version: Version number.
 
     Attributes:
@@ -53,13 +55,15 @@ class TicketQueue:
         waiting_count: Requests that the holder has not decided on.
     """
 
-    def __init__(self, lane: TicketSender, model_name: str, version: int) -> None:
+    def __init__(self, lane: TicketSender, config: ModelConfig, version: int) -> None:
         self._lane = lane
         self._loop = asyncio.get_running_loop()
-        self._model_name = model_name
+        self._clock_ns = time.monotonic_ns
+        self._model_name = config.name
         self._version = version
+        self.configure(config)
         self.on_load: Callable[[Load], None] | None = None
-        self.load = Load(model_name, version)
+        self.load = Load(config.name, version)
         self.load_s = float("-inf")
         self.waiting_count = 0
         # The lease that came last is of the instance that was used last.
@@ -73,6 +77,16 @@ class TicketQueue:
         """Leases that are not used."""
         return len(self._leases)
 
+    def configure(self, config: ModelConfig) -> None:
+        """Go by another config of the same model version from now on."""
+        self._config = config
+        self._tickets = TicketMaker(config, self._clock_ns)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The config it goes by."""
+        return self._config
+
     # Requests
 
     def start(self, request: OwnRequest) -> None:
@@ -80,6 +94,7 @@ class TicketQueue:
 
         When the lane is lost the request is the router's again in the next tick of the loop.
         """
+        self._tickets.make(request, self)
         if self._leases:
             lease = self._leases.pop()
             if self._start_on(lease, request):

@@ -17,6 +17,7 @@ from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from deployments.routing.node_pools import NodePools
@@ -59,10 +60,12 @@ class Membership:
         self._candidacy = Candidacy(
             socket_name(member.secret, member.node_id), self._server, options, self
         )
+        self._timer = PreciseTimer()
         self._is_closed = False
 
     def start(self) -> None:
         """Compete, or look for the holder, from now on."""
+        self._pools.clock = self._timer
         self._pools.follow(None)
         self._candidacy.start()
 
@@ -77,6 +80,7 @@ class Membership:
         """Leave the node."""
         self._is_closed = True
         await self._candidacy.close()
+        self._timer.close()
 
     # `deployments.pool_queue.election.CandidacyEvents`
 

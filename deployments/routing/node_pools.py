@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
 from deployments.lane.batches import Adopt, Adopted, Done, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.alarm import AlarmClock, LoopClock
 from deployments.pool_queue.held_queue import HeldQueue
-from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.pool import Link, LinkPool
 from deployments.scheduling.holds import Holds
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 class TicketQueues(Protocol):
     """The queues of this node in another process; `deployments.pool_queue.ticket_client`."""
 
-    def queue(self, name: str, version: int) -> NodeQueue:
+    def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
         """Return the queue of a model version."""
 
 
@@ -190,12 +191,9 @@ class NodePools:
         config, held = pool.config, pool.held
         if config is None:
             return
-        if pool.tickets is None or held is None or held.config is not config:
-            pool.tickets = TicketMaker(config)
         if self._adopt is None or (held is not None and held.config is config):
             return
-        if held is not None and held.fits(config):
-            held.config = config
+        if held is not None and held.configure(config):
             return
         name, version = pool.key
         try:
@@ -211,8 +209,8 @@ class NodePools:
         queue: NodeQueue | None = None
         if pool.held is not None and pool.held.has_instances:
             queue = pool.held
-        elif self._adopt is None and self._tickets is not None:
-            queue = self._tickets.queue(*pool.key)
+        elif self._adopt is None and self._tickets is not None and pool.config is not None:
+            queue = self._tickets.queue_of(*pool.key, pool.config)
         if queue is not pool.queue:
             pool.queue = queue
             if queue is not None:

@@ -10,7 +10,6 @@ from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
-from deployments.pool_queue.own_request import TicketMaker
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.ordered_sink import Order
 
@@ -90,7 +89,6 @@ class LinkPool:
         is_pooled: Whether its instances on this node have one queue.
         queue: That queue; None while there is none, or none that has instances.
         held: That queue, if it is in this process.
-        tickets: Makes requests tickets of it.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -108,7 +106,6 @@ class LinkPool:
     is_pooled: bool = False
     queue: NodeQueue | None = None
     held: HeldQueue | None = None
-    tickets: TicketMaker | None = None
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.

@@ -266,8 +266,7 @@ class Router:
     def _send_by_queue(self, pool: LinkPool, request: OwnRequest) -> None:
         """Let a request wait in the queue of its pool, or for that queue."""
         queue = pool.queue
-        if queue is not None and pool.tickets is not None:
-            pool.tickets.make(request, queue)
+        if queue is not None:
             queue.start(request)
         else:
             request.queue = None

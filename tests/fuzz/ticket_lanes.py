@@ -102,8 +102,8 @@ async def _feed_router(pieces: Iterator[bytes]) -> None:
     assert connection.is_set_up
     requests = [Request() for _ in range(4)]
     for config, request in zip([CONFIG, CONFIG, CONFIG, NEW_CONFIG], requests, strict=True):
-        begin(lane.queue(config.name, 1), request)
-    lane.queue("model", 1).withdraw(requests[2])
+        begin(lane.queue_of(config.name, 1, config), request)
+    lane.queue_of("model", 1, CONFIG).withdraw(requests[2])
     _feed(connection, pieces)
     assert not lane.waiting
     # Each is back, has ended or is on its way to an instance: once.

@@ -20,7 +20,7 @@ from deployments.pool_queue.election import socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Grant, Lease, Load, Missing
-from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.ticket_server import TicketServer
@@ -41,7 +41,6 @@ CONFIG = ModelConfig(
     dynamic_batching=DynamicBatching(),
 )
 NEW_CONFIG = ModelConfig("new")
-_maker = TicketMaker(CONFIG)
 
 
 class Request(OwnRequest):
@@ -66,8 +65,7 @@ class Request(OwnRequest):
 
 
 def begin(queue: TicketQueue, request: "Request") -> None:
-    """Let a request wait in a queue, as a router does."""
-    _maker.make(request, queue)
+    """Let a request wait in a queue."""
     queue.start(request)
 
 
@@ -225,7 +223,7 @@ class TicketRig:
         return await TicketLane.connect_tcp(self.address, epoch, self.options(), tls=tls)
 
     async def client(self) -> TicketQueue:
-        return (await self.lane()).queue("model", 1)
+        return (await self.lane()).queue_of("model", 1, CONFIG)
 
     async def raw(self) -> RawPeer:
         """A router by hand, behind the set-up."""

@@ -145,7 +145,7 @@ def test_what_a_router_leaves_behind_is_forgotten(run, busy):
             number = await busy(rig)
             lane = await rig.lane()
             for _ in range(2):
-                begin(lane.queue("model", 1), Request(8, 1))
+                begin(lane.queue_of("model", 1, CONFIG), Request(8, 1))
             await until(lambda: rig.queue.load.waiting_count == 2)
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
             await until(lambda: rig.router.parts)

@@ -4,7 +4,7 @@
 
 from deployments.pool_queue.messages import LeaseEnd
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import EPOCH, Request, TicketRig, begin
+from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig, begin
 
 
 async def known(rig):
@@ -87,9 +87,9 @@ def test_a_lease_of_a_model_the_router_has_not_used_is_given_back(run):
             (party,) = rig.server.lanes
             rig.queue.lease(party, 9, "a")
             await until(lambda: rig.queue.given_back == [9])
-            lane.queue("model", 1)
+            lane.queue_of("model", 1, CONFIG)
             rig.queue.lease(party, 10, "a")
-            await until(lambda: lane.queue("model", 1).lease_count)
+            await until(lambda: lane.queue_of("model", 1, CONFIG).lease_count)
             lane.forget("model", 1)
             await until(lambda: rig.queue.given_back == [9, 10])
 
@@ -132,7 +132,7 @@ def test_another_nodes_router_has_a_clock_of_its_own(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.remote_lane()
-            client = lane.queue("model", 1)
+            client = lane.queue_of("model", 1, CONFIG)
             begin(client, request := Request())
             request.enqueue_ns = 1
             await until(lambda: rig.queue.waiting)

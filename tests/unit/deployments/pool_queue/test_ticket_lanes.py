@@ -10,7 +10,16 @@ from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import ticket_queue
 from deployments.pool_queue.messages import Missing, canonical_signature
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import EPOCH, Queue, Request, Router, TicketRig, begin
+from tests.support.ticket_rig import (
+    CONFIG,
+    EPOCH,
+    NEW_CONFIG,
+    Queue,
+    Request,
+    Router,
+    TicketRig,
+    begin,
+)
 
 
 def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
@@ -72,7 +81,7 @@ def test_requests_of_two_routers_share_a_batch(run):
         async with TicketRig() as rig:
             routers = [Router(), Router()]
             for router in routers:
-                begin((await rig.lane(router)).queue("model", 1), Request())
+                begin((await rig.lane(router)).queue_of("model", 1, CONFIG), Request())
             await until(lambda: len(rig.queue.waiting) == 2)
             rig.queue.grant("a", 2)
             await until(lambda: all(router.parts for router in routers))
@@ -243,7 +252,7 @@ def test_a_cancelled_part_without_a_lane_ends_there(run):
 def test_requests_of_a_model_that_the_holder_learns_of_later_keep_their_order(run):
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue("new", 2)
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             for request_id in "abc":
                 begin(client, Request(id=request_id))
             await until(lambda: len(client._parked) == 3)
@@ -260,7 +269,7 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
 
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue("new", 2)
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             begin(client, request := Request())
             await request.ended
             assert isinstance(request.error, UnavailableError)
@@ -273,7 +282,7 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
 def test_a_parked_request_can_be_cancelled_and_withdrawn(run):
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue("new", 2)
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             begin(client, cancelled := Request())
             begin(client, moved := Request())
             await until(lambda: len(client._parked) == 2)
@@ -291,7 +300,7 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            known, new = lane.queue("model", 1), lane.queue("new", 2)
+            known, new = lane.queue_of("model", 1, CONFIG), lane.queue_of("new", 2, NEW_CONFIG)
             first, second, cancelled = Request(), Request(), Request()
             begin(new, first)
             begin(known, second)
@@ -314,7 +323,7 @@ def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            begin(lane.queue("model", 1), Request())
+            begin(lane.queue_of("model", 1, CONFIG), Request())
             await until(lambda: rig.queue.waiting)
             party = rig.queue.waiting[0].party
             ticket = rig.queue.waiting[0]

@@ -33,7 +33,7 @@ from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missin
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
 from tests.support.lane_rig import SECRET, RawPeer, frame, until
-from tests.support.ticket_rig import EPOCH, Request, Router, TicketRig, begin
+from tests.support.ticket_rig import CONFIG, EPOCH, Request, Router, TicketRig, begin
 from tests.unit.deployments.lane.test_lane_tls import _tls
 
 A_TICKET = encode(Ticket("model", 1))
@@ -148,9 +148,9 @@ def test_a_bad_answer_gives_the_requests_back(run, attack):
         options = TicketLaneOptions(SECRET, router)
         lane = await TicketLane.connect_tcp(address, EPOCH, options, tls=None)
         requests = [Request(), Request()]
-        lane.queue("idle", 1)
+        lane.queue_of("idle", 1, CONFIG)
         for name, request in zip(("model", "other"), requests, strict=True):
-            begin(lane.queue(name, 1), request)
+            begin(lane.queue_of(name, 1, CONFIG), request)
         await lane.wait_ended()
         assert router.back == requests
         assert not router.parts
@@ -220,7 +220,7 @@ def test_lanes_between_nodes_speak_tls_with_certificates_of_the_cluster(run, tmp
     async def main():
         async with TicketRig(tls=tls.server) as rig:
             lane = await rig.remote_lane(tls=tls.client)
-            begin(lane.queue("model", 1), Request())
+            begin(lane.queue_of("model", 1, CONFIG), Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)

@@ -28,7 +28,7 @@ from deployments.pool_queue.party_lane import PartyLane
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from tests.support.lane_rig import SECRET, frame
-from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queues, Request, Router, begin
+from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queues, Request, Router
 
 _NONCE = bytes(32)
 
@@ -102,7 +102,7 @@ async def _feed_router(pieces: Iterator[bytes]) -> None:
     assert connection.is_set_up
     requests = [Request() for _ in range(4)]
     for config, request in zip([CONFIG, CONFIG, CONFIG, NEW_CONFIG], requests, strict=True):
-        begin(lane.queue_of(config.name, 1, config), request)
+        lane.queue_of(config.name, 1, config).start(request)
     lane.queue_of("model", 1, CONFIG).withdraw(requests[2])
     _feed(connection, pieces)
     assert not lane.waiting

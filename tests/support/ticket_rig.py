@@ -64,11 +64,6 @@ class Request(OwnRequest):
         self.queue.cancelled(self)
 
 
-def begin(queue: TicketQueue, request: "Request") -> None:
-    """Let a request wait in a queue."""
-    queue.start(request)
-
-
 class InstanceLane:
     """Notes the cancels of what was sent."""
 

@@ -13,7 +13,7 @@ from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.scheduling.holds import NO_HOLDS
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, TicketRig, begin
+from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, TicketRig
 
 
 class Instance(InstanceLane):
@@ -52,7 +52,7 @@ def busy():
     """Have the only instance execute something, so that what comes waits."""
 
     async def make(rig):
-        begin(rig.queue, first := Request(1, 9))
+        rig.queue.start(first := Request(1, 9))
         await until(lambda: rig.a.parts)
         assert rig.a.parts[0][1] == [first]
         return rig.a.parts[0][0].number
@@ -65,9 +65,9 @@ def test_requests_of_all_routers_of_a_node_share_a_batch(run, busy):
         async with holding() as rig:
             number = await busy(rig)
             client = await rig.client()
-            begin(rig.queue, own := Request(1, 5))
-            begin(client, theirs := Request(1, 5))
-            begin(client, Request(1, 6))
+            rig.queue.start(own := Request(1, 5))
+            client.start(theirs := Request(1, 5))
+            client.start(Request(1, 6))
             await until(lambda: rig.queue.load.waiting_count == 3)
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
             part, requests = rig.a.parts[1]
@@ -96,8 +96,8 @@ def test_a_ticket_is_refused_when_the_queue_is_full(run, busy):
         async with holding(config) as rig:
             await busy(rig)
             client = await rig.client()
-            begin(client, Request())
-            begin(client, refused := Request())
+            client.start(Request())
+            client.start(refused := Request())
             await refused.ended
             assert isinstance(refused.error, UnavailableError)
             assert "Exceeds maximum queue size" in refused.error.message
@@ -110,7 +110,7 @@ def test_a_cancelled_ticket_leaves_the_queue(run, busy):
         async with holding() as rig:
             number = await busy(rig)
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.queue.load.waiting_count)
             request.cancel_in_queue()
             await request.ended
@@ -127,7 +127,7 @@ def test_a_part_that_will_not_come_is_forgotten_and_queued_for_another_instance(
         async with holding() as rig:
             rig.router.unreachable = {"a"}
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.a.forgotten)
             ((part, _),) = rig.a.parts
             assert rig.a.forgotten == [Forget(EPOCH, part.number, 1)]
@@ -145,7 +145,7 @@ def test_what_a_router_leaves_behind_is_forgotten(run, busy):
             number = await busy(rig)
             lane = await rig.lane()
             for _ in range(2):
-                begin(lane.queue_of("model", 1, CONFIG), Request(8, 1))
+                lane.queue_of("model", 1, CONFIG).start(Request(8, 1))
             await until(lambda: rig.queue.load.waiting_count == 2)
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
             await until(lambda: rig.router.parts)
@@ -162,7 +162,7 @@ def test_a_router_is_told_when_the_queue_has_run_dry(run, busy):
         async with holding() as rig:
             number = await busy(rig)
             client = await rig.client()
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: client.load.waiting_count == 1)
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
             await until(lambda: rig.router.parts)

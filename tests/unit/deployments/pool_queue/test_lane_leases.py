@@ -4,7 +4,7 @@
 
 from deployments.pool_queue.messages import LeaseEnd
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig, begin
+from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig
 
 
 async def known(rig):
@@ -22,7 +22,7 @@ def test_a_request_starts_on_a_lease_without_a_ticket(run):
             client, party = await known(rig)
             rig.queue.lease(party, 9, "a")
             await until(lambda: client.lease_count)
-            begin(client, request := Request())
+            client.start(request := Request())
             ((instance, part, sent),) = rig.router.parts
             assert (instance, sent) == ("a", [request])
             assert (part.epoch, part.number, part.here_count, part.total_count) == (EPOCH, 9, 1, 1)
@@ -40,7 +40,7 @@ def test_a_lease_of_an_instance_without_a_lane_is_given_back(run):
             client, party = await known(rig)
             rig.queue.lease(party, 9, "a")
             await until(lambda: client.lease_count)
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: rig.queue.waiting)
             assert rig.queue.given_back == [9]
             assert rig.queue.waiting[0].avoid == "a"
@@ -52,7 +52,7 @@ def test_a_lease_that_crosses_a_ticket_is_given_back(run):
     async def main():
         async with TicketRig() as rig:
             client, party = await known(rig)
-            begin(client, Request())
+            client.start(Request())
             rig.queue.lease(party, 9, "a")
             await until(lambda: rig.queue.given_back == [9] and rig.queue.waiting)
             assert client.lease_count == 0
@@ -67,12 +67,12 @@ def test_an_unused_lease_comes_back_when_called_and_a_used_one_does_not(run):
             for number, instance in ((8, "a"), (9, "b")):
                 rig.queue.lease(party, number, instance)
             await until(lambda: client.lease_count == 2)
-            begin(client, Request())
+            client.start(Request())
             assert rig.router.parts[0][0] == "b"
             for number in (8, 9):
                 party.call_back(LeaseEnd("model", 1, number))
             await until(lambda: rig.queue.given_back)
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: rig.queue.waiting)
             assert rig.queue.given_back == [8]
 
@@ -104,7 +104,7 @@ def test_a_lease_cannot_be_used_after_its_lane_is_lost(run):
             await until(lambda: client.lease_count)
             party.close()
             await until(lambda: not client.lease_count)
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.router.back == [request])
             assert not rig.router.parts
 
@@ -118,7 +118,7 @@ def test_a_router_hears_the_load_with_its_first_ticket_and_when_it_asks(run):
             heard = []
             client.on_load = heard.append
             assert client.load_s == float("-inf")
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: heard)
             assert (client.load.waiting_count, client.load.instance_count) == (1, 2)
             assert client.load_s > 0
@@ -133,7 +133,7 @@ def test_another_nodes_router_has_a_clock_of_its_own(run):
         async with TicketRig() as rig:
             lane = await rig.remote_lane()
             client = lane.queue_of("model", 1, CONFIG)
-            begin(client, request := Request())
+            client.start(request := Request())
             request.enqueue_ns = 1
             await until(lambda: rig.queue.waiting)
             assert rig.queue.waiting[0].enqueue_ns > 1

@@ -27,18 +27,46 @@ class Router:
         self.called.append(lease.number)
 
 
+class Clock:
+    """Rings when the test's time has come."""
+
+    def __init__(self):
+        self.now_ns = 0
+        self.waiting = []
+
+    def call_at_ns(self, at_ns, callback):
+        entry = [at_ns, callback]
+        self.waiting.append(entry)
+        clock = self
+
+        class Handle:
+            def cancel(self):
+                clock.waiting.remove(entry)
+
+        return Handle()
+
+    def pass_until(self, now_ns):
+        self.now_ns = now_ns
+        for entry in [each for each in self.waiting if each[0] <= now_ns]:
+            self.waiting.remove(entry)
+            entry[1]()
+
+
 class Pool:
     """A pool of two instances, and its desk."""
 
     def __init__(self):
         self.queue = PoolQueue(make_pool_scheduler(CONFIG, NO_HOLDS))
-        self.desk = LeaseDesk(self.queue, "model", 1, 7)
+        self.clock = Clock()
+        self.desk = LeaseDesk(
+            self.queue, "model", 1, 7, self.clock, clock_ns=lambda: self.clock.now_ns
+        )
         for instance in "ab":
             self.queue.join(instance)
 
     def look(self, now_ns):
         batches = self.queue.next(now_ns).batches
-        self.desk.settle(now_ns)
+        self.desk.look(now_ns)
         return batches
 
     def request(self, now_ns, router=None):
@@ -49,8 +77,8 @@ class Pool:
             if router is None:
                 self.desk.used_here(now_ns)
             else:
-                self.desk.granted(batch.number, router, 1, now_ns)
-        self.desk.settle(now_ns)
+                self.desk.began(batch.number, router, now_ns)
+        self.desk.look(now_ns)
         return batches
 
     def executed(self, instance, number, now_ns):
@@ -90,28 +118,27 @@ def test_a_request_that_waits_calls_leases_back(pool, leased):
     assert not leased.called
     assert not pool.request(3 * MS)
     assert leased.called == [leased.number]
-    pool.desk.returned(leased, leased.number)
+    pool.desk.returned(leased.number, leased)
     (waited,) = pool.look(4 * MS)
     assert waited.instance == leased.instance
     assert len(leased.leases) == 1
 
 
 def test_what_another_router_gives_back_stays_leased(pool, leased):
-    pool.desk.returned(Router(), leased.number)
+    pool.desk.returned(leased.number, Router())
     assert pool.queue.free_count == 1
 
 
 def test_an_unused_lease_is_called_back_after_a_second(pool, leased):
-    assert pool.desk.deadline_ns == MS + UNUSED_NS
-    pool.desk.call_back_unused(UNUSED_NS)
+    pool.clock.pass_until(UNUSED_NS)
     assert not leased.called
-    pool.desk.call_back_unused(MS + UNUSED_NS)
+    pool.clock.pass_until(MS + UNUSED_NS)
     assert leased.called == [leased.number]
-    pool.desk.returned(leased, leased.number)
-    pool.look(MS + UNUSED_NS)
+    pool.desk.returned(leased.number, leased)
+    pool.look(pool.clock.now_ns)
     assert len(leased.leases) == 1
     assert pool.queue.free_count == 2
-    assert pool.desk.deadline_ns is None
+    assert not pool.clock.waiting
 
 
 def test_the_leases_of_a_router_that_is_gone_free_their_instances(pool, leased):
@@ -123,9 +150,9 @@ def test_the_leases_of_a_router_that_is_gone_free_their_instances(pool, leased):
 
 
 def test_a_lease_ends_with_its_instance(pool, leased):
-    pool.desk.ended(leased.number, 2 * MS)
+    pool.desk.left(leased.instance, 2 * MS)
     pool.queue.leave(leased.instance, 2 * MS)
-    pool.desk.returned(leased, leased.number)
+    pool.desk.returned(leased.number, leased)
     pool.look(2 * MS)
     ((_, instance),) = leased.leases[1:]
     assert instance != leased.instance
@@ -148,7 +175,7 @@ def test_a_request_granted_while_others_wait_earns_no_lease(pool):
     pool.queue.enqueue(FakeItem("r", enqueue_ns=0, batch_size=8), 0)
     pool.queue.executed("a", batches[0][0].number, MS, MS)
     (batch,) = pool.queue.next(MS).batches
-    pool.desk.granted(batch.number, router, 1, MS)
+    pool.desk.began(batch.number, router, MS)
     assert pool.queue.pending_count == 1
     for each in (batch, batches[1][0]):
         (following,) = pool.executed(each.instance, each.number, 2 * MS) or (None,)

@@ -18,7 +18,6 @@ from tests.support.ticket_rig import (
     Request,
     Router,
     TicketRig,
-    begin,
 )
 
 
@@ -28,7 +27,7 @@ def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
             client = await rig.client()
             requests = [Request(), Request(), Request()]
             for request in requests:
-                begin(client, request)
+                client.start(request)
             await until(lambda: len(rig.queue.waiting) == 3)
             assert rig.server.ticket_count == client.waiting_count == 3
             number = rig.queue.grant("a", 2, slots=[4, 5])
@@ -59,7 +58,7 @@ def test_a_ticket_says_all_of_its_request(run):
                 "correlation_id": "sequence",
                 "flags": SEQUENCE_START,
             }
-            begin(client, request := Request(3, 5, id="id", **fields))
+            client.start(request := Request(3, 5, id="id", **fields))
             await until(lambda: rig.queue.waiting)
             ticket = rig.queue.waiting[0]
             assert {name: getattr(ticket, name) for name in fields} == fields
@@ -81,7 +80,7 @@ def test_requests_of_two_routers_share_a_batch(run):
         async with TicketRig() as rig:
             routers = [Router(), Router()]
             for router in routers:
-                begin((await rig.lane(router)).queue_of("model", 1, CONFIG), Request())
+                (await rig.lane(router)).queue_of("model", 1, CONFIG).start(Request())
             await until(lambda: len(rig.queue.waiting) == 2)
             rig.queue.grant("a", 2)
             await until(lambda: all(router.parts for router in routers))
@@ -96,7 +95,7 @@ def test_a_queue_may_give_correlation_ids(run):
             client = await rig.client()
             requests = [Request(), Request(correlation_id="its own")]
             for request in requests:
-                begin(client, request)
+                client.start(request)
             await until(lambda: len(rig.queue.waiting) == 2)
             rig.queue.grant("a", 2, slots=[0, 1], correlation_ids=[99, "its own"])
             await until(lambda: rig.router.parts)
@@ -110,10 +109,10 @@ def test_an_error_of_the_queue_ends_the_request(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            begin(client, waiting := Request())
+            client.start(waiting := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.full = True
-            begin(client, refused := Request())
+            client.start(refused := Request())
             await refused.ended
             assert isinstance(refused.error, UnavailableError)
             assert refused.error.message == "Exceeds maximum queue size"
@@ -129,12 +128,12 @@ def test_an_error_after_the_grant_is_the_instances(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.queue.waiting)
             ticket = rig.queue.waiting[0]
             rig.queue.grant("a")
             ticket.fail(UnavailableError("the instance is gone"))
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: rig.router.parts and rig.queue.waiting)
             assert request.error is None
 
@@ -145,7 +144,7 @@ def test_a_cancelled_request_ends_when_the_holder_has_forgotten_it(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.queue.waiting)
             request.cancelled = True
             client.cancelled(request)
@@ -163,7 +162,7 @@ def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             request.cancelled = True
@@ -171,7 +170,7 @@ def test_a_cancel_that_crosses_the_grant_follows_the_request_to_the_instance(run
             await until(lambda: rig.router.lane.cancels)
             assert rig.router.lane.cancels == [request]
             assert request.error is None
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: rig.queue.waiting)  # behind the WITHDRAW, of which nothing came
             assert not rig.queue.cancelled
 
@@ -182,14 +181,14 @@ def test_a_withdrawn_request_comes_back_to_the_router(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             client.withdraw(request)
             await until(lambda: rig.router.moved)
             assert rig.router.moved == [request]
             assert not request.ended.done()
             assert not rig.queue.waiting
             client.withdraw(request)  # which waits here no more
-            begin(client, request)
+            client.start(request)
             client.withdraw(request)
             request.cancelled = True
             client.cancelled(request)
@@ -204,7 +203,7 @@ def test_a_withdrawn_request_that_is_granted_meanwhile_goes_on(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             client.withdraw(Request())  # never started here
@@ -219,7 +218,7 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
         async with TicketRig() as rig:
             rig.router.unreachable = {"a", "b", "c", "d"}
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             for at, instance in enumerate("abcd"):
                 await until(lambda: rig.queue.waiting)
                 assert rig.queue.waiting[0].avoid == ("", "a", "b", "c")[at]
@@ -234,12 +233,29 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
     run(main)
 
 
+def test_a_sequence_that_did_not_begin_has_no_id_yet(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a", slots=[0], correlation_ids=[99])
+            await until(lambda: rig.queue.not_coming and rig.queue.waiting)
+            assert not rig.queue.waiting[0].correlation_id
+            rig.queue.grant("b", slots=[0], correlation_ids=[100])
+            await until(lambda: rig.router.parts)
+            assert (request.correlation_id, request.flags) == (100, SEQUENCE_START)
+
+    run(main)
+
+
 def test_a_cancelled_part_without_a_lane_ends_there(run):
     async def main():
         async with TicketRig() as rig:
             rig.router.unreachable = {"a"}
             client = await rig.client()
-            begin(client, request := Request())
+            client.start(request := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             request.cancelled = True
@@ -254,9 +270,9 @@ def test_requests_of_a_model_that_the_holder_learns_of_later_keep_their_order(ru
         async with TicketRig() as rig:
             client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             for request_id in "abc":
-                begin(client, Request(id=request_id))
+                client.start(Request(id=request_id))
             await until(lambda: len(client._parked) == 3)
-            begin(client, Request(id="d"))
+            client.start(Request(id="d"))
             rig.queues.by_model["new", 2] = queue = Queue()
             await until(lambda: len(queue.waiting) == 4)
             assert [ticket.request_id for ticket in queue.waiting] == list("abcd")
@@ -270,7 +286,7 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
     async def main():
         async with TicketRig() as rig:
             client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
-            begin(client, request := Request())
+            client.start(request := Request())
             await request.ended
             assert isinstance(request.error, UnavailableError)
             assert "unknown model: 'new' version 2" in request.error.message
@@ -283,8 +299,8 @@ def test_a_parked_request_can_be_cancelled_and_withdrawn(run):
     async def main():
         async with TicketRig() as rig:
             client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
-            begin(client, cancelled := Request())
-            begin(client, moved := Request())
+            client.start(cancelled := Request())
+            client.start(moved := Request())
             await until(lambda: len(client._parked) == 2)
             cancelled.cancelled = True
             client.cancelled(cancelled)
@@ -302,9 +318,9 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
             lane = await rig.lane()
             known, new = lane.queue_of("model", 1, CONFIG), lane.queue_of("new", 2, NEW_CONFIG)
             first, second, cancelled = Request(), Request(), Request()
-            begin(new, first)
-            begin(known, second)
-            begin(known, cancelled)
+            new.start(first)
+            known.start(second)
+            known.start(cancelled)
             await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
             cancelled.cancelled = True
             for each in rig.server.lanes:
@@ -313,7 +329,7 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
             assert rig.router.back == [first, second]
             assert isinstance(cancelled.error, RequestCancelledError)
             assert not lane.is_open
-            begin(known, after := Request())
+            known.start(after := Request())
             await until(lambda: after in rig.router.back)
 
     run(main)
@@ -323,7 +339,7 @@ def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            begin(lane.queue_of("model", 1, CONFIG), Request())
+            lane.queue_of("model", 1, CONFIG).start(Request())
             await until(lambda: rig.queue.waiting)
             party = rig.queue.waiting[0].party
             ticket = rig.queue.waiting[0]
@@ -343,8 +359,8 @@ def test_a_router_has_a_bounded_number_of_tickets(run):
         async with TicketRig(LaneLimits(max_inflight_count=2)) as rig:
             client = await rig.client()
             for _ in range(2):
-                begin(client, Request())
-            begin(client, third := Request())
+                client.start(Request())
+            client.start(third := Request())
             await third.ended
             assert isinstance(third.error, UnavailableError)
             assert len(rig.queue.waiting) == 2
@@ -357,8 +373,8 @@ def test_a_ticket_that_cannot_be_sent_costs_one_request(run, request_id):
     async def main():
         async with TicketRig(LaneLimits(max_message_bytes=1000)) as rig:
             client = await rig.client()
-            begin(client, bad := Request(id=request_id))
-            begin(client, Request())
+            client.start(bad := Request(id=request_id))
+            client.start(Request())
             await bad.ended
             assert isinstance(bad.error, InvalidArgumentError)
             await until(lambda: len(rig.queue.waiting) == 1)

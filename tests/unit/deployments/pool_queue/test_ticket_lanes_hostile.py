@@ -33,7 +33,7 @@ from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missin
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
 from tests.support.lane_rig import SECRET, RawPeer, frame, until
-from tests.support.ticket_rig import CONFIG, EPOCH, Request, Router, TicketRig, begin
+from tests.support.ticket_rig import CONFIG, EPOCH, Request, Router, TicketRig
 from tests.unit.deployments.lane.test_lane_tls import _tls
 
 A_TICKET = encode(Ticket("model", 1))
@@ -72,7 +72,7 @@ def test_a_bad_frame_closes_the_lane_and_harms_no_other(run, attack, caplog):
             peer.die()
             await until(lambda: len(rig.server.lanes) == 1)
             assert rig.server.ticket_count == 0
-            begin(client, Request())
+            client.start(Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)
@@ -150,7 +150,7 @@ def test_a_bad_answer_gives_the_requests_back(run, attack):
         requests = [Request(), Request()]
         lane.queue_of("idle", 1, CONFIG)
         for name, request in zip(("model", "other"), requests, strict=True):
-            begin(lane.queue_of(name, 1, CONFIG), request)
+            lane.queue_of(name, 1, CONFIG).start(request)
         await lane.wait_ended()
         assert router.back == requests
         assert not router.parts
@@ -220,7 +220,7 @@ def test_lanes_between_nodes_speak_tls_with_certificates_of_the_cluster(run, tmp
     async def main():
         async with TicketRig(tls=tls.server) as rig:
             lane = await rig.remote_lane(tls=tls.client)
-            begin(lane.queue_of("model", 1, CONFIG), Request())
+            lane.queue_of("model", 1, CONFIG).start(Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)

@@ -28,7 +28,7 @@ class TicketServer:
         limits: Bounds of each lane.
 
     Attributes:
-        epoch: Of the holder; 0 before it was opened.
+        epoch: Of the holder; 0 while it is not open.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class TicketServer:
 
         Whatever was granted or refused before is still written.
         """
+        self.epoch = 0
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()

@@ -10,7 +10,15 @@ from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import ticket_queue
 from deployments.pool_queue.messages import Missing, canonical_signature
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queue, Request, Router, TicketRig
+from tests.support.ticket_rig import (
+    CONFIG,
+    EPOCH,
+    NEW_CONFIG,
+    Queue,
+    Request,
+    Router,
+    TicketRig,
+)
 
 
 def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
@@ -221,6 +229,23 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
             assert isinstance(request.error, UnavailableError)
             assert not rig.queue.waiting
             assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_sequence_that_did_not_begin_has_no_id_yet(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a", slots=[0], correlation_ids=[99])
+            await until(lambda: rig.queue.not_coming and rig.queue.waiting)
+            assert not rig.queue.waiting[0].correlation_id
+            rig.queue.grant("b", slots=[0], correlation_ids=[100])
+            await until(lambda: rig.router.parts)
+            assert (request.correlation_id, request.flags) == (100, SEQUENCE_START)
 
     run(main)
 

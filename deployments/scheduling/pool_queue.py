@@ -128,6 +128,11 @@ class PoolQueue(Generic[Item]):
         return sum(not each.is_leaving for each in self._idle)
 
     @property
+    def idle(self) -> list[str]:
+        """Instances that execute nothing and are not leased, the last used first."""
+        return [each.name for each in reversed(self._idle)]
+
+    @property
     def mean_execution_ns(self) -> float:
         """How long an execution takes, in the mean over the instances; 0.0 before the first."""
         instances = self.instances.values()

@@ -254,8 +254,7 @@ def test_sequences_end_with_their_instance_and_say_so(strategy):
     error = run.dropped[0][1]
     assert isinstance(error, UnavailableError)
     assert error.message == (
-        "the instance of model 'm' that served sequence 1 is gone; the sequence ended with it, "
-        "start it again"
+        "sequence 1 of model 'm' ended with its instance; start the sequence again"
     )
     with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
         run.queue.enqueue(part(1), 0)

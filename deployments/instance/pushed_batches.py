@@ -310,11 +310,11 @@ class PushedBatches:
                 if is_going_on or work.flags & SEQUENCE_START:
                     # What is missing cannot be made good: it ends its sequence.
                     feeder.forget(slot)
-            elif not (is_going_on or work.flags & SEQUENCE_START):
-                dropped.append((work, self._no_sequence(work)))
             elif slot in left:
                 doubled.items.append(work)
                 doubled.slots.append(slot)
+            elif not (is_going_on or work.flags & SEQUENCE_START):
+                dropped.append((work, self._no_sequence(work)))
             else:
                 left[slot] = work
         self.pending_count -= len(batch.items) - len(left) - len(doubled.items)

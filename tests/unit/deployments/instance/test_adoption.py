@@ -61,6 +61,7 @@ async def test_done_comes_behind_the_responses_of_its_batch():
     async with pooled(BATCHING) as instance:
         holder = await instance.holder()
         holder.push(1, request_for("a"))
+        await holder.next("done")
         holder.push(2, request_for("b"))
         await holder.next("done", 2)
         order = [name for name, _ in holder.told if name in {"response", "done"}]

@@ -103,8 +103,9 @@ class HeldQueue:
         # Requests that are executed again: their instances have them.
         self._kept: set[QueuedTicket] = set()
         self._statistics = InstanceStatistics()
-        self._desk = LeaseDesk(self._queue, config.name, version, epoch)
-        self._recall = Alarm(clock, self._call_back_unused)
+        self._desk = LeaseDesk(self._queue, config.name, version, epoch, clock)
+        # Whether another router has ever had a ticket here.
+        self._is_shared = False
         self.reports = LoadReports(self._loop, lambda: self.load)
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
@@ -156,7 +157,7 @@ class HeldQueue:
         """Tell nobody anything any more."""
         self._wake.cancel()
         self._expiry.cancel()
-        self._recall.cancel()
+        self._desk.close()
         self.reports.close()
 
     def snapshot(self) -> Snapshot:
@@ -166,7 +167,7 @@ class HeldQueue:
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
         self._tickets.make(request, self)
-        if self._desk.is_needed:
+        if self._is_shared:
             self._desk.used_here(request.enqueue_ns)
         self._take(request)
 
@@ -188,7 +189,7 @@ class HeldQueue:
 
     def enqueue(self, ticket: QueuedTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
-        self._desk.is_needed = True
+        self._is_shared = True
         self._take(ticket)
 
     def withdrawn(self, ticket: QueuedTicket) -> None:
@@ -205,7 +206,7 @@ class HeldQueue:
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""
-        self._desk.returned(party, number)
+        self._desk.returned(number, party)
         self._look()
 
     def party_lost(self, party: ForeignParty) -> None:
@@ -247,8 +248,7 @@ class HeldQueue:
         if self._lanes.pop(instance, None) is None:
             return
         now_ns = self._clock_ns()
-        for number in self._queue.instances[instance].batches:
-            self._desk.ended(number, now_ns)
+        self._desk.left(instance, now_ns)
         self._given.pop(instance)
         for ticket, error in self._queue.leave(instance, now_ns):
             if ticket not in self._kept:
@@ -267,7 +267,7 @@ class HeldQueue:
                 places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
                 self._keep(given.tickets, places)
             self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
-            if self._desk.is_needed:
+            if self._is_shared:
                 self._desk.ended(done.number, now_ns)
         self._look()
 
@@ -307,15 +307,10 @@ class HeldQueue:
         for instance in actions.declined:
             self._lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
-        if self._desk.is_needed:
-            self._desk.settle(now_ns)
-            self._recall.set(self._desk.deadline_ns)
+        if self._is_shared:
+            self._desk.look(now_ns)
         if self.reports.has_hearers:
             self.reports.changed(self._queue.pending_count, self._queue.free_count)
-
-    def _call_back_unused(self) -> None:
-        self._desk.call_back_unused(self._clock_ns())
-        self._recall.set(self._desk.deadline_ns)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()
@@ -365,8 +360,8 @@ class HeldQueue:
         for party, (theirs, their_slots) in shares.items():
             numbers = [ticket.number for ticket in theirs]
             ids = [ticket.correlation_id for ticket in theirs] if self._is_iterative else ()
-            if len(shares) == 1 and not own[0]:
-                self._desk.granted(number, party, len(theirs), self._clock_ns())
+            if len(tickets) == 1:
+                self._desk.began(number, cast("ForeignParty", party), self._clock_ns())
             party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
 
     def _send_own(

@@ -45,7 +45,13 @@ from deployments.metrics.counters import (
 )
 from deployments.metrics.distributions import Distributions
 from deployments.pool_queue.alarm import Alarm
-from deployments.scheduling.factory import make_feeder, make_scheduler, make_signature
+from deployments.scheduling.factory import (
+    NO_CONDITIONS,
+    Conditions,
+    make_feeder,
+    make_scheduler,
+    make_signature,
+)
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.scheduling.sequence_feeder import SequenceFeeder
 from deployments.scheduling.shape_buckets import shape_buckets_of
@@ -68,8 +74,8 @@ class Executor:
             executor can no longer keep its promise of an outcome for each request.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
+        conditions: What its scheduler stands under.
         clock_ns: Monotonic clock, the one backends stamp their times with.
-        new_scheduler: Makes what decides which request is executed when.
 
     Attributes:
         mutex: See above.
@@ -77,6 +83,7 @@ class Executor:
         outbox: Outcomes on their way.
         feeder: Gives requests of sequences their controls and states; None where none do.
         make_work: Makes what is executed of a model, a request and its time of arrival.
+        grant: The right to execute, where the rate limiter gives it.
         clock_ns: The same as the argument.
 
     Raises:
@@ -91,8 +98,8 @@ class Executor:
         lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
+        conditions: Conditions = NO_CONDITIONS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        new_scheduler: Callable[[ModelConfig], Scheduler[AnyWork]] = make_scheduler,
     ) -> None:
         self._buckets = buckets = shape_buckets_of(config)
         self.model = ExecutedModel(config, version, make_signature(config, buckets), buckets)
@@ -105,7 +112,8 @@ class Executor:
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
         self.mutex = threading.Lock()
-        self._scheduler = new_scheduler(config)
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, *conditions)
+        self.grant = conditions.grant
         self._statistics = statistics or InstanceStatistics()
         self.outbox = Outbox(config.name, self.mutex, lead.reactor)
         self._settlement = Settlement(config.name, self._statistics, self.outbox)

@@ -24,7 +24,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server import LaneServer
 from deployments.reactor.reactor import Reactor
-from deployments.scheduling.factory import make_scheduler
+from deployments.scheduling.factory import Conditions
 from deployments.scheduling.limited_scheduler import Grant
 from deployments.shared_memory.regions import RegionMaps
 from deployments.slabs.pool import SlabPool
@@ -155,11 +155,11 @@ class PooledInstance:
             1,
             model,
             self.lead,
-            new_scheduler=lambda config: make_scheduler(config, grant=self.grant),
+            conditions=Conditions(grant=self.grant),
         )
         maps = RegionMaps()
         readiness = Readiness("m", model.is_ready)
-        self.handler = InstanceLanes(config, self.executor, model, maps, readiness, self.grant)
+        self.handler = InstanceLanes(config, self.executor, model, maps, readiness)
         if self.grant is not None:
             self.grant.serve(self.handler.adoption.granted)
         self.slabs = SlabPool(64 << 20)

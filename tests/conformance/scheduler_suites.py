@@ -188,7 +188,7 @@ def _sequence_suite(
 def _trial(name: str) -> tuple[Suite, ...]:
     """Return the suites of one of test.sh's model trials: an instance count, or v."""
     environment = {
-        "BACKENDS": "python" if name in {"0", "v"} else "custom python",
+        "BACKENDS": {"0": "python", "v": "onnx"}.get(name, "custom python"),
         "NO_BATCHING": str(int(name == "0")),
         "MODEL_INSTANCES": {"0": "4", "v": "1"}.get(name, name),
         "BATCHER_TYPE": "VARIABLE" if name == "v" else "FIXED",

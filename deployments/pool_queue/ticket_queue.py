@@ -237,6 +237,7 @@ class TicketQueue:
             )
             self._fail(request, UnavailableError(text))
             return
+        request.forget_given_id()
         request.avoid = instance
         self._wait(WaitingTicket(self, request, waiting.tries + 1))
 

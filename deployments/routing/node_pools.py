@@ -138,6 +138,11 @@ class NodePools:
             self._settle(pool)
             self._send_again(pool, held)
 
+    @property
+    def has_holder(self) -> bool:
+        """Whether somebody holds the queues, as far as this process knows."""
+        return self._adopt is not None or self._tickets is not None
+
     def lane_to(self, incarnation: str) -> LaneClient | None:
         """Return the open lane to an instance of this node."""
         instance = self._by_incarnation.get(incarnation)

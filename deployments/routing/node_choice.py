@@ -26,7 +26,7 @@ _COMPARED: Final = 8
 # So many nodes are asked for each request that has to wait.
 _ASKED: Final = 2
 # Requests are taken back from a node that is slower by this factor, though no node is idle.
-_FAR_SLOWER: Final = 2.0
+_FAR_SLOWER: Final = 3.0
 
 
 class Random(Protocol):

@@ -23,7 +23,7 @@ OWN_NODE_NS: Final = 200_000
 OTHER_NODE_NS: Final = 800_000
 
 # What is known of a node counts half after so many of its executions, but not before this time.
-_HALF_LIFE_EXECUTIONS: Final = 4
+_HALF_LIFE_EXECUTIONS: Final = 2
 _LEAST_HALF_LIFE_NS: Final = 20_000_000
 # What a node said is nothing to go by any more.
 _TRUST_NS: Final = 1_000_000_000
@@ -33,6 +33,7 @@ _PROBE_NS: Final = 1_000_000_000
 _SILENCE_NS: Final = 200_000_000
 # What a request has to save by going to another node, in parts of the time on the way.
 _MARGIN: Final = 0.5
+_UNCERTAIN: Final = 0.5
 # How long a request waits at a node of which nothing is known, in its executions.
 _UNKNOWN_EXECUTIONS: Final = 1.0
 _UNKNOWN_EXECUTION_NS: Final = 10_000_000.0
@@ -168,7 +169,7 @@ class NodeView:
     @property
     def margin_ns(self) -> float:
         """How much more than nothing a request has to save by going there."""
-        return self.network_ns * _MARGIN
+        return self.network_ns * _MARGIN + self.load.execution_ns / max(1.0, self.load.batch_size) * _UNCERTAIN
 
     def is_probe_due(self, now_ns: int) -> bool:
         """Whether something may be sent there only to hear of the node."""
@@ -233,14 +234,14 @@ def expected_wait_ns(view: NodeView, now_ns: int) -> float:
     ahead = load.waiting_count - load.free_count * batch_size
     if queue is None:
         if known_ns is None:
-            return view.network_ns + execution_ns * (_UNKNOWN_EXECUTIONS + view.waiting_count)
+            return view.network_ns + execution_ns * (1 + view.waiting_count)
         ahead += view.sent_count
     wait_ns = 0.0
     if ahead >= 0:
         wait_ns = execution_ns * (1 + ahead / batch_size) / max(1, load.instance_count)
     if queue is None and known_ns is not None:
         half_life_ns = max(_LEAST_HALF_LIFE_NS, _HALF_LIFE_EXECUTIONS * execution_ns)
-        unknown_ns = execution_ns * _UNKNOWN_EXECUTIONS
+        unknown_ns = execution_ns * _UNKNOWN_EXECUTIONS / max(1, load.instance_count)
         wait_ns += (unknown_ns - wait_ns) * _doubt(now_ns - known_ns, half_life_ns)
     return view.network_ns + wait_ns
 

@@ -16,12 +16,15 @@ from deployments.routing.node_choice import choose, take_back, to_ask
 from deployments.routing.node_view import NodeView
 from deployments.scheduling.pool_queue import PoolQueue
 from deployments.scheduling.pool_scheduler import SharedScheduler
-from deployments.scheduling.scheduler import Scheduler
+from deployments.scheduling.scheduler import Decision, Scheduler
 
 LOCAL_NS = 50_000
 NETWORK_NS = 200_000
 # A holder tells a router of its load with grants, at most once in this time.
 HINT_NS = 10_000_000
+LEASES = True
+FULL = False
+ASK_TELLS = False
 WAIT_HINT_NS = 1_000_000
 
 Arrival = tuple[int, int, float]
@@ -101,7 +104,7 @@ class Holder:
             queue.free_count,
             self.instance_count,
             queue.mean_execution_ns,
-            self.batch_size,
+            8.0 if FULL and self.cluster.is_batching else self.batch_size,
         )
 
     def ticket(self, ticket: Ticket) -> None:
@@ -130,6 +133,8 @@ class Holder:
         """Take the question of a router that wants to hear of free instances."""
         self.asking[router] = None
         self._tell_asking()
+        if ASK_TELLS and router in self.asking:
+            self._tell_waiting(router)
 
     def _decide(self) -> None:
         now_ns = self.clock.now_ns
@@ -188,12 +193,42 @@ class Holder:
         load = self.load
         room = load.free_count - load.waiting_count
         now_ns = self.clock.now_ns
+        if LEASES and not self.cluster.is_batching:
+            self._lease()
+            return
         while room > 0 and self.asking:
             router = next(iter(self.asking))
             del self.asking[router]
             room -= 1
             self.cluster.message_count += 1
             self.clock.at(now_ns + self.cluster.way_ns(router, self), router.learned, self, load)
+
+
+    def _lease(self) -> None:
+        if self.queue.pending_count - self.cancelled_count:
+            return
+        for instance in self.queue._order:
+            if not self.asking: return
+            if instance.batch_count: continue
+            router = next(iter(self.asking))
+            del self.asking[router]
+            batch = self.queue._give(instance, Decision([]))
+            self.cluster.message_count += 1
+            self.clock.at(self.clock.now_ns + self.cluster.way_ns(router, self), router.leased, self, batch.number, instance.name, self.load)
+
+    def lease_used(self, router, number, instance, request):
+        took=self.cluster._execution([request[2]])
+        end=self.clock.now_ns+self.cluster.instance_way_ns(router,self)+took
+        self.cluster.answered(request,end+self.cluster.instance_way_ns(router,self))
+        self.cluster.remote_count += router.node!=self.node
+        self.cluster.lease_count+=1
+        self.clock.at(end+LOCAL_NS,self._done,instance,number,took)
+
+    def lease_back(self, router, number, instance):
+        for i in self.queue._order:
+            if i.name==instance: i.batches.pop(number)
+        self.cluster.unused_count+=1
+        self._decide()
 
 
 class Router:
@@ -242,6 +277,23 @@ class Router:
     def learned(self, holder: Holder, load: Load) -> None:
         self.views[holder].learned(load, self.clock.now_ns)
         self._reconsider()
+
+    def leased(self, holder, number, instance, load):
+        view=self.views[holder]
+        view.learned(load, self.clock.now_ns); view.asked_ns=None
+        own=self.all_views[0]
+        waiting=self.waiting[own]
+        if not waiting:
+            self.clock.at(self.clock.now_ns+self.cluster.way_ns(self,holder), holder.lease_back,self,number,instance)
+            return
+        ticket=next(iter(waiting)); del waiting[ticket]; ticket.is_withdrawn=True; own.left()
+        oh=self.holders[own]; way=self.cluster.way_ns(self,oh)
+        def free(ok):
+            if ok: holder.lease_used(self,number,instance,ticket.request)
+            else: self.clock.at(self.clock.now_ns+self.cluster.way_ns(self,holder), holder.lease_back,self,number,instance)
+        if not way: free(oh.withdraw(ticket))
+        else: self.clock.at(self.clock.now_ns+way, lambda: (lambda ok: self.clock.at(self.clock.now_ns+way, lambda: free(ok)))(oh.withdraw(ticket)))
+        if waiting: self._ask()
 
     def _send(self, request: Arrival, view: NodeView) -> None:
         ticket = Ticket(request, self)
@@ -313,6 +365,7 @@ class Cluster:
     ) -> None:
         self.clock = Clock()
         self._execution = execution
+        self.is_batching = scheduler().__class__.__name__ != 'DefaultScheduler'
         self.holders = [Holder(self, node, instance_count, scheduler()) for node in range(node_count)]
         self.routers = [
             Router(self, index, index % node_count, self.holders, seed) for index in range(2 * node_count)
@@ -320,6 +373,7 @@ class Cluster:
         self.responses_ns: dict[int, int] = {}
         self.move_count = 0
         self.message_count = 0
+        self.lease_count=self.unused_count=0
         self.remote_count = 0
 
     def run(self, arrivals: Sequence[Arrival]) -> None:

@@ -41,6 +41,7 @@ from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHands
 from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
+from deployments.routing.membership import NodeMember
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
@@ -192,6 +193,15 @@ class Ingress:
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )
         self._router.node_pools.holds = holds_of(settings.scheduler_holds)
+        self._router.join_node(
+            NodeMember(
+                node_id,
+                secret,
+                may_hold=True,
+                host=ray.util.get_node_ip_address(),
+                silence_s=timeout_s,
+            )
+        )
         self._plane = DataPlane(
             settings.server_id,
             self._router,
@@ -372,6 +382,7 @@ class Ingress:
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""
         self._plane.draining = True
+        self._router.give_up_queues()
 
     async def __del__(self) -> None:
         await self.drain()

@@ -18,6 +18,8 @@ from typing import Final
 
 OK: Final = 200
 HOST: Final = "127.0.0.1"
+# Longer than any of the loads takes.
+PATIENCE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,8 @@ async def _closed_loop(
                 found[chosen.name].append(time.perf_counter() - sent)
         await connection.close()
 
-    await asyncio.gather(*map(client, clients))
+    async with asyncio.timeout(warm_up_s + measure_s + PATIENCE_S):
+        await asyncio.gather(*map(client, clients))
     return Report(found, time.perf_counter() - begin)
 
 
@@ -143,6 +146,7 @@ def closed_loop(
 
     Raises:
         RuntimeError: A request failed.
+        TimeoutError: A request was not answered.
     """
     return asyncio.run(_closed_loop(port, clients, warm_up_s, measure_s))
 
@@ -157,7 +161,8 @@ async def _burst(port: int, asked: Kind, count: int) -> int:
     connections = [await Connection.open(port) for _ in range(count)]
     for connection in connections:
         connection.send(asked.data)
-    statuses = await asyncio.gather(*(connection.status() for connection in connections))
+    async with asyncio.timeout(PATIENCE_S):
+        statuses = await asyncio.gather(*(connection.status() for connection in connections))
     for connection in connections:
         await connection.close()
     return sum(status == OK for status in statuses)

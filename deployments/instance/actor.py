@@ -52,6 +52,8 @@ from deployments.metrics import counters as statistics
 from deployments.rate_limiter.arbiter import Limit
 from deployments.rate_limiter.claim import ResourceClaim
 from deployments.reactor.reactor import Reactor
+from deployments.scheduling.factory import make_scheduler
+from deployments.scheduling.holds import holds_of
 from deployments.shared_memory.regions import RegionMaps
 from deployments.slabs.pool import SlabPool
 
@@ -223,19 +225,24 @@ class ModelInstanceActor:
             Lead(self._reactor, on_fault=self._ending.die),
             loaded.statistics,
             loaded.state_files,
-            self._claim,
+            new_scheduler=lambda config: make_scheduler(
+                config, holds_of(spec.scheduler_holds), self._claim
+            ),
         )
         timeout_us = execution_timeout_us(loaded.config)
         if timeout_us:
             Watchdog(spec.model_name, timeout_us, executor.activity, self._ending.die).start()
-        if self._claim is not None:
-            self._claim.serve(executor.look_again)
         maps = RegionMaps()
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
         self._readiness = Readiness(spec.model_name, loaded.instance.is_ready)
+        handler = InstanceLanes(
+            loaded.config, executor, loaded.instance, maps, self._readiness, self._claim
+        )
+        if self._claim is not None:
+            self._claim.serve(handler.adoption.granted)
         self._lanes = LaneServer(
-            InstanceLanes(loaded.config, executor, loaded.instance, maps, self._readiness),
+            handler,
             reactor=self._reactor,
             secret=spec.secret,
             slabs=self._slabs,

@@ -7,7 +7,7 @@ execution thread (`Executor.run`) asks the scheduler for the next batch as soon 
 one, so no batch waits for a loop. Outcomes go to the lanes through `deployments.instance.outbox`.
 
 From `received` on, the executor owes each request exactly one terminal outcome. The scheduler, the
-outbox and the statistics belong to ``_mutex``. Nothing keeps a request alive after its outcome: its
+outbox and the statistics belong to ``mutex``. Nothing keeps a request alive after its outcome: its
 inputs may be views into a sender's shared memory.
 
 What a model raises fails its batch. So does an error in padding its inputs, which comes before the
@@ -17,28 +17,25 @@ unanswered requests elsewhere.
 """
 
 import asyncio
-import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from backends.api.backend import ExecuteBatch, ModelInstance
-from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from deployments.instance.activity import Activity
+from deployments.instance.expiry import ReactorClock
 from deployments.instance.lead import Lead
+from deployments.instance.model_execution import close_model, pad, run_model
 from deployments.instance.outbox import AnyWork, Outbox
+from deployments.instance.pushed_batches import PushedBatches
 from deployments.instance.settlement import Settlement
+from deployments.instance.streams import StreamExit
 from deployments.instance.thread import ExecutionThread
-from deployments.instance.work import (
-    ExecutedModel,
-    LaneRequest,
-    Outcome,
-    StreamWork,
-    UnaryWork,
-    run_model,
-)
+from deployments.instance.work import ExecutedModel, LaneRequest, StreamWork, UnaryWork
 from deployments.metrics.counters import (
     ExecutionTimes,
     FailureReason,
@@ -47,20 +44,15 @@ from deployments.metrics.counters import (
     times_of,
 )
 from deployments.metrics.distributions import Distributions
-from deployments.reactor.transport import Cancellable
-from deployments.scheduling.completion import CompletionQueue, keeps_order
+from deployments.pool_queue.alarm import Alarm
 from deployments.scheduling.factory import make_feeder, make_scheduler, make_signature
-from deployments.scheduling.limited_scheduler import Grant
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.scheduling.sequence_feeder import SequenceFeeder
-from deployments.scheduling.shape_buckets import ShapeBuckets, shape_buckets_of
-
-_log = logging.getLogger(__name__)
+from deployments.scheduling.shape_buckets import shape_buckets_of
 
 # What an execution failed with, and when it ran.
 Execution = tuple[TritonError | None, ExecutionTimes]
 
-_NS_PER_S = 1_000_000_000
 # Sequences may end by staying quiet, of which nobody would tell.
 _SEQUENCES_ENDED_POLL_S = 0.02
 
@@ -76,8 +68,16 @@ class Executor:
             executor can no longer keep its promise of an outcome for each request.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
-        grant: The right to execute, where the rate limiter gives it.
         clock_ns: Monotonic clock, the one backends stamp their times with.
+        new_scheduler: Makes what decides which request is executed when.
+
+    Attributes:
+        mutex: See above.
+        model: What all requests share.
+        outbox: Outcomes on their way.
+        feeder: Gives requests of sequences their controls and states; None where none do.
+        make_work: Makes what is executed of a model, a request and its time of arrival.
+        clock_ns: The same as the argument.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -91,66 +91,66 @@ class Executor:
         lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
-        grant: Grant | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        new_scheduler: Callable[[ModelConfig], Scheduler[AnyWork]] = make_scheduler,
     ) -> None:
         self._buckets = buckets = shape_buckets_of(config)
-        self._model = ExecutedModel(config, version, make_signature(config, buckets), buckets)
+        self.model = ExecutedModel(config, version, make_signature(config, buckets), buckets)
         self._instance = instance
         self._lead = lead
         self._reactor = lead.reactor
         self._post = lead.reactor.call_soon_threadsafe
-        self._clock_ns = clock_ns
+        self.clock_ns = clock_ns
         self._on_fault = lead.on_fault
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
-        self._mutex = threading.Lock()
-        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, grant=grant)
+        self.mutex = threading.Lock()
+        self._scheduler = new_scheduler(config)
         self._statistics = statistics or InstanceStatistics()
-        completion: CompletionQueue[AnyWork, Outcome] | None = None
-        if keeps_order(config):
-            completion = CompletionQueue()
-        self._outbox = Outbox(config.name, self._mutex, lead.reactor, completion)
-        self._settlement = Settlement(config.name, self._statistics, self._outbox)
+        self.outbox = Outbox(config.name, self.mutex, lead.reactor)
+        self._settlement = Settlement(config.name, self._statistics, self.outbox)
+        self.make_work: Callable[[ExecutedModel, LaneRequest, int], AnyWork] = UnaryWork
+        if config.decoupled:
+            streams = StreamExit(
+                self.mutex, self._settlement, self.outbox, self._post_flush, clock_ns
+            )
+            self.make_work = partial(StreamWork, streams)
+        # Of an adopted instance; its scheduler, too.
+        self._pushed: PushedBatches | None = None
+        self._is_executing = False
         self._decision_count = 0
         self.is_closing = False
-        self._thread: ExecutionThread[AnyWork, Execution]
-        self._thread = ExecutionThread(lead, self._mutex, clock_ns)
+        self._thread = ExecutionThread[AnyWork, Execution](lead, self.mutex, clock_ns)
         self._ended = threading.Event()
         # Of the execution thread: what requests of sequences are fed, and the groups of a batch of
         # theirs that are still to be executed.
-        self._feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
+        self.feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
         self._groups: deque[Decision[AnyWork]] = deque()
         # Owned by the thread that turns the reactor.
-        self._expiry_timer: Cancellable | None = None
-        self._expiry_ns = 0
+        self._expiry = Alarm(ReactorClock(lead.reactor, clock_ns), self._expire)
 
     # The side of the thread that turns the reactor.
 
     @property
     def inflight_count(self) -> int:
         """Requests received whose terminal outcome has not been delivered."""
-        return self._outbox.outstanding_count
+        return self.outbox.outstanding_count
 
     def received(self, requests: Sequence[LaneRequest]) -> None:
         """Take requests; each gets its outcome later, or now when it cannot be queued."""
-        now_ns = self._clock_ns()
-        model = self._model
-        works: list[AnyWork]
+        now_ns = self.clock_ns()
+        make, model = self.make_work, self.model
         # What is raised so far concerns requests of which nothing is noted yet.
-        if self._is_decoupled:
-            works = [StreamWork(model, lane, now_ns, self) for lane in requests]
-        else:
-            works = [UnaryWork(model, lane, now_ns) for lane in requests]
+        works = [make(model, lane, now_ns) for lane in requests]
         try:
             self._enqueue(works, now_ns)
         except BaseException as error:
             self._on_fault("queueing of requests failed", error)
 
     def _enqueue(self, works: list[AnyWork], now_ns: int) -> None:
-        self._outbox.accept(works)
+        self.outbox.accept(works)
         refused: list[tuple[AnyWork, TritonError]] = []
-        with self._mutex:
+        with self.mutex:
             enqueue = self._scheduler.enqueue
             is_due = False
             for work in works:
@@ -162,40 +162,61 @@ class Executor:
             if is_due:
                 self._thread.wake()
             deadline_ns = self._scheduler.deadline_ns
-        if deadline_ns is not None:
-            self._expire_at(deadline_ns)
+        self._expiry.set(deadline_ns)
         for work, error in refused:
             work.is_closed = True
-            self._outbox.deliver(work, error, final=True)
+            self.outbox.deliver(work, error, final=True)
 
-    def _expire_at(self, deadline_ns: int) -> None:
-        """Have requests whose time is over dropped then, though the model may be busy."""
-        timer = self._expiry_timer
-        if timer is not None and self._expiry_ns <= deadline_ns:
-            return
-        if timer is not None:
-            timer.cancel()
-        self._expiry_ns = deadline_ns
-        delay_s = max(0.0, (deadline_ns - self._clock_ns()) / _NS_PER_S)
-        self._expiry_timer = self._reactor.call_later(delay_s, self._expire)
+    def replace_scheduler(self, pushed: PushedBatches) -> list[AnyWork]:
+        """Execute pushed batches only from now on; the mutex is held.
+
+        Returns:
+            What was queued and has not begun; the caller ends it.
+        """
+        queued = self._scheduler.clear()
+        self._scheduler = self._pushed = pushed
+        return pushed.take_over(queued, is_executing=self._is_executing)
+
+    def queue(self, works: Sequence[AnyWork], enqueue: Callable[[], bool]) -> None:
+        """Take requests of pushed batches; each gets its outcome later.
+
+        Args:
+            works: The requests.
+            enqueue: Queues them and returns whether there is something to execute; called with the
+                mutex held.
+        """
+        try:
+            self.outbox.accept(works)
+            with self.mutex:
+                if enqueue():
+                    self._thread.wake()
+                deadline_ns = self._scheduler.deadline_ns
+            self._expiry.set(deadline_ns)
+        except BaseException as error:
+            self._on_fault("queueing of a batch failed", error)
 
     def _expire(self) -> None:
-        self._expiry_timer = None
+        """Drop requests whose time is over, though the model may be busy."""
         try:
-            with self._mutex:
-                now_ns = self._clock_ns()
+            with self.mutex:
+                now_ns = self.clock_ns()
                 for work, error in self._scheduler.expire(now_ns):
                     self._settlement.drop(work, error, now_ns)
+                if self._pushed is not None:
+                    # Batches that have waited for a part go without it.
+                    self._thread.wake()
                 deadline_ns = self._scheduler.deadline_ns
-            self._outbox.flush()
-            if deadline_ns is not None:
-                self._expire_at(deadline_ns)
+            self.outbox.flush()
+            self._expiry.set(deadline_ns)
         except BaseException as error:
             self._on_fault("expiry of requests failed", error)
 
+    def _post_flush(self) -> None:
+        self._post(self._flush)
+
     def _flush(self) -> None:
         try:
-            self._outbox.flush()
+            self.outbox.flush()
         except BaseException as error:
             self._on_fault("delivery of outcomes failed", error)
 
@@ -203,12 +224,12 @@ class Executor:
 
     def knows(self, correlation_id: int | str) -> bool:
         """Whether a sequence of this id goes on here."""
-        with self._mutex:
+        with self.mutex:
             return self._scheduler.knows(correlation_id)
 
     def look_again(self) -> None:
         """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
-        with self._mutex:
+        with self.mutex:
             self._thread.wake()
 
     def poke(self) -> None:
@@ -218,9 +239,9 @@ class Executor:
 
     def activity(self) -> Activity:
         """Return what is done now."""
-        with self._mutex:
+        with self.mutex:
             settlement = self._settlement
-            now_ns = self._clock_ns()
+            now_ns = self.clock_ns()
             since_ns = self._lead.executing_since_ns
             executing_for_ns = quiet_for_ns = now_ns - since_ns if since_ns else 0
             if self._is_decoupled:
@@ -237,12 +258,12 @@ class Executor:
 
     def observe(self, distributions: Distributions | None) -> None:
         """Note single latencies from now on, or no longer."""
-        with self._mutex:
+        with self.mutex:
             self._statistics.distributions = distributions
 
     def statistics(self) -> Snapshot:
         """Return a copy of the counters."""
-        with self._mutex:
+        with self.mutex:
             return self._statistics.snapshot(self._scheduler.pending_count)
 
     async def drain(self, timeout_s: float) -> bool:
@@ -253,17 +274,23 @@ class Executor:
         Returns:
             Whether every request got its outcome in time.
         """
-        with self._mutex:
+        with self.mutex:
             self._scheduler.stop()
         try:
             async with asyncio.timeout(timeout_s):
-                while self._scheduler.sequence_count:  # noqa: ASYNC110 - see the constant
+                while self._has_sequences():  # noqa: ASYNC110 - see the constant
                     await asyncio.sleep(_SEQUENCES_ENDED_POLL_S)
-                if self._outbox.outstanding_count:
-                    await self._outbox.wait_idle()
+                if self.outbox.outstanding_count:
+                    await self.outbox.wait_idle()
         except TimeoutError:
             return False
         return True
+
+    def _has_sequences(self) -> bool:
+        with self.mutex:
+            if self._pushed is not None:
+                return self._pushed.has_sequences(self.clock_ns())
+            return self._scheduler.sequence_count > 0
 
     async def close(self, timeout_s: float) -> bool:
         """End the execution thread; requests still queued fail as UNAVAILABLE. On any event loop.
@@ -271,42 +298,16 @@ class Executor:
         Returns:
             Whether the thread ended and closed the instance; False while a model does not return.
         """
-        with self._mutex:
+        with self.mutex:
             self._scheduler.stop()
-            now_ns = self._clock_ns()
+            now_ns = self.clock_ns()
             for work in self._scheduler.clear():
                 self._settlement.drop(work, UnavailableError(STOPPED), now_ns)
             self.is_closing = True
             self._thread.wake()
-        self._post(self._flush)
+        self._post_flush()
         self._reactor.interrupt()
         return await asyncio.to_thread(self._ended.wait, timeout_s)
-
-    # The side of the model's threads.
-
-    def stream(self, work: StreamWork, outcome: Outcome, *, final: bool) -> None:
-        """Send an outcome of a decoupled request on its way, from any thread.
-
-        Raises:
-            InternalError: The request already had its final response.
-        """
-        with self._mutex:
-            self._settlement.stream(work, outcome, self._clock_ns(), final=final)
-            is_due = self._outbox.claim_flush()
-        if is_due:
-            self._post(self._flush)
-
-    def await_credit(self, work: StreamWork) -> None:
-        """Wait until the caller of a decoupled request takes a response; on any thread."""
-        settlement = self._settlement
-        with self._mutex:
-            settlement.held_count += 1
-        try:
-            work.lane.await_credit()
-        finally:
-            with self._mutex:
-                settlement.held_count -= 1
-                settlement.moved_ns = self._clock_ns()
 
     # The execution thread's side; implements `deployments.instance.thread.Steps`.
 
@@ -317,7 +318,7 @@ class Executor:
         except BaseException as error:
             self._on_fault("execution thread died", error)
         else:
-            self._close_instance()
+            close_model(self._instance, self.model.name)
         finally:
             self._ended.set()
 
@@ -329,19 +330,21 @@ class Executor:
     def decide(self) -> Decision[AnyWork]:
         """Take the next batch from the scheduler, or what is left of the last one."""
         is_due = False
-        with self._mutex:
+        with self.mutex:
             self._decision_count += 1
-            now_ns = self._clock_ns()
+            now_ns = self.clock_ns()
             if self._groups:
                 decision = self._groups.popleft()
             else:
                 decision = self._scheduler.next_batch(now_ns)
-                if self._feeder is not None and decision.slots:
-                    decision = self._first_group(self._feeder, decision)
+                if self.feeder is not None and decision.slots:
+                    decision = self._first_group(self.feeder, decision)
             if decision.dropped:
                 for work, error in decision.dropped:
                     self._settlement.drop(work, error, now_ns)
-                is_due = self._outbox.claim_flush()
+            if self.outbox.reports or decision.dropped:
+                is_due = self.outbox.claim_flush()
+            self._is_executing = bool(decision.batch)
             if decision.batch:
                 self._statistics.record_start()
                 if self._is_decoupled:
@@ -349,38 +352,41 @@ class Executor:
             else:
                 self._thread.may_sleep()
         if is_due:
-            self._post(self._flush)
+            self._post_flush()
         return decision
 
     def execute(self, decision: Decision[AnyWork]) -> Execution:
         """Have the model execute a batch."""
         works = decision.batch
-        start_ns = self._clock_ns()
+        start_ns = self.clock_ns()
         if self._is_decoupled:
             self._settlement.moved_ns = start_ns
             for work in works:
                 work.started_ns = start_ns  # type: ignore[union-attr]
         error: TritonError | None = None
         if self._buckets is not None:
-            error = self._pad(self._buckets, works)
+            error = pad(self._buckets, works, self.model.name)
         batch = ExecuteBatch(decision.rows or works)
         self._lead.execution_begins(start_ns)
         if error is None:
-            error = run_model(self._instance, batch, self._model.name)
-        end_ns = self._clock_ns()
+            error = run_model(self._instance, batch, self.model.name)
+        end_ns = self.clock_ns()
         self._lead.execution_ended(end_ns)
         return error, times_of(batch, start_ns, end_ns)
 
     def settle(self, decision: Decision[AnyWork], execution: Execution) -> None:
         """End the requests of a batch."""
         error, times = execution
-        with self._mutex:
+        with self.mutex:
             self._settlement.settle(decision, error, times)
-            if self._feeder is not None:
-                self._feeder.executed(decision.batch, decision.slots)
-            is_due = self._outbox.claim_flush()
+            if self.feeder is not None:
+                self.feeder.executed(decision.batch, decision.slots)
+            self._is_executing = bool(self._groups)
+            if self._pushed is not None:
+                self._pushed.settled(decision, times, is_last=not self._is_executing)
+            is_due = self.outbox.claim_flush()
         if is_due:
-            self._post(self._flush)
+            self._post_flush()
 
     def _first_group(
         self, feeder: SequenceFeeder[AnyWork], decision: Decision[AnyWork]
@@ -391,21 +397,3 @@ class Executor:
             rows = feeder.feed(works, slots, row_count)
             self._groups.append(Decision(works, rows=rows, slots=slots))
         return self._groups.popleft()._replace(dropped=decision.dropped)
-
-    def _pad(self, buckets: ShapeBuckets, works: list[AnyWork]) -> TritonError | None:
-        try:
-            for work in works:
-                work.lengths = buckets.pad(work.request)
-        except Exception as error:
-            _log.exception("inputs of model '%s' could not be padded", self._model.name)
-            return InternalError(
-                f"inputs of model '{self._model.name}' could not be padded to their shape buckets: "
-                f"{type(error).__name__}: {error}"
-            )
-        return None
-
-    def _close_instance(self) -> None:
-        try:
-            self._instance.close()
-        except Exception:
-            _log.exception("model '%s' failed to close", self._model.name)

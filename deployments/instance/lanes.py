@@ -10,11 +10,14 @@ import msgspec
 from backends.api.backend import ModelInstance
 from backends.api.errors import UnsupportedError
 from backends.api.model_config import ModelConfig
+from deployments.instance.adoption import Adoption
 from deployments.instance.executor import Executor
 from deployments.instance.readiness import Readiness
+from deployments.instance.work import bounce
 from deployments.lane.server import ServerRequest
 from deployments.metrics import counters as statistics
 from deployments.metrics.distributions import Distributions, bounds_ms
+from deployments.scheduling.limited_scheduler import Grant
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.metrics_settings import MetricsSettings
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -33,6 +36,10 @@ class InstanceLanes:
         instance: The loaded instance.
         maps: Mappings of clients' shared memory.
         readiness: Asks the model whether it is ready.
+        grant: The right to execute, where the rate limiter gives it.
+
+    Attributes:
+        adoption: What the instance has to do with its pool's queue.
     """
 
     __slots__ = (
@@ -44,6 +51,13 @@ class InstanceLanes:
         "_metrics",
         "_readiness",
         "_settings_version",
+        "adopt",
+        "adoption",
+        "asked",
+        "declined",
+        "forget",
+        "holder_lost",
+        "received_part",
     )
 
     def __init__(
@@ -53,12 +67,20 @@ class InstanceLanes:
         instance: ModelInstance,
         maps: RegionMaps,
         readiness: Readiness,
+        grant: Grant | None = None,
     ) -> None:
         self._config = config
         self._executor = executor
         self._instance = instance
         self._maps = maps
         self._readiness = readiness
+        self.adoption = adoption = Adoption(config, executor, grant)
+        self.adopt = adoption.adopt
+        self.received_part = adoption.received_part
+        self.forget = adoption.forget
+        self.asked = adoption.asked
+        self.declined = adoption.declined
+        self.holder_lost = adoption.holder_lost
         self._metrics = MetricsSettings()
         # As they were last set up here; missing until a router has told of them.
         self._log_settings: LogSettings | None = None
@@ -66,7 +88,10 @@ class InstanceLanes:
 
     def received(self, requests: list[ServerRequest]) -> None:
         """Take all requests of one read."""
-        self._executor.received(requests)
+        if self.adoption.is_adopted:
+            bounce(requests)
+        else:
+            self._executor.received(requests)
 
     def cancelled(self, request: ServerRequest) -> None:
         """Learn that an unfinished request was cancelled, or that its router is gone."""

@@ -31,6 +31,7 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
+from deployments.routing.membership import NodeMember
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
@@ -165,6 +166,9 @@ class RouterCaller:
             opens_on_demand=True,
             own_incarnation=self._incarnation,
             heartbeat=Heartbeat(timeout_s, self._link().report_wedged) if timeout_s else None,
+        )
+        router.join_node(
+            NodeMember(self._node_id, self._secret, may_hold=False, silence_s=timeout_s)
         )
         watch = TableWatch(
             "calls of the model", self._link(), router.update, lambda: make_report(router)

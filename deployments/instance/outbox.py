@@ -3,21 +3,21 @@
 """Outcomes on their way from a model to the lanes.
 
 Outcomes are put in on any thread, under the executor's mutex. The outcomes of a whole batch leave
-in one callback of the reactor (`Outbox.flush`), and none is posted while one is under way. How many
-requests lack a terminal outcome, and their order of completion, belongs to the thread that turns
-the reactor.
+in one callback of the reactor (`Outbox.flush`), and none is posted while one is under way. Behind
+them the holder of a pool's queue is told which batches are done. How many requests lack a terminal
+outcome belongs to the thread that turns the reactor.
 """
 
 import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from backends.api.errors import TritonError
+from deployments.instance.assembly import PoolBatch
 from deployments.instance.work import Outcome, StreamWork, UnaryWork
 from deployments.reactor.reactor import Reactor
-from deployments.scheduling.completion import CompletionQueue
 
 _log = logging.getLogger(__name__)
 
@@ -31,21 +31,23 @@ class Outbox:
         model_name: For messages.
         mutex: The executor's; held by whoever touches ``waiting`` or calls `claim_flush`.
         reactor: Where outcomes are handed over.
-        completion: Holds outcomes back until it is their turn; None when any order will do.
 
     Attributes:
         waiting: Each outcome with its request, and whether it is the request's terminal one.
+        reports: Batches of a pool that are done.
+        report: Called with each of these, on the thread that turns the reactor.
         outstanding_count: Requests accepted whose terminal outcome has not been handed over.
     """
 
     __slots__ = (
-        "_completion",
         "_idle",
         "_is_flush_due",
         "_model_name",
         "_mutex",
         "_reactor",
         "outstanding_count",
+        "report",
+        "reports",
         "waiting",
     )
 
@@ -54,20 +56,20 @@ class Outbox:
         model_name: str,
         mutex: threading.Lock,
         reactor: Reactor,
-        completion: CompletionQueue[AnyWork, Outcome] | None,
     ) -> None:
         self._model_name = model_name
         self._mutex = mutex
         self._reactor = reactor
-        self._completion = completion
         self._idle: list[concurrent.futures.Future[None]] = []
         self._is_flush_due = False
         self.waiting: list[tuple[AnyWork, Outcome, bool]] = []
+        self.reports: list[PoolBatch[AnyWork]] = []
+        self.report: Callable[[PoolBatch[AnyWork]], None] = _report_nothing
         self.outstanding_count = 0
 
     def claim_flush(self) -> bool:
         """Return whether the caller has to post `flush`; the mutex is held."""
-        if self._is_flush_due or not self.waiting:
+        if self._is_flush_due or not (self.waiting or self.reports):
             return False
         self._is_flush_due = True
         return True
@@ -83,27 +85,22 @@ class Outbox:
     def accept(self, works: Sequence[AnyWork]) -> None:
         """Owe each of these requests a terminal outcome."""
         self.outstanding_count += len(works)
-        if self._completion is not None:
-            for work in works:
-                self._completion.accept(work)
 
     def flush(self) -> None:
         """Hand over what waits."""
         with self._mutex:
             waiting, self.waiting = self.waiting, []
+            reports: list[PoolBatch[AnyWork]] | tuple[()] = ()
+            if self.reports:
+                reports, self.reports = self.reports, []
             self._is_flush_due = False
         for work, outcome, final in waiting:
             self.deliver(work, outcome, final=final)
+        for batch in reports:
+            self.report(batch)
 
     def deliver(self, work: AnyWork, outcome: Outcome, *, final: bool) -> None:
-        """Hand over an outcome and those it held back, or hold it back."""
-        if self._completion is None:
-            self._hand_over(work, outcome, final=final)
-            return
-        for released in self._completion.add(work, outcome, final=final):
-            self._hand_over(released[0], released[1], final=released[2])
-
-    def _hand_over(self, work: AnyWork, outcome: Outcome, *, final: bool) -> None:
+        """Hand over an outcome."""
         lane = work.lane
         try:
             # A lane ends a request early when its response cannot be encoded.
@@ -131,3 +128,7 @@ class Outbox:
         for idle in waiting:
             if idle.set_running_or_notify_cancel():
                 idle.set_result(None)
+
+
+def _report_nothing(batch: PoolBatch[AnyWork]) -> None:
+    """Serve an instance that is on its own."""

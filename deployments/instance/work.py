@@ -7,15 +7,15 @@ decoupled answer within ``execute``; their outcome stays with the request until 
 Responses of decoupled models go out as they come, from any thread.
 """
 
+import copy
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
-from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
     TritonError,
-    error_from_code,
 )
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
@@ -46,6 +46,9 @@ class LaneRequest(Protocol):
 
     def await_credit(self) -> None:
         """Wait until the caller takes a response of a request with a window; on any thread."""
+
+    def bounce(self) -> None:
+        """Have the request sent once more, by way of its pool's queue."""
 
     def traced(self, activities: list[Activity]) -> None:
         """Note when a traced request was queued and executed; called before its end."""
@@ -106,6 +109,12 @@ class ExecutedModel:
             for output in config.output
             if output.reshape is not None
         }
+
+    def without_signature(self) -> "ExecutedModel":
+        """Return the same model for requests that were batched elsewhere."""
+        model = copy.copy(self)
+        model.signature = None
+        return model
 
     def finish(self, response: InferenceResponse, work: "Work") -> None:
         """Fill in what no backend should have to care about.
@@ -311,7 +320,7 @@ class StreamWork(Work):
     __slots__ = ("_streams", "error", "response_count", "started_ns")
 
     def __init__(
-        self, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int, streams: Streams
+        self, streams: Streams, model: ExecutedModel, lane: LaneRequest, enqueue_ns: int
     ) -> None:
         super().__init__(model, lane, enqueue_ns)
         self._streams = streams
@@ -342,18 +351,7 @@ class StreamWork(Work):
         self._streams.stream(self, error, final=final)
 
 
-def run_model(instance: ModelInstance, batch: ExecuteBatch, model_name: str) -> TritonError | None:
-    """Execute a batch and return what it raised, which refers to the batch no more."""
-    try:
-        instance.execute(batch)
-    except TritonError as error:
-        # A new error, because a traceback would keep the batch's inputs alive.
-        return error_from_code(error.code, error.message)
-    except BaseException as error:
-        # Also SystemExit: a model that calls sys.exit must not end the thread unanswered.
-        _log.exception("model '%s' failed to execute", model_name)
-        return InternalError(
-            f"Failed to process the request(s) for model '{model_name}', message: "
-            f"{type(error).__name__}: {error}"
-        )
-    return None
+def bounce(requests: Sequence[LaneRequest]) -> None:
+    """Have requests that nothing is noted of sent by way of their pool's queue."""
+    for request in requests:
+        request.bounce()

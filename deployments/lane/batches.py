@@ -27,7 +27,7 @@ HOLDER   inst, router `Holder`                  who holds the queue; sent when i
 ======== ============ ========================= ====================================================
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -90,6 +90,22 @@ class BatchPart(msgspec.Struct, array_like=True):
     kept: Sequence[int] = ()
     queued_ns: Sequence[int] = ()
     unsent_count: int = 0
+
+
+def without(part: BatchPart, places: Container[int]) -> BatchPart:
+    """Return a part without the requests at some places, which it counts as unsent."""
+
+    def left(items: Sequence[int]) -> list[int]:
+        return [item for place, item in enumerate(items) if place not in places]
+
+    here_count = len(left(range(part.here_count)))
+    return msgspec.structs.replace(
+        part,
+        here_count=here_count,
+        slots=left(part.slots),
+        queued_ns=left(part.queued_ns),
+        unsent_count=part.unsent_count + part.here_count - here_count,
+    )
 
 
 class Done(msgspec.Struct, array_like=True):

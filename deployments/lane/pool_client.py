@@ -10,8 +10,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-import msgspec
-
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -24,6 +22,7 @@ from deployments.lane.batches import (
     decode_adopted,
     decode_done,
     decode_holder,
+    without,
 )
 from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import (
@@ -113,7 +112,7 @@ class PoolClient(ABC):
                 unsent.add(place)
                 self._refuse_later(inflight, unsendable_error(request, error))
         if unsent:
-            part = _without(part, unsent)
+            part = without(part, unsent)
         connection.send(BATCH, 0, encode(part))
         for inflight, each in prepared:
             inflight.id = request_id = self._next_id()
@@ -210,18 +209,3 @@ class PoolClient(ABC):
 def unsendable_error(request: InferenceRequest, error: UnsendableError) -> InvalidArgumentError:
     """Return the error of a request that a lane cannot carry."""
     return InvalidArgumentError(f"request for model '{request.model_name}' cannot be sent: {error}")
-
-
-def _without(part: BatchPart, unsent: set[int]) -> BatchPart:
-    """Return the part without some of its requests."""
-
-    def left(items: Sequence[int]) -> list[int]:
-        return [item for place, item in enumerate(items) if place not in unsent]
-
-    return msgspec.structs.replace(
-        part,
-        here_count=part.here_count - len(unsent),
-        slots=left(part.slots),
-        queued_ns=left(part.queued_ns),
-        unsent_count=part.unsent_count + len(unsent),
-    )

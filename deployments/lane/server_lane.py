@@ -2,26 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """One lane at the instance's end, and the requests it brings."""
 
-import contextlib
 import logging
 import secrets
-from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Final, Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import Extent, InferenceResponse
 from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import (
+    BOUNCE,
     CALL,
-    CALL_ERROR,
-    CALL_RESULT,
     CANCEL,
     CREDIT,
     ERROR,
     FLAG_EXTENTS,
     FLAG_FINAL,
     GOAWAY,
+    HOLDER,
     INFER,
     PING,
     PONG,
@@ -37,10 +34,11 @@ from deployments.lane.messages import (
     LaneLimits,
     Setup,
     UnsendableError,
-    decode_call,
     decode_request,
     encode,
 )
+from deployments.lane.server_calls import CallAnswers, CallHandler
+from deployments.lane.server_pool import Holding, PoolHandler, PoolServer
 from deployments.lane.server_request import ServerRequest
 from deployments.reactor.reactor import Reactor
 from deployments.shared_memory.regions import RegionMaps, map_inputs, place_outputs
@@ -55,7 +53,7 @@ logger = logging.getLogger(__name__)
 MAX_UNPROVED_COUNT: Final = 256
 
 
-class LaneHandler(Protocol):
+class LaneHandler(PoolHandler, CallHandler, Protocol):
     """What stands behind a server: the instance's executor. Called on the reactor's thread."""
 
     def received(self, requests: list[ServerRequest]) -> None:
@@ -63,13 +61,6 @@ class LaneHandler(Protocol):
 
     def cancelled(self, request: ServerRequest) -> None:
         """Learn that an unfinished request was cancelled, or that its router is gone."""
-
-    def call(self, method: str, payload: bytes) -> "bytes | Future[bytes]":
-        """Answer a control call at once, as it may hold up requests; or later, from any thread.
-
-        Raises:
-            TritonError: Carried to the caller as it is; anything else becomes INTERNAL.
-        """
 
 
 class ServerState:
@@ -81,12 +72,14 @@ class ServerState:
         inflight_count: Unanswered requests on all lanes.
         is_draining: Whether routers shall send no more requests.
         maps: Clients' shared memory.
+        holding: Who holds the queue of the instance's pool.
         lanes: The connections, also those that have proved nothing yet.
         unproved_count: How many have not.
     """
 
     __slots__ = (
         "handler",
+        "holding",
         "incarnation",
         "inflight_count",
         "is_draining",
@@ -115,6 +108,7 @@ class ServerState:
         self.inflight_count = 0
         self.is_draining = False
         self.maps = maps
+        self.holding = Holding()
         self.lanes: set[ServerLane] = set()
         self.unproved_count = 0
 
@@ -148,6 +142,12 @@ class ServerLane:
         self._has_setup = False
         self._is_proved = False
         self.connection.control[PING] = self._on_ping
+        self._calls = CallAnswers(
+            self.connection, server.reactor, server.handler, server.limits.max_message_bytes
+        )
+        self._pool = PoolServer(
+            self.connection, server.handler, server.holding, server.lanes, server.limits
+        )
 
     # What the connection calls: `deployments.lane.connection.LaneRole`
 
@@ -173,6 +173,7 @@ class ServerLane:
         if self._has_setup:
             slabs.peer_maps(setup)
             self.connection.set_up_done()
+            self._pool.set_up()
             if self._server.is_draining:
                 self.send_goaway()
             return
@@ -185,6 +186,11 @@ class ServerLane:
         """Ask the router for no more requests."""
         if self.connection.is_set_up and not self.connection.is_lost:
             self.connection.send(GOAWAY, 0)
+
+    def send_holder(self, message: bytes) -> None:
+        """Tell the router who holds the queue of the instance's pool."""
+        if self.connection.is_set_up and not self.connection.is_lost:
+            self.connection.send(HOLDER, 0, message)
 
     def close(self) -> None:
         """Close the lane; its unanswered requests are cancelled."""
@@ -205,6 +211,7 @@ class ServerLane:
             request.abandon()
         for request in orphans:
             self._report_cancelled(request)
+        self._pool.lost()
 
     # Reading
 
@@ -212,10 +219,15 @@ class ServerLane:
         """Take requests, all of one read together, and what else the router has to say."""
         batch: list[ServerRequest] = []
         later: list[Frame] = []
+        pool = self._pool
         for frame in frames:
             kind = frame.kind
             if kind == INFER:
-                self._on_infer(frame, batch)
+                if pool.is_collecting:
+                    self._on_infer(frame, pool.requests)
+                    pool.came()
+                else:
+                    self._on_infer(frame, batch)
             elif kind in {CANCEL, CALL}:
                 later.append(frame)
             elif kind == CREDIT:
@@ -227,7 +239,7 @@ class ServerLane:
         # Only now does the handler know the requests that came in the same read.
         for frame in later:
             if frame.kind == CALL:
-                self._on_call(frame)
+                self._calls.take(frame)
             else:
                 self._on_cancel(frame.request_id)
 
@@ -337,6 +349,11 @@ class ServerLane:
         message = encode(ErrorMessage(error.code, error.message, error.phase))
         self.connection.send(ERROR, request_id, message, FLAG_FINAL if final else 0)
 
+    def bounce(self, request: ServerRequest, request_id: int) -> None:
+        """Have an unfinished request sent by way of the pool's queue."""
+        self._finish(request, request_id)
+        self.connection.send(BOUNCE, request_id)
+
     def send_report(self, request_id: int, report: TraceReport) -> None:
         """Send what a trace is to know of a request that is about to end."""
         self.connection.send(TRACE, request_id, encode(report))
@@ -345,43 +362,3 @@ class ServerLane:
         request.is_finished = True
         del self._unanswered[request_id]
         self._server.inflight_count -= 1
-
-    # Calls
-
-    def _on_call(self, frame: Frame) -> None:
-        call = decode_call(frame.message)
-        payload = bytes(call.payload)
-        self._answer_call(
-            frame.request_id, call.method, lambda: self._handler.call(call.method, payload)
-        )
-
-    def _answer_call(
-        self, call_id: int, method: str, answer: "Callable[[], bytes | Future[bytes]]"
-    ) -> None:
-        try:
-            result = answer()
-        except TritonError as error:
-            self._fail_call(call_id, error)
-            return
-        except BaseException:
-            # Also SystemExit: a call may reach a model's code.
-            logger.exception("control call '%s' raised", method)
-            self._fail_call(call_id, InternalError(f"control call '{method}' failed"))
-            return
-        if isinstance(result, Future):
-
-            def later(done: "Future[bytes]") -> None:
-                with contextlib.suppress(RuntimeError):  # the loop is closed, and the lane with it
-                    self._server.reactor.call_soon_threadsafe(
-                        self._answer_call, call_id, method, done.result
-                    )
-
-            result.add_done_callback(later)
-        elif len(result) > self._limits.max_message_bytes:
-            too_long = f"the answer to '{method}' has {len(result)} bytes"
-            self._fail_call(call_id, InternalError(too_long))
-        else:
-            self.connection.send(CALL_RESULT, call_id, result)
-
-    def _fail_call(self, call_id: int, error: TritonError) -> None:
-        self.connection.send(CALL_ERROR, call_id, encode(ErrorMessage(error.code, error.message)))

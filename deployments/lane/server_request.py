@@ -88,6 +88,9 @@ class RequestLane(Protocol):
     ) -> None:
         """Send an error of an unfinished request."""
 
+    def bounce(self, request: "ServerRequest", request_id: int) -> None:
+        """Have an unfinished request sent by way of the pool's queue."""
+
     def send_report(self, request_id: int, report: TraceReport) -> None:
         """Send what a trace is to know of a request that is about to end."""
 
@@ -175,6 +178,11 @@ class ServerRequest:
         if final and self._report is not None:
             lane.send_report(self._id, self._report)
         lane.fail(self, self._id, error, final=final)
+
+    def bounce(self) -> None:
+        """Have the router send the request once more, by way of the pool's queue."""
+        if self._lane is not None and not self.is_finished:
+            self._lane.bounce(self, self._id)
 
     def abandon(self) -> None:
         """Cut the request off from its lane, which is lost."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ticket of another router's request, and what the queues look like to the lanes of tickets."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from backends.api.errors import TritonError
@@ -18,7 +19,7 @@ from deployments.pool_queue.messages import (
 from deployments.pool_queue.queued_request import Party
 
 
-class ForeignParty(Party, Protocol):
+class ForeignParty(Party, Hashable, Protocol):
     """Another router; all its methods send, and do nothing once its lane is lost."""
 
     def refuse(self, ticket: "ForeignTicket", error: TritonError) -> None:
@@ -99,6 +100,7 @@ class ForeignTicket:
         "flags",
         "is_cancelled",
         "is_kept",
+        "is_kept",
         "is_rescheduled",
         "number",
         "party",
@@ -116,7 +118,7 @@ class ForeignTicket:
             raise FrameError(f"ticket {number} has a negative size, time or priority")
         # A future time would wait for ever; another boot's clock says 0.
         queued_ns = min(ticket.queued_ns, now_ns) or now_ns
-        self.party: Party = party
+        self.party = party
         self.number = number
         self.batch_size = ticket.batch_size
         self.enqueue_ns = queued_ns
@@ -128,14 +130,10 @@ class ForeignTicket:
         self.request_id = ticket.request_id
         self.avoid = ticket.avoid
         self.is_cancelled = False
+        self.is_kept = False
         self.is_rescheduled = False
         self.is_kept = False
 
     def fail(self, error: TritonError) -> None:
         """Tell the router the error, if the ticket still waits there."""
-        self.foreign_party.refuse(self, error)
-
-    @property
-    def foreign_party(self) -> ForeignParty:
-        """The router."""
-        return self.party  # type: ignore[return-value]
+        self.party.refuse(self, error)

@@ -21,14 +21,16 @@ from deployments.lane.batches import Adopted, BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.messages import Grant, Load
-from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.lease_desk import LeaseDesk
+from deployments.pool_queue.load_reports import LoadReports
+from deployments.pool_queue.messages import Grant, Load, Missing
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.queued_request import Party, QueuedTicket
-from deployments.scheduling.factory import make_pool_scheduler, make_signature
+from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
 from deployments.scheduling.pool_scheduler import CorrelationId
-from deployments.scheduling.shape_buckets import shape_buckets_of
 
 # What a queue goes by in a config.
 _DECIDING: Final = (
@@ -67,7 +69,7 @@ class HeldQueue:
         holds: Until when the scheduler waits for the first requests.
 
     Attributes:
-        config: The config.
+        reports: Tells other routers of the load.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -83,15 +85,14 @@ class HeldQueue:
         clock: AlarmClock,
         holds: Holds,
     ) -> None:
-        self.config = config
+        self._config = config
+        self._tickets = TicketMaker(config)
         self._name = config.name
         self._version = version
         self._epoch = epoch
         self._clock_ns = time.monotonic_ns
         self._loop = asyncio.get_running_loop()
         self._queue: PoolQueue[QueuedTicket] = PoolQueue(make_pool_scheduler(config, holds))
-        self._signature = make_signature(config, shape_buckets_of(config))
-        self._is_batching = config.max_batch_size > 0
         # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
         self._looks_at_once = config.dynamic_batching is None and config.sequence_batching is None
         sequences = config.sequence_batching
@@ -102,6 +103,9 @@ class HeldQueue:
         # Requests that are executed again: their instances have them.
         self._kept: set[QueuedTicket] = set()
         self._statistics = InstanceStatistics()
+        self._desk = LeaseDesk(self._queue, config.name, version, epoch)
+        self._recall = Alarm(clock, self._call_back_unused)
+        self.reports = LoadReports(self._loop, lambda: self.load)
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
 
@@ -118,7 +122,14 @@ class HeldQueue:
             queue.free_count,
             len(self._lanes),
             queue.mean_execution_ns,
+            queue.mean_batch_size,
+            queue.free_slot_count,
         )
+
+    @property
+    def config(self) -> ModelConfig:
+        """The config it goes by."""
+        return self._config
 
     @property
     def has_instances(self) -> bool:
@@ -130,13 +141,23 @@ class HeldQueue:
         """Sequences that have started and not ended."""
         return self._queue.sequence_count
 
-    def fits(self, config: ModelConfig) -> bool:
-        """Whether the queue serves a model of another config as it is."""
-        return all(getattr(config, name) == getattr(self.config, name) for name in _DECIDING)
+    def configure(self, config: ModelConfig) -> bool:
+        """Go by another config of the same model version; return whether that can be done."""
+        if any(getattr(config, name) != getattr(self._config, name) for name in _DECIDING):
+            return False
+        self._config = config
+        return True
 
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id goes on here."""
         return self._queue.knows(correlation_id)
+
+    def close(self) -> None:
+        """Tell nobody anything any more."""
+        self._wake.cancel()
+        self._expiry.cancel()
+        self._recall.cancel()
+        self.reports.close()
 
     def snapshot(self) -> Snapshot:
         """Return what was counted of requests that did not reach an instance, and what waits."""
@@ -144,13 +165,9 @@ class HeldQueue:
 
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
-        signature = self._signature
-        request.queued(
-            self,
-            self._clock_ns(),
-            None if signature is None else signature(request.request),
-            batches=self._is_batching,
-        )
+        self._tickets.make(request, self)
+        if self._desk.is_needed:
+            self._desk.used_here(request.enqueue_ns)
         self._take(request)
 
     def cancelled(self, request: OwnRequest) -> None:
@@ -164,8 +181,6 @@ class HeldQueue:
 
     def clear(self) -> list[OwnRequest]:
         """Give up what waits; return the requests of this process, oldest first."""
-        self._wake.cancel()
-        self._expiry.cancel()
         waiting = [each for each in self._queue.clear() if not each.is_cancelled]
         return [each for each in waiting if isinstance(each, OwnRequest)]
 
@@ -173,6 +188,7 @@ class HeldQueue:
 
     def enqueue(self, ticket: QueuedTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
+        self._desk.is_needed = True
         self._take(ticket)
 
     def withdrawn(self, ticket: QueuedTicket) -> None:
@@ -180,17 +196,22 @@ class HeldQueue:
         del ticket
         self._expiry.set(0)
 
-    def ungranted(self, ticket: QueuedTicket) -> None:
-        """Learn that a request that was granted will not be sent."""
-        for instance, batches in self._given.items():
-            for number, given in batches.items():
-                if ticket in given.tickets:
-                    given.tickets.remove(ticket)
-                    self._lanes[instance].forget(Forget(self._epoch, number, 1))
-                    return
+    def missing(self, party: ForeignParty, missing: Missing) -> None:
+        """Have an instance not wait for requests that were granted and will not come."""
+        del party
+        lane = self._lanes.get(missing.instance)
+        if lane is not None and missing.epoch == self._epoch:
+            lane.forget(Forget(missing.epoch, missing.number, missing.count))
 
-    def party_lost(self, party: Party) -> None:
+    def lease_returned(self, party: ForeignParty, number: int) -> None:
+        """Take a lease back that was not used."""
+        self._desk.returned(party, number)
+        self._look()
+
+    def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for requests of a router that is gone."""
+        self.reports.forget(party)
+        self._desk.party_lost(party)
         for instance, batches in self._given.items():
             for number, given in batches.items():
                 lost_count = sum(ticket.party is party for ticket in given.tickets)
@@ -225,8 +246,10 @@ class HeldQueue:
         """Forget an instance that is gone."""
         if self._lanes.pop(instance, None) is None:
             return
-        self._given.pop(instance)
         now_ns = self._clock_ns()
+        for number in self._queue.instances[instance].batches:
+            self._desk.ended(number, now_ns)
+        self._given.pop(instance)
         for ticket, error in self._queue.leave(instance, now_ns):
             if ticket not in self._kept:
                 self._drop(ticket, error, now_ns)
@@ -244,6 +267,8 @@ class HeldQueue:
                 places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
                 self._keep(given.tickets, places)
             self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
+            if self._desk.is_needed:
+                self._desk.ended(done.number, now_ns)
         self._look()
 
     def granted(self, instance: str) -> None:
@@ -282,6 +307,15 @@ class HeldQueue:
         for instance in actions.declined:
             self._lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
+        if self._desk.is_needed:
+            self._desk.settle(now_ns)
+            self._recall.set(self._desk.deadline_ns)
+        if self.reports.has_hearers:
+            self.reports.changed(self._queue.pending_count, self._queue.free_count)
+
+    def _call_back_unused(self) -> None:
+        self._desk.call_back_unused(self._clock_ns())
+        self._recall.set(self._desk.deadline_ns)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()
@@ -331,6 +365,8 @@ class HeldQueue:
         for party, (theirs, their_slots) in shares.items():
             numbers = [ticket.number for ticket in theirs]
             ids = [ticket.correlation_id for ticket in theirs] if self._is_iterative else ()
+            if len(shares) == 1 and not own[0]:
+                self._desk.granted(number, party, len(theirs), self._clock_ns())
             party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
 
     def _send_own(

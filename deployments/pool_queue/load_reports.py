@@ -51,12 +51,22 @@ class LoadReports:
         self._had_waiting = False
         self._timer: Cancellable | None = None
 
+    @property
+    def has_hearers(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._hearers)
+
     def used_by(self, hearer: LoadHearer) -> None:
         """Note that a router uses the queue; one that is new hears the load at once."""
-        is_new = hearer not in self._hearers
+        if hearer not in self._hearers:
+            self.asked_by(hearer)
+        else:
+            self._hearers[hearer] = self._loop.time()
+
+    def asked_by(self, hearer: LoadHearer) -> None:
+        """Tell a router the load, which has asked for it."""
         self._hearers[hearer] = self._loop.time()
-        if is_new:
-            hearer.send_load(self._read_load())
+        hearer.send_load(self._read_load())
 
     def forget(self, hearer: LoadHearer) -> None:
         """Tell a router nothing more: it is gone."""

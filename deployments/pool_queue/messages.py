@@ -20,6 +20,7 @@ GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
                                    FLAG_FINAL the holder has no such queue yet: try again
 LOAD      holder, router `Load`    how much waits for a model here
+LOAD      router, holder `Load`    tell me this; only the model and its version are read
 LEASE     holder, router `Lease`   you may start one request of your own
 LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
 ========= ============== ========= ====================================================

@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request of this process that may wait in the queue of a pool, and is its own ticket there."""
 
+import time
+from collections.abc import Callable
 from typing import Protocol
 
+from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.inflight import LaneInflight
+from deployments.scheduling.factory import make_signature
+from deployments.scheduling.shape_buckets import shape_buckets_of
 
 
 class WaitingPlace(Protocol):
@@ -19,7 +24,7 @@ class WaitingPlace(Protocol):
 class OwnRequest(LaneInflight):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
-    All but ``queue`` is set by the queue that takes it.
+    All but ``queue`` and ``has_given_id`` is set by a `TicketMaker`.
 
     Attributes:
         queue: Where it waits; None while it does not.
@@ -31,12 +36,14 @@ class OwnRequest(LaneInflight):
         party: None: this process has it.
         is_rescheduled: Whether it is to be executed once more.
         is_kept: Whether its instance keeps it for that.
+        has_given_id: Whether its correlation id is one that a queue has given it.
     """
 
     __slots__ = (
         "avoid",
         "batch_size",
         "enqueue_ns",
+        "has_given_id",
         "is_kept",
         "is_rescheduled",
         "number",
@@ -45,32 +52,19 @@ class OwnRequest(LaneInflight):
         "signature",
     )
 
+    avoid: str
+    batch_size: int
+    enqueue_ns: int
+    is_kept: bool
+    is_rescheduled: bool
+    number: int
+    party: None
+    signature: object
+
     def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         super().__init__(request, sink)
         self.queue: WaitingPlace | None = None
-
-    def queued(self, queue: WaitingPlace, now_ns: int, signature: object, *, batches: bool) -> None:
-        """Take what the request is to a queue.
-
-        Args:
-            queue: Where it waits from now on.
-            now_ns: Now.
-            signature: What must be equal among requests that share a batch.
-            batches: Whether the model batches.
-        """
-        self.lane = None
-        self.queue = queue
-        self.party: None = None
-        self.avoid = ""
-        self.number = 0
-        self.enqueue_ns = now_ns
-        self.signature = signature
-        self.is_rescheduled = False
-        self.is_kept = False
-        self.batch_size = 1
-        inputs = self.request.inputs
-        if batches and inputs and inputs[0].shape:
-            self.batch_size = max(1, inputs[0].shape[0])
+        self.has_given_id = False
 
     @property
     def request_id(self) -> str:
@@ -95,6 +89,14 @@ class OwnRequest(LaneInflight):
     @correlation_id.setter
     def correlation_id(self, value: int | str) -> None:
         self.request.correlation_id = value
+        self.has_given_id = True
+
+    def forget_given_id(self) -> None:
+        """Belong to no sequence again, if a queue had made the request one of its own."""
+        if self.has_given_id:
+            self.has_given_id = False
+            self.request.correlation_id = 0
+            self.request.flags = 0
 
     @property
     def flags(self) -> int:
@@ -109,3 +111,44 @@ class OwnRequest(LaneInflight):
     def is_cancelled(self) -> bool:
         """Whether the queue is to forget it; once it has begun, that is its instance's to do."""
         return self.cancelled and not self.is_kept
+
+
+class TicketMaker:
+    """Makes the requests for one model version tickets of its queue.
+
+    Args:
+        config: The model's complete config.
+        clock_ns: The node's monotonic clock.
+    """
+
+    __slots__ = ("_clock_ns", "_is_batching", "_signature")
+
+    def __init__(
+        self, config: ModelConfig, clock_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._signature = make_signature(config, shape_buckets_of(config))
+        self._is_batching = config.max_batch_size > 0
+        self._clock_ns = clock_ns
+
+    def make(self, request: OwnRequest, queue: WaitingPlace) -> None:
+        """Have a request wait in a queue, which has to be told.
+
+        Args:
+            request: The request.
+            queue: The queue.
+        """
+        request.forget_given_id()
+        request.lane = None
+        request.queue = queue
+        request.party = None
+        request.avoid = ""
+        request.number = 0
+        request.enqueue_ns = self._clock_ns()
+        request.is_rescheduled = request.is_kept = False
+        request.batch_size = 1
+        inference = request.request
+        inputs = inference.inputs
+        if self._is_batching and inputs and inputs[0].shape:
+            request.batch_size = max(1, inputs[0].shape[0])
+        signature = self._signature
+        request.signature = None if signature is None else signature(inference)

@@ -34,6 +34,7 @@ from deployments.pool_queue.messages import (
     LeaseEnd,
     Load,
     decode_lease_end,
+    decode_load,
     decode_missing,
     decode_ticket,
 )
@@ -97,6 +98,7 @@ class PartyLane:
             TICKET: self._on_ticket,
             WITHDRAW: self._on_withdraw,
             LEASE_END: self._on_lease_end,
+            LOAD: self._on_question,
             PING: self._on_ping,
         }
         self.connection: LaneConnection = ticket_connection(
@@ -219,6 +221,12 @@ class PartyLane:
         queue = self._queues.find(ended.model_name, ended.version)
         if queue is not None:
             queue.lease_returned(self, ended.number)
+
+    def _on_question(self, frame: Frame) -> None:
+        asked = decode_load(frame.message)
+        queue = self._queues.find(asked.model_name, asked.version)
+        if queue is not None:
+            queue.reports.asked_by(self)
 
     def _on_ping(self, frame: Frame) -> None:
         self.connection.send(PONG, frame.request_id)

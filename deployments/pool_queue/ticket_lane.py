@@ -20,6 +20,7 @@ from backends.api.errors import (
     UnavailableError,
     error_from_code,
 )
+from backends.api.model_config import ModelConfig
 from deployments.lane.frames import (
     ERROR,
     FLAG_FINAL,
@@ -50,7 +51,8 @@ from deployments.pool_queue.messages import (
     decode_load,
 )
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.ticket_queue import TicketOwner, TicketQueue, Waiting
+from deployments.pool_queue.ticket_queue import TicketQueue
+from deployments.pool_queue.waiting_ticket import TicketOwner, WaitingTicket
 from deployments.reactor.transport import Cancellable
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class TicketLaneOptions:
 
 
 class TicketLane:
-    """A lane to one holder; implements `deployments.pool_queue.ticket_queue.TicketSender`.
+    """A lane to one holder; implements `deployments.pool_queue.waiting_ticket.TicketSender`.
 
     Everything happens on the event loop that connected it.
 
@@ -105,7 +107,7 @@ class TicketLane:
         self.is_local = is_local
         self.epoch = epoch
         self.max_message_bytes = options.limits.max_message_bytes
-        self.waiting: dict[int, Waiting] = {}
+        self.waiting: dict[int, WaitingTicket] = {}
         self.lost_reason = ""
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
@@ -201,12 +203,13 @@ class TicketLane:
         """Return when the lane is lost."""
         await asyncio.shield(self._ended)
 
-    def queue(self, model_name: str, version: int) -> TicketQueue:
+    def queue_of(self, name: str, version: int, config: ModelConfig) -> TicketQueue:
         """Return the queue of a model version at this holder; it ends with the lane."""
-        key = (model_name, version)
-        queue = self._queues.get(key)
+        queue = self._queues.get((name, version))
         if queue is None:
-            self._queues[key] = queue = TicketQueue(self, model_name, version)
+            self._queues[name, version] = queue = TicketQueue(self, config, version)
+        elif queue.config is not config:
+            queue.configure(config)
         return queue
 
     def forget(self, model_name: str, version: int) -> None:
@@ -220,9 +223,9 @@ class TicketLane:
         """Close the lane; what waits is the router's again before this returns."""
         self._connection.close("closed here")
 
-    # What its queues call: `deployments.pool_queue.ticket_queue.TicketSender`
+    # What its queues call: `deployments.pool_queue.waiting_ticket.TicketSender`
 
-    def write_down(self, waiting: Waiting) -> int:
+    def write_down(self, waiting: WaitingTicket) -> int:
         """Give a request its number."""
         number, known = self._last_number, self.waiting
         while True:
@@ -234,12 +237,12 @@ class TicketLane:
         waiting.queue.waiting_count += 1
         return number
 
-    def find(self, request: OwnRequest) -> Waiting | None:
-        """Return what is written down of a request."""
+    def find(self, request: OwnRequest) -> WaitingTicket | None:
+        """Return what is written down of a request that was started here."""
         waiting = self.waiting.get(request.number)
         return waiting if waiting is not None and waiting.request is request else None
 
-    def strike_out(self, number: int) -> Waiting | None:
+    def strike_out(self, number: int) -> WaitingTicket | None:
         """Forget what is written down of a number."""
         waiting = self.waiting.pop(number, None)
         if waiting is not None:
@@ -314,6 +317,8 @@ class TicketLane:
             if each.request.is_cancelled:
                 each.queue.refused(each, RequestCancelledError(""))
         rest = [each.request for each in waiting if not each.request.is_cancelled]
+        for request in rest:
+            request.queue = None
         if not rest:
             return
         try:
@@ -328,7 +333,7 @@ class TicketLane:
         count = len(grant.tickets)
         if not {len(grant.slots), len(grant.correlation_ids)} <= {0, count} or not count:
             raise FrameError(f"a grant of {count} tickets and another number of slots or sequences")
-        granted: list[Waiting] = []
+        granted: list[WaitingTicket] = []
         for number in grant.tickets:
             waiting = self.strike_out(number)
             if waiting is not None:
@@ -388,5 +393,5 @@ class TicketLane:
         """Do nothing: any byte shows that the holder turns."""
 
 
-def _age(waiting: Waiting) -> int:
+def _age(waiting: WaitingTicket) -> int:
     return waiting.request.enqueue_ns

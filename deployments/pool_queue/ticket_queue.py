@@ -9,8 +9,9 @@ with all that came later behind it, so that sequences keep their order.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Final, Protocol
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -18,13 +19,14 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
+from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
-from deployments.lane.frames import LEASE_END, TICKET, WITHDRAW, FrameError
+from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
-from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import PartSender
+from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
 from deployments.reactor.transport import Cancellable
 
 logger = logging.getLogger(__name__)
@@ -38,93 +40,35 @@ _LONGEST_RETRY_S: Final = 0.2
 _MAX_LEASE_COUNT: Final = 1024
 
 
-class TicketOwner(PartSender, Protocol):
-    """The router behind a lane of tickets."""
-
-    def returned(self, requests: list[OwnRequest]) -> None:
-        """Take back what waited at a holder that is gone, oldest first."""
-
-    def withdrawn(self, request: OwnRequest) -> None:
-        """Take back a request that `TicketQueue.withdraw` was called for."""
-
-
-class Waiting:
-    """A request that the holder has not decided on.
-
-    Attributes:
-        queue: Where it waits.
-        request: The request.
-        tries: How often its instance could not be reached.
-        unknown_since_s: When the holder first did not know the model; 0.0 when it does.
-        is_parked: Whether it waits here, to be sent to a holder that does not know the model.
-        is_withdrawn: Whether the holder was told to forget it.
-    """
-
-    __slots__ = ("is_parked", "is_withdrawn", "queue", "request", "tries", "unknown_since_s")
-
-    def __init__(self, queue: "TicketQueue", request: OwnRequest, tries: int = 0) -> None:
-        self.queue = queue
-        self.request = request
-        self.tries = tries
-        self.unknown_since_s = 0.0
-        self.is_parked = False
-        self.is_withdrawn = False
-
-
-class TicketSender(Protocol):
-    """A lane of tickets as its queues use it; `deployments.pool_queue.ticket_lane.TicketLane`.
-
-    Attributes:
-        owner: The router.
-        is_local: Whether the holder is on this node, and its clock the same.
-        max_message_bytes: Longest message.
-    """
-
-    owner: TicketOwner
-    is_local: bool
-    max_message_bytes: int
-
-    @property
-    def is_open(self) -> bool: ...  # noqa: D102
-
-    def write_down(self, waiting: Waiting) -> int:
-        """Give a request its number."""
-
-    def find(self, request: OwnRequest) -> Waiting | None:
-        """Return what is written down of a request."""
-
-    def strike_out(self, number: int) -> Waiting | None:
-        """Forget what is written down of a number."""
-
-    def send(self, kind: int, number: int, message: bytes = b"") -> None:
-        """Send a frame, if the lane is open."""
-
-
 class TicketQueue:
     """Implements `deployments.pool_queue.queued_request.NodeQueue`.
 
     Args:
         lane: The way to the holder.
-        model_name: Model.
+        config: The model's complete config.
         version: Version number.
 
     Attributes:
+        on_load: Called when the holder has told of its load; None for nobody.
         load: What the holder last told of its load.
         load_s: When that was, in seconds of the loop's clock; minus infinity for never.
         waiting_count: Requests that the holder has not decided on.
     """
 
-    def __init__(self, lane: TicketSender, model_name: str, version: int) -> None:
+    def __init__(self, lane: TicketSender, config: ModelConfig, version: int) -> None:
         self._lane = lane
         self._loop = asyncio.get_running_loop()
-        self._model_name = model_name
+        self._clock_ns = time.monotonic_ns
+        self._model_name = config.name
         self._version = version
-        self.load = Load(model_name, version)
+        self.configure(config)
+        self.on_load: Callable[[Load], None] | None = None
+        self.load = Load(config.name, version)
         self.load_s = float("-inf")
         self.waiting_count = 0
         # The lease that came last is of the instance that was used last.
         self._leases: list[Lease] = []
-        self._parked: list[Waiting] = []
+        self._parked: list[WaitingTicket] = []
         self._retry_s = _FIRST_RETRY_S
         self._timer: Cancellable | None = None
 
@@ -133,6 +77,16 @@ class TicketQueue:
         """Leases that are not used."""
         return len(self._leases)
 
+    def configure(self, config: ModelConfig) -> None:
+        """Go by another config of the same model version from now on."""
+        self._config = config
+        self._tickets = TicketMaker(config, self._clock_ns)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The config it goes by."""
+        return self._config
+
     # Requests
 
     def start(self, request: OwnRequest) -> None:
@@ -140,26 +94,31 @@ class TicketQueue:
 
         When the lane is lost the request is the router's again in the next tick of the loop.
         """
-        if self._leases and self._leases[-1].instance != request.avoid:
+        self._tickets.make(request, self)
+        if self._leases:
             lease = self._leases.pop()
             if self._start_on(lease, request):
                 return
             request.avoid = lease.instance
-        self._wait(Waiting(self, request))
+        self._wait(WaitingTicket(self, request))
 
     def cancelled(self, request: OwnRequest) -> None:
-        """Learn that a request that was started here has been cancelled."""
-        waiting = self._lane.find(request)
+        """End a request that waits here and has been cancelled, once the holder has forgotten it.
+
+        If it is granted meanwhile, its instance hears of the cancel.
+        """
+        waiting = self._lane.find(request) if request.queue is self else None
         if waiting is not None and self._withdraw(waiting):
             self._fail(request, RequestCancelledError(""))
 
     def withdraw(self, request: OwnRequest) -> None:
         """Have a request back, by `TicketOwner.withdrawn`, unless it is granted meanwhile."""
-        waiting = self._lane.find(request)
+        waiting = self._lane.find(request) if request.queue is self else None
         if waiting is not None and self._withdraw(waiting):
+            request.queue = None
             self._loop.call_soon(self._lane.owner.withdrawn, request)
 
-    def _withdraw(self, waiting: Waiting) -> bool:
+    def _withdraw(self, waiting: WaitingTicket) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
         if waiting.is_parked:
@@ -179,9 +138,10 @@ class TicketQueue:
         self._give_back(lease)
         return False
 
-    def _wait(self, waiting: Waiting) -> None:
+    def _wait(self, waiting: WaitingTicket) -> None:
         lane, request = self._lane, waiting.request
         if not lane.is_open:
+            request.queue = None
             self._loop.call_soon(lane.owner.returned, [request])
             return
         message = self._ticket_of(request)
@@ -220,6 +180,7 @@ class TicketQueue:
         return None
 
     def _fail(self, request: OwnRequest, error: TritonError) -> None:
+        request.queue = None
         try:
             request.fail(error)
         except Exception:
@@ -227,13 +188,13 @@ class TicketQueue:
 
     # What the holder says, as the lane hears it
 
-    def granted(self, grant: Grant, granted: Sequence[Waiting]) -> None:
+    def granted(self, grant: Grant, granted: Sequence[WaitingTicket]) -> None:
         """Send requests as a part of a batch."""
         self._retry_s = _FIRST_RETRY_S
         requests = [waiting.request for waiting in granted]
         if grant.correlation_ids:
             for request, correlation_id in zip(requests, grant.correlation_ids, strict=True):
-                if correlation_id:
+                if correlation_id and not request.correlation_id:
                     request.correlation_id = correlation_id
                     request.flags |= SEQUENCE_START
         queued_ns = [request.enqueue_ns for request in requests] if self._lane.is_local else ()
@@ -258,12 +219,13 @@ class TicketQueue:
         if self._lane.owner.send_part(instance, part, requests):
             return False
         for request in requests:
+            request.queue = None
             if request.cancelled and request.lane is not None:
                 # It was granted before the holder heard of the cancel.
                 request.lane.send_cancel(request)
         return True
 
-    def _try_elsewhere(self, waiting: Waiting, instance: str) -> None:
+    def _try_elsewhere(self, waiting: WaitingTicket, instance: str) -> None:
         request = waiting.request
         if request.is_cancelled:
             self._fail(request, RequestCancelledError(""))
@@ -276,13 +238,13 @@ class TicketQueue:
             self._fail(request, UnavailableError(text))
             return
         request.avoid = instance
-        self._wait(Waiting(self, request, waiting.tries + 1))
+        self._wait(WaitingTicket(self, request, waiting.tries + 1))
 
-    def refused(self, waiting: Waiting, error: TritonError) -> None:
+    def refused(self, waiting: WaitingTicket, error: TritonError) -> None:
         """Pass on the error of a request that does not wait any more."""
         self._fail(waiting.request, error)
 
-    def unknown(self, waiting: Waiting, error: TritonError) -> None:
+    def unknown(self, waiting: WaitingTicket, error: TritonError) -> None:
         """Keep a request for a holder that does not know the model yet, for a while."""
         now_s = self._loop.time()
         waiting.unknown_since_s = waiting.unknown_since_s or now_s
@@ -294,17 +256,18 @@ class TicketQueue:
         self._lane.strike_out(request.number)
         self.gone(waiting, error)
 
-    def gone(self, waiting: Waiting, error: TritonError) -> None:
+    def gone(self, waiting: WaitingTicket, error: TritonError) -> None:
         """End a request, or give it back, that the holder has no ticket of any more."""
         request = waiting.request
         if request.is_cancelled:
             self._fail(request, RequestCancelledError(""))
         elif waiting.is_withdrawn:
+            request.queue = None
             self._lane.owner.withdrawn(request)
         else:
             self._fail(request, error)
 
-    def _park(self, waiting: Waiting) -> None:
+    def _park(self, waiting: WaitingTicket) -> None:
         waiting.is_parked = True
         self._parked.append(waiting)
         if self._timer is None:
@@ -327,6 +290,12 @@ class TicketQueue:
         """Note the holder's load."""
         self.load = load
         self.load_s = self._loop.time()
+        if self.on_load is not None:
+            self.on_load(load)
+
+    def ask(self) -> None:
+        """Have the holder tell its load although no request goes there."""
+        self._lane.send(LOAD, 0, encode(Load(self._model_name, self._version)))
 
     # Leases
 

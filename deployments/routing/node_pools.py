@@ -85,7 +85,7 @@ class NodePools:
     """The pools of this node.
 
     Args:
-        send: Sends a request to the queue or the instance it belongs to now.
+        send_again: Sends a request to the queue or the instance it belongs to now.
         queue_changed: Called when a pool's requests that wait may have a place to go to.
 
     Attributes:
@@ -95,19 +95,20 @@ class NodePools:
 
     def __init__(
         self,
-        send: Callable[[LinkPool, OwnRequest], None],
+        send_again: Callable[[OwnRequest], None],
         queue_changed: Callable[[LinkPool], None],
     ) -> None:
         self.clock: AlarmClock = LoopClock()
         self.holds = Holds()
-        self._send = send
+        self.send_again = send_again
         self._queue_changed = queue_changed
         # Off until there is, or is to be, a holder.
         self._is_on = False
         self._adopt: Adopt | None = None
         self._tickets: TicketQueues | None = None
         self._links: dict[Link, InstanceLink] = {}
-        self._pools: list[LinkPool] = []
+        self._by_incarnation: dict[str, InstanceLink] = {}
+        self._pools: dict[tuple[str, int], LinkPool] = {}
 
     # Who holds the node's queues
 
@@ -116,7 +117,7 @@ class NodePools:
         self._is_on = True
         self._adopt = adopt
         self._tickets = None
-        for pool in self._pools:
+        for pool in list(self._pools.values()):
             self.refresh(pool)
 
     def follow(self, tickets: TicketQueues | None) -> None:
@@ -127,24 +128,36 @@ class NodePools:
         self._is_on = True
         self._adopt = None
         self._tickets = tickets
-        for pool in self._pools:
+        for pool in list(self._pools.values()):
             self.refresh(pool)
         for instance in self._links.values():
             instance.queue = None
-        for pool in self._pools:
+        for pool in self._pools.values():
             held, pool.held = pool.held, None
             pool.queue = None
-            waiting = [] if held is None else held.clear()
             self._settle(pool)
-            for request in waiting:
-                self._send(pool, request)
+            self._send_again(pool, held)
+
+    def lane_to(self, incarnation: str) -> LaneClient | None:
+        """Return the open lane to an instance of this node."""
+        instance = self._by_incarnation.get(incarnation)
+        return None if instance is None or not instance.lane.is_open else instance.lane
+
+    def held(self, name: str, version: int) -> HeldQueue | None:
+        """Return the queue of a version, if it is held here and has instances."""
+        pool = self._pools.get((name, version))
+        held = None if pool is None else pool.held
+        return held if held is not None and held.has_instances else None
+
+    def all_held(self) -> list[HeldQueue]:
+        """Return the queues that are held here."""
+        return [pool.held for pool in self._pools.values() if pool.held is not None]
 
     # The pools
 
     def refresh(self, pool: LinkPool) -> None:
         """Look at a pool again: its instances, its config or the holder have changed."""
-        if pool not in self._pools:
-            self._pools.append(pool)
+        self._pools[pool.key] = pool
         if pool.config is None or not self._is_on:
             return
         local = [link for link in pool.links if link.is_local]
@@ -160,24 +173,27 @@ class NodePools:
 
     def forget(self, pool: LinkPool) -> None:
         """Let go of a pool whose version is served no more; what waits is sent, to fail."""
-        if pool in self._pools:
-            self._pools.remove(pool)
+        self._pools.pop(pool.key, None)
         if pool.is_pooled:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
-            for request in [] if held is None else held.clear():
-                self._send(pool, request)
+            self._send_again(pool, held)
+
+    def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
+        """Send what waits in a queue that this process no longer holds."""
+        if held is not None:
+            held.close()
+            for request in held.clear():
+                self.send_again(request)
 
     def _renew(self, pool: LinkPool) -> None:
         """Make the pool's queue, or another one when its config has changed."""
-        config = pool.config
-        if self._adopt is None or config is None:
+        config, held = pool.config, pool.held
+        if config is None:
             return
-        held = pool.held
-        if held is not None and held.config is config:
+        if self._adopt is None or (held is not None and held.config is config):
             return
-        if held is not None and held.fits(config):
-            held.config = config
+        if held is not None and held.configure(config):
             return
         name, version = pool.key
         try:
@@ -185,8 +201,8 @@ class NodePools:
         except TritonError as error:
             _log.error("model '%s' version %d has no queue: %s", name, version, error)
             return
-        for request in [] if held is None else held.clear():
-            pool.held.start(request)
+        self._settle(pool)
+        self._send_again(pool, held)
 
     def _settle(self, pool: LinkPool) -> None:
         """Choose where requests of a pool wait."""
@@ -207,6 +223,7 @@ class NodePools:
         if not link.is_local:
             return
         instance = self._links[link] = InstanceLink(self, link, lane)
+        self._by_incarnation[link.endpoint.incarnation] = instance
         lane.events = instance
         if lane.holder is not None:
             self.told_of_holder(instance, lane.holder)
@@ -217,6 +234,7 @@ class NodePools:
         """Learn that an instance's lane has closed."""
         instance = self._links.pop(link, None)
         if instance is not None:
+            del self._by_incarnation[link.endpoint.incarnation]
             self._leave(instance)
 
     def retired(self, link: Link) -> bool:
@@ -252,7 +270,7 @@ class NodePools:
             # They wait as requests do for which there is no lane: in bounds of number and time.
             pool.queue = None
             for request in queue.clear():
-                self._send(pool, request)
+                self.send_again(request)
 
     def _adopt_now(self, instance: InstanceLink) -> None:
         adopt, link = self._adopt, instance.link
@@ -292,4 +310,4 @@ class NodePools:
     def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
         """Send a request by way of the queue."""
         if isinstance(inflight, OwnRequest):
-            self._send(pool, inflight)
+            self.send_again(inflight)

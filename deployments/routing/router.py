@@ -17,22 +17,23 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.lane.client import LaneClient, LaneInflight
+from deployments.lane.client import LaneClient
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.tls import client_tls
 from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.response_cache.store import CacheStore
 from deployments.routing.links import Heartbeat, LinkSet, drop
+from deployments.routing.lost_requests import end_or_resend
+from deployments.routing.membership import Membership, NodeMember
 from deployments.routing.node_pools import NodePools
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
-from deployments.routing.routed_request import RoutedRequest, is_stateful
+from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.routing.served_models import ServedModels
@@ -79,7 +80,7 @@ class Router:
         # Bound once: each request has it.
         self._resend = self.resend
         self._waiting = WaitingRequests(self._resend)
-        self.node_pools = NodePools(self._send_by_queue, self._waiting.send)
+        self.node_pools = NodePools(self._send_again, self._waiting.send)
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
@@ -96,7 +97,7 @@ class Router:
                 tls=None if link.is_local else client_tls(),
             ),
             self._connected,
-            self._lost,
+            lambda link, orphans: end_or_resend(link, orphans, self._resend),
             opens_on_demand=opens_on_demand,
             own_incarnation=own_incarnation,
             heartbeat=heartbeat,
@@ -105,7 +106,18 @@ class Router:
         self._pools: dict[tuple[str, int], LinkPool] = {}
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
+        self._membership: Membership | None = None
         self.greeting: tuple[str, bytes] | None = None
+
+    def join_node(self, member: NodeMember) -> None:
+        """Hold the queues of this node's pools from now on, or use those that another holds."""
+        self._membership = membership = Membership(member, self.node_pools)
+        membership.start()
+
+    def give_up_queues(self) -> None:
+        """Hold no queue any more: this process is about to end."""
+        if self._membership is not None:
+            self._membership.give_up()
 
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
@@ -253,12 +265,16 @@ class Router:
 
     def _send_by_queue(self, pool: LinkPool, request: OwnRequest) -> None:
         """Let a request wait in the queue of its pool, or for that queue."""
-        if pool.queue is not None:
-            pool.queue.start(request)
-        elif pool.is_pooled:
+        queue = pool.queue
+        if queue is not None:
+            queue.start(request)
+        else:
             request.queue = None
             self._waiting.add(pool, request)
-        elif isinstance(request, RoutedRequest):
+
+    def _send_again(self, request: OwnRequest) -> None:
+        """Send a request that has come back from an instance or a queue."""
+        if isinstance(request, RoutedRequest):
             self.resend(request)
 
     async def call_instances(
@@ -318,6 +334,8 @@ class Router:
 
     async def close(self) -> None:
         """Close all lanes; what is on them or waits for one fails."""
+        if self._membership is not None:
+            await self._membership.close()
         self._waiting.close()
         await self._tasks.close()
         for pool in self._pools.values():
@@ -347,35 +365,6 @@ class Router:
             return
         lane.start(routed)
 
-    def _lost(self, link: Link, orphans: list[LaneInflight]) -> None:
-        for routed in orphans:
-            if not isinstance(routed, RoutedRequest):
-                continue
-            if routed.cancelled:
-                routed.sink.fail(RequestCancelledError(""))
-            elif routed.has_responded or routed.retried or is_stateful(routed.request):
-                routed.sink.fail(
-                    UnavailableError(
-                        f"instance '{link.endpoint.name}' of model "
-                        f"'{routed.request.model_name}' ended while it served the request; "
-                        f"{_what_to_do(routed.request)}"
-                    )
-                )
-            else:
-                routed.retried = True
-                self._resend_elsewhere(routed, link)
-
-    def _resend_elsewhere(self, routed: RoutedRequest, lost: Link) -> None:
-        others = any(
-            other is not lost and not other.closed and (other.lane is None or other.lane.is_open)
-            for other in routed.pool.links
-        )
-        # What drained has not crashed: a successor may be on its way.
-        if others or (routed.lane is not None and routed.lane.draining):
-            self.resend(routed)
-        else:
-            routed.sink.fail(no_instance(routed.request.model_name))
-
 
 async def _asked(link: Link, method: str, payload: bytes, timeout_s: float) -> bytes | None:
     return None if link.lane is None else await link.lane.call(method, payload, timeout_s)
@@ -385,9 +374,3 @@ def _local_lane(pool: LinkPool) -> LaneClient | None:
     """Return the open lane of this node with the fewest requests outstanding, or None."""
     lanes = [lane for lane in pool.lanes if lane.is_local and not lane.draining]
     return min(lanes, key=lambda each: each.outstanding) if lanes else None
-
-
-def _what_to_do(request: InferenceRequest) -> str:
-    if not request.correlation_id:
-        return "send the request again"
-    return f"sequence {request.correlation_id} ended with it, start the sequence again"

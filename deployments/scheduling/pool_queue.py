@@ -6,28 +6,27 @@ A request is bound to an instance when that instance can start it. The queue kno
 how many batches lie there and how long they take. An instance is *free* while fewer batches lie
 there than its depth: one, or two where executions are so short that the way to the instance and
 back takes longer. Free instances that execute nothing go first, and of those the one that was last
-used, whose caches are warm.
+used, whose caches are warm; of those that execute, the one that began first.
 
 Instances under the rate limiter are not free before they say so: they are *asked* while something
-waits, and answer once their node's arbiter has granted what they need.
+waits that they may execute, and answer once their node's arbiter has granted what they need.
+
+While nothing waits, a free instance may be *leased*: an empty batch lies there that whoever has the
+lease may fill with one request.
 
 Pure: the clock is passed in, and what is to be sent is returned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Generic, NamedTuple
 
 from backends.api.errors import TritonError
-from deployments.scheduling.pool_scheduler import CorrelationId, PoolScheduler
+from deployments.scheduling.pool_instance import RECENT, PoolInstance
+from deployments.scheduling.pool_scheduler import NO_SEQUENCES, CorrelationId, PoolScheduler
 from deployments.scheduling.scheduler import Decision, Item
 
 # An execution shorter than this takes less time than a message to the instance and one back.
 _SHORT_EXECUTION_NS: Final = 300_000
-_SHORT_DEPTH: Final = 2
-# How much one execution counts in the mean.
-_WEIGHT: Final = 0.125
-
-_NO_SEQUENCES: Mapping[int, CorrelationId] = {}
 
 
 class Batch(NamedTuple, Generic[Item]):
@@ -62,64 +61,51 @@ class Actions(NamedTuple, Generic[Item]):
     declined: Sequence[str] = ()
 
 
-class PoolInstance(Generic[Item]):
-    """An instance as its pool's queue sees it.
-
-    Attributes:
-        name: Its name.
-        batches: What lies there, by the batches' numbers.
-        foreign_count: Batches of an earlier queue that lie there.
-        mean_execution_ns: How long executions take; 0.0 before the first.
-        is_leaving: Whether nothing is to start there but what its sequences need.
-        is_limited: Whether it executes under the rate limiter.
-        is_asked: Whether it was asked for its grant.
-        is_granted: Whether it holds its grant and no batch yet.
-    """
-
-    __slots__ = (
-        "batches",
-        "foreign_count",
-        "is_asked",
-        "is_granted",
-        "is_leaving",
-        "is_limited",
-        "mean_execution_ns",
-        "name",
-    )
-
-    def __init__(self, name: str, foreign_count: int, *, is_limited: bool) -> None:
-        self.name = name
-        self.batches: dict[int, list[Item]] = {}
-        self.foreign_count = foreign_count
-        self.mean_execution_ns = 0.0
-        self.is_leaving = False
-        self.is_limited = is_limited
-        self.is_asked = False
-        self.is_granted = False
-
-    @property
-    def batch_count(self) -> int:
-        """Batches that lie there."""
-        return len(self.batches) + self.foreign_count
-
-
 class PoolQueue(Generic[Item]):
     """All that waits for the instances of one pool.
 
     Args:
         scheduler: The model's.
         short_execution_ns: Below this an instance has the next batch before it needs it.
+
+    Attributes:
+        enqueue: Takes a request and returns whether `next` has to be asked; see
+            `PoolScheduler.enqueue`.
+        instances: The instances, by name.
+        leased: The instance of each lease, by its number.
+        mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
     """
+
+    __slots__ = (
+        "_has_limited",
+        "_idle",
+        "_is_shared",
+        "_last_number",
+        "_scheduler",
+        "_short",
+        "_short_ns",
+        "enqueue",
+        "instances",
+        "leased",
+        "mean_batch_size",
+    )
 
     def __init__(
         self, scheduler: PoolScheduler[Item], short_execution_ns: int = _SHORT_EXECUTION_NS
     ) -> None:
+        self.enqueue = scheduler.enqueue
+        self.instances: dict[str, PoolInstance[Item]] = {}
+        self.leased: dict[int, str] = {}
+        self.mean_batch_size = 1.0
         self._scheduler = scheduler
+        self._is_shared = scheduler.is_shared
         self._short_ns = short_execution_ns
-        # The last used first, so that the same instances serve while few are needed.
-        self._instances: dict[str, PoolInstance[Item]] = {}
-        self._order: list[PoolInstance[Item]] = []
         self._last_number = 0
+        self._has_limited = False
+        # Instances that execute nothing, the last used at the end; and those that execute one short
+        # batch, the first to end it at the front.
+        self._idle: dict[PoolInstance[Item], None] = {}
+        self._short: dict[PoolInstance[Item], None] = {}
 
     @property
     def pending_count(self) -> int:
@@ -137,19 +123,15 @@ class PoolQueue(Generic[Item]):
         return self._scheduler.free_slot_count
 
     @property
-    def instances(self) -> Mapping[str, PoolInstance[Item]]:
-        """The instances, by name."""
-        return self._instances
-
-    @property
     def free_count(self) -> int:
-        """Instances that execute nothing and take what comes."""
-        return sum(not (each.batch_count or each.is_leaving) for each in self._order)
+        """Instances that execute nothing, are not leased and take what comes."""
+        return sum(not each.is_leaving for each in self._idle)
 
     @property
     def mean_execution_ns(self) -> float:
         """How long an execution takes, in the mean over the instances; 0.0 before the first."""
-        known = [each.mean_execution_ns for each in self._order if each.mean_execution_ns]
+        instances = self.instances.values()
+        known = [each.mean_execution_ns for each in instances if each.mean_execution_ns]
         return sum(known) / len(known) if known else 0.0
 
     def knows(self, correlation_id: CorrelationId) -> bool:
@@ -158,7 +140,7 @@ class PoolQueue(Generic[Item]):
 
     def is_needed(self, instance: str) -> bool:
         """Whether batches lie at an instance, or sequences run there."""
-        known = self._instances.get(instance)
+        known = self.instances.get(instance)
         return known is not None and bool(known.batch_count or self._scheduler.runs_on(instance))
 
     # Instances
@@ -166,13 +148,13 @@ class PoolQueue(Generic[Item]):
     def join(
         self,
         instance: str,
-        running: Mapping[int, CorrelationId] = _NO_SEQUENCES,
+        running: Mapping[int, CorrelationId] = NO_SEQUENCES,
         foreign_count: int = 0,
         now_ns: int = 0,
         *,
         is_limited: bool = False,
     ) -> None:
-        """Take an instance in; ask `next` afterwards.
+        """Take an instance in that is not there; ask `next` afterwards.
 
         Args:
             instance: Its name.
@@ -182,15 +164,19 @@ class PoolQueue(Generic[Item]):
             is_limited: Whether it executes under the rate limiter.
         """
         joined: PoolInstance[Item] = PoolInstance(instance, foreign_count, is_limited=is_limited)
-        self._instances[instance] = joined
-        self._order.append(joined)
+        self.instances[instance] = joined
+        self._has_limited |= is_limited
+        if not foreign_count:
+            self._idle = {joined: None, **self._idle}
         self._scheduler.join(instance, running, now_ns)
 
     def retire(self, instance: str) -> None:
         """Give an instance nothing more but what the sequences need that run there."""
-        if instance in self._instances:
-            self._instances[instance].is_leaving = True
+        known = self.instances.get(instance)
+        if known is not None:
+            known.is_leaving = True
             self._scheduler.retire(instance)
+            self._short.pop(known, None)
 
     def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Forget an instance that is gone.
@@ -198,25 +184,50 @@ class PoolQueue(Generic[Item]):
         Returns:
             What waited for its sequences. What lay there is its routers' to end.
         """
-        gone = self._instances.pop(instance, None)
+        gone = self.instances.pop(instance, None)
         if gone is None:
             return []
-        self._order.remove(gone)
+        for number in gone.batches:
+            self.leased.pop(number, None)
+        self._idle.pop(gone, None)
+        self._short.pop(gone, None)
         return self._scheduler.leave(instance, now_ns)
 
-    # Requests
+    # Leases
 
-    def enqueue(self, item: Item, now_ns: int) -> bool:
-        """Take a request; on raise the caller still owns it.
+    def lease(self, instance: str, now_ns: int) -> int | None:
+        """Let an instance be used by someone else for one request.
 
         Returns:
-            Whether `next` has to be asked.
-
-        Raises:
-            UnavailableError: The queue was stopped or is full.
-            InvalidArgumentError: The scheduler cannot place the request.
+            The number of the empty batch that lies there now, which ends with `executed` or
+            `give_back`; None when the instance is not free, something waits, or the scheduler
+            might have made a request wait.
         """
-        return self._scheduler.enqueue(item, now_ns)
+        del now_ns
+        known = self.instances.get(instance)
+        if (
+            known is None
+            or known not in self._idle
+            or known.is_leaving
+            or known.is_limited
+            or not self._scheduler.is_leasable
+            or self._scheduler.pending_count
+        ):
+            return None
+        self._last_number = number = self._last_number + 1
+        self.leased[number] = instance
+        known.batches[number] = []
+        self._sort_in(known)
+        return number
+
+    def give_back(self, number: int) -> None:
+        """Learn that a lease was not used; ask `next` afterwards."""
+        instance = self.instances.get(self.leased.pop(number, ""))
+        if instance is not None:
+            del instance.batches[number]
+            self._sort_in(instance)
+
+    # Requests
 
     def executed(
         self,
@@ -236,27 +247,27 @@ class PoolQueue(Generic[Item]):
             rescheduled: Which of the batch's requests are to be executed once more, by their
                 places in it.
         """
-        known = self._instances.get(instance)
+        known = self.instances.get(instance)
         if known is None:
             return
         batch = known.batches.pop(number, None)
         if batch is None:
             known.foreign_count = max(0, known.foreign_count - 1)
+            self._sort_in(known)
             return
-        mean_ns = known.mean_execution_ns
-        known.mean_execution_ns = (
-            mean_ns + (execution_ns - mean_ns) * _WEIGHT if mean_ns else execution_ns
-        )
-        for at in rescheduled:
-            batch[at].is_rescheduled = True  # type: ignore[attr-defined]
-        self._scheduler.executed(instance, batch, now_ns)
-        if self._order[0] is not known:
-            self._order.remove(known)
-            self._order.insert(0, known)
+        known.note_execution(execution_ns)
+        self.mean_batch_size += ((len(batch) or 1) - self.mean_batch_size) * RECENT
+        if batch:
+            for at in rescheduled:
+                batch[at].is_rescheduled = True  # type: ignore[attr-defined]
+            self._scheduler.executed(instance, batch, now_ns)
+        else:
+            self.leased.pop(number, None)
+        self._sort_in(known)
 
     def granted(self, instance: str) -> None:
         """Learn that a limited instance may execute one batch; ask `next` afterwards."""
-        known = self._instances.get(instance)
+        known = self.instances.get(instance)
         if known is not None:
             known.is_asked = False
             known.is_granted = True
@@ -268,24 +279,27 @@ class PoolQueue(Generic[Item]):
         dropped: list[tuple[Item, TritonError]] = []
         wake_at_ns: int | None = None
         asked: list[str] = []
-        for depth in range(_SHORT_DEPTH):
-            for instance in tuple(self._order):
-                if not self._is_free(instance, depth):
-                    continue
-                if instance.is_limited and not instance.is_granted:
-                    if scheduler.pending_count and not instance.is_asked:
-                        instance.is_asked = True
-                        asked.append(instance.name)
-                    continue
-                decision = scheduler.next_batch(instance.name, now_ns)
+        if not self._is_shared:
+            # Sequences that have gone idle let others begin, whether an instance is free or not.
+            dropped += scheduler.expire(now_ns)
+            wake_at_ns = scheduler.idle_at_ns
+        for instance in self._free():
+            if instance.is_limited and not instance.is_granted:
+                if not instance.is_asked and scheduler.has_work(instance.name):
+                    instance.is_asked = True
+                    asked.append(instance.name)
+                continue
+            decision = scheduler.next_batch(instance.name, now_ns)
+            if decision.dropped:
                 dropped += decision.dropped
-                if decision.batch:
-                    batches.append(self._give(instance, decision))
-                    continue
-                wake_at_ns = _earlier(wake_at_ns, decision.wake_at_ns)
-                if scheduler.is_shared:
-                    return Actions(batches, dropped, wake_at_ns, asked, self._declined())
-        return Actions(batches, dropped, wake_at_ns, asked, self._declined())
+            if decision.batch:
+                batches.append(self._give(instance, decision))
+                continue
+            wake_at_ns = _earlier(wake_at_ns, decision.wake_at_ns)
+            if self._is_shared:
+                break
+        declined = self._declined() if self._has_limited else ()
+        return Actions(batches, dropped, wake_at_ns, asked, declined)
 
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up requests whose time is over."""
@@ -300,26 +314,40 @@ class PoolQueue(Generic[Item]):
         """Give up everything that waits, oldest first."""
         return self._scheduler.clear()
 
-    def _is_free(self, instance: PoolInstance[Item], depth: int) -> bool:
-        if instance.batch_count != depth:
-            return False
-        if instance.is_leaving and not self._scheduler.runs_on(instance.name):
-            return False
-        return not depth or (
-            self._scheduler.is_shared
-            and not instance.is_limited
-            and 0 < instance.mean_execution_ns < self._short_ns
-        )
+    def _free(self) -> Iterator[PoolInstance[Item]]:
+        """Go through the instances that are free, while they are given batches."""
+        if self._idle:
+            for instance in tuple(reversed(self._idle)):
+                if not (instance.is_leaving and self._is_shared):
+                    yield instance
+        if self._short:
+            yield from tuple(self._short)
 
     def _give(self, instance: PoolInstance[Item], decision: Decision[Item]) -> Batch[Item]:
         self._last_number = number = self._last_number + 1
         instance.batches[number] = decision.batch
         instance.is_granted = False
+        self._sort_in(instance)
         return Batch(number, instance.name, decision)
+
+    def _sort_in(self, instance: PoolInstance[Item]) -> None:
+        """Note that the batches that lie at an instance are others now."""
+        self._idle.pop(instance, None)
+        self._short.pop(instance, None)
+        count = instance.batch_count
+        if not count:
+            self._idle[instance] = None
+        elif (
+            count == 1
+            and self._is_shared
+            and 0 < instance.mean_execution_ns < self._short_ns
+            and not (instance.is_leaving or instance.is_limited)
+        ):
+            self._short[instance] = None
 
     def _declined(self) -> list[str]:
         """Return the instances that hold a grant for which there is nothing."""
-        declined = [each for each in self._order if each.is_granted]
+        declined = [each for each in self._idle if each.is_granted]
         for each in declined:
             each.is_granted = False
         return [each.name for each in declined]

@@ -26,10 +26,14 @@ class PoolScheduler(Protocol[Item]):
 
     Attributes:
         is_shared: Whether its answer is the same whichever free instance is named.
+        is_leasable: Whether a request that comes while nothing waits and an instance is free is
+            always executed there, by itself and at once.
     """
 
     @property
     def is_shared(self) -> bool: ...  # noqa: D102
+    @property
+    def is_leasable(self) -> bool: ...  # noqa: D102
 
     @property
     def pending_count(self) -> int:
@@ -46,6 +50,10 @@ class PoolScheduler(Protocol[Item]):
     @property
     def free_slot_count(self) -> int:
         """Slots that are free for the next sequences."""
+
+    @property
+    def idle_at_ns(self) -> int | None:
+        """When a sequence first goes idle, which `expire` ends; None means never."""
 
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id goes on here."""
@@ -70,6 +78,9 @@ class PoolScheduler(Protocol[Item]):
     def runs_on(self, instance: str) -> int:
         """Return how many sequences run on an instance."""
 
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits that an instance might execute."""
+
     def enqueue(self, item: Item, now_ns: int) -> bool:
         """Take an item; on raise the caller still owns it.
 
@@ -91,7 +102,7 @@ class PoolScheduler(Protocol[Item]):
         """
 
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
-        """Give up requests whose time is over, while all instances are busy."""
+        """Give up requests whose time is over, and sequences that are idle."""
 
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""
@@ -105,15 +116,18 @@ class SharedScheduler(Generic[Item]):
 
     Args:
         inner: The scheduler.
+        is_leasable: See `PoolScheduler`.
     """
 
-    __slots__ = ("_inner", "enqueue", "expire")
+    __slots__ = ("_inner", "enqueue", "expire", "is_leasable")
 
     is_shared = True
     sequence_count = 0
     free_slot_count = 0
+    idle_at_ns = None
 
-    def __init__(self, inner: Scheduler[Item]) -> None:
+    def __init__(self, inner: Scheduler[Item], *, is_leasable: bool = True) -> None:
+        self.is_leasable = is_leasable
         self._inner = inner
         self.enqueue = inner.enqueue
         self.expire = inner.expire
@@ -150,6 +164,11 @@ class SharedScheduler(Generic[Item]):
         """No sequence does."""
         del instance
         return 0
+
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits."""
+        del instance
+        return self._inner.pending_count > 0
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""

@@ -42,6 +42,7 @@ class SequencePool(ABC, Generic[SequencedT]):
     """What both strategies share."""
 
     is_shared = False
+    is_leasable = False
 
     def __init__(self, config: ModelConfig, batching: SequenceBatching, slot_count: int) -> None:
         self._model_name = config.name
@@ -73,6 +74,11 @@ class SequencePool(ABC, Generic[SequencedT]):
     def deadline_ns(self) -> int | None:
         """When `expire` may first have something to give up."""
         return self._sequences.deadline_ns
+
+    @property
+    def idle_at_ns(self) -> int | None:
+        """When a sequence first goes idle, which `expire` ends."""
+        return self._sequences.idle_at_ns
 
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id is open."""
@@ -148,13 +154,18 @@ class SequencePool(ABC, Generic[SequencedT]):
                 self._sequences.rest(sequence, now_ns)
 
     def expire(self, now_ns: int) -> list[tuple[SequencedT, TritonError]]:
-        """Give up sequences that have waited too long for a slot."""
+        """Give up sequences that are idle or have waited too long for a slot."""
+        self._reap(now_ns)
         self._sequences.expire(now_ns)
         return self._take_dropped()
 
     def stop(self) -> None:
         """Let no sequence start; those that run may go on."""
         self._sequences.is_stopped = True
+
+    @abstractmethod
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits that an instance might execute."""
 
     @abstractmethod
     def next_batch(self, instance: str, now_ns: int) -> Decision[SequencedT]:
@@ -182,7 +193,7 @@ class SequencePool(ABC, Generic[SequencedT]):
         return dropped
 
     def _wake_at_ns(self, at_ns: int | None) -> int | None:
-        idle_ns = self._sequences.wake_at_ns
+        idle_ns = self._sequences.idle_at_ns
         if at_ns is None or idle_ns is None:
             return idle_ns if at_ns is None else at_ns
         return min(at_ns, idle_ns)
@@ -207,6 +218,10 @@ class DirectSequencePool(SequencePool[SequencedT]):
         self._delay_ns = batching.max_queue_delay_us * _NS_PER_US if self._wanted_count else 0
         self._holds = holds
         self._is_held = holds.delay_count > 0
+
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits that an instance might execute."""
+        return self._sequences.homes[instance].queued_count > 0
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[SequencedT]:
         """Decide for an instance that is free."""
@@ -303,6 +318,10 @@ class OldestSequencePool(SequencePool[SequencedT]):
         batched = self._batched.pop(instance).items()
         left = [(item, self._sequences.loss(sequence)) for item, sequence in batched]
         return [*left, *super().leave(instance, now_ns)]
+
+    def has_work(self, instance: str) -> bool:
+        """Whether something waits that an instance might execute."""
+        return self._batchers[instance].pending_count > 0
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[SequencedT]:
         """Decide for an instance that is free."""

@@ -105,7 +105,7 @@ class Sequences(Generic[SequencedT]):
         return expiries[0][0] if expiries else None
 
     @property
-    def wake_at_ns(self) -> int | None:
+    def idle_at_ns(self) -> int | None:
         """When the longest quiet sequence becomes idle."""
         if not self._idle_ns or not self._quiet:
             return None
@@ -237,7 +237,7 @@ class Sequences(Generic[SequencedT]):
     def reap(self, now_ns: int) -> list[Sequence[SequencedT]]:
         """End the sequences that have been idle; return those that got their slots."""
         successors = []
-        while (wake_at_ns := self.wake_at_ns) is not None and wake_at_ns <= now_ns:
+        while (idle_at_ns := self.idle_at_ns) is not None and idle_at_ns <= now_ns:
             successor = self.end(next(iter(self._quiet)), SequenceEvent.IDLE)
             if successor is not None:
                 successors.append(successor)

@@ -47,7 +47,7 @@ def signature_of(config: ModelConfig, buckets: ShapeBuckets | None = None) -> Si
             elif has_optional:
                 parts.append((name, (), b""))
         parts.sort()
-        return parts
+        return tuple(parts)
 
     return signature
 

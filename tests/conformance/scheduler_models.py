@@ -102,6 +102,22 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", result)])
 """
 
+# Of two instances the second is four times as slow.
+_UNEQUAL: Final = """
+import time
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.delay_s = 0.4 if args["model_instance_name"].endswith("_1") else 0.1
+
+    def execute(self, requests):
+        time.sleep(self.delay_s)
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", each.inputs()[0].as_numpy())])
+            for each in requests
+        ]
+"""
+
 
 def tensor(kind: str, name: str, datatype: str, dim: int, more: str = "") -> str:
     """Return a line of config.pbtxt."""
@@ -145,6 +161,21 @@ def _identity(size: int, batching: str, *more: str, ragged: bool = False) -> Exa
             *(more or [_group(1)]),
         ),
         backend="identity",
+    )
+
+
+def _unequal(preserve: str) -> ExampleModel:
+    """Return a model of two instances of different speed."""
+    return ExampleModel(
+        "custom_zero_1_float32",
+        _lines(
+            "max_batch_size: 4",
+            tensor("input", "INPUT0", "FP32", -1),
+            tensor("output", "OUTPUT0", "FP32", -1),
+            f"dynamic_batching {{ preferred_batch_size: [ 4 ] preserve_ordering: {preserve} }}",
+            _group(2),
+        ),
+        _UNEQUAL,
     )
 
 
@@ -285,6 +316,8 @@ VARIANTS: Final[dict[str, list[ExampleModel]]] = {
     "batcher variable": [_batcher(-1, _HELD), _identity(8, _HELD, ragged=True)],
     "batcher preferred": [_batcher(16, "preferred_batch_size: [ 4, 6 ]")],
     "batcher delay": [_identity(100, "max_queue_delay_microseconds: 0", _group(1), _delay(100))],
+    "batcher order": [_unequal("true")],
+    "batcher no order": [_unequal("false")],
     "batcher timeout": [_PROMPT],
     "sequence 0": _python_sequences(0, 4, prefix="python_nobatch"),
     **{

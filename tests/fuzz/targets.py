@@ -28,6 +28,7 @@ from deployments.http.server.server import HttpServer
 from deployments.http2 import frames
 from deployments.lane.frames import INFER, PREFIX, FrameError, FrameReader
 from deployments.lane.messages import decode_call, decode_request, decode_response, decode_setup
+from tests.fuzz.ticket_lanes import feed_holder, feed_router, holder_seeds, router_seeds
 from tests.support.abuse import HTTP1_CUT_OFF, HTTP2_BORNE, HTTP2_CUT_OFF, START, call, head
 from tests.support.grpc_messages import add_sub_request, framed, words_request
 from tests.support.http2_peer import Client
@@ -230,5 +231,7 @@ TARGETS: Final[dict[str, Target]] = {
     "bytes_tensor": Target(_bytes_tensor, (serialize_bytes([b"a", b"", b"x" * 300]),)),
     "grpc_request": Target(_grpc_request, tuple(_grpc_seeds())),
     "lane": Target(_lane, _stream_seeds(iter((_lane_seed(),)))),
+    "tickets": Target(lambda data: feed_holder(_pieces(data)), _stream_seeds(router_seeds())),
+    "grants": Target(lambda data: feed_router(_pieces(data)), _stream_seeds(holder_seeds())),
     "config": Target(_config, (_CONFIG, to_json(parse_pbtxt(_CONFIG.decode(), "config.pbtxt")))),
 }

@@ -9,7 +9,8 @@ import socket
 from collections.abc import Sequence
 
 from backends.api.errors import TritonError, UnavailableError
-from backends.api.request import InferenceRequest
+from backends.api.model_config import DynamicBatching, ModelConfig, ModelInput
+from backends.api.request import EMPTY, InferenceRequest, Tensor
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import SETUP
 from deployments.lane.inflight import LaneInflight
@@ -19,6 +20,7 @@ from deployments.pool_queue.election import socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Grant, Lease, Load, Missing
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.ticket_server import TicketServer
@@ -32,40 +34,34 @@ def unused_name() -> str:
     return socket_name(SECRET, f"node {os.getpid()} {next(_names)}")
 
 
-class Request(LaneInflight):
-    """A request with the attributes of a ticket; it is its own sink."""
+CONFIG = ModelConfig(
+    "model",
+    max_batch_size=8,
+    input=(ModelInput("A", "UINT8", (-1,)), ModelInput("B", "UINT8", (-1,), optional=True)),
+    dynamic_batching=DynamicBatching(),
+)
+NEW_CONFIG = ModelConfig("new")
 
-    party = None
-    is_rescheduled = False
 
-    def __init__(self, enqueue_ns: int = 1, **fields) -> None:
-        super().__init__(InferenceRequest("model"), self)
+class Request(OwnRequest):
+    """A request that is its own sink."""
+
+    def __init__(self, *shape: int, **fields) -> None:
+        inputs = [Tensor("A", "UINT8", shape or (1, 1), EMPTY)]
+        super().__init__(InferenceRequest("model", inputs=inputs, **fields), self)
         self.error: TritonError | None = None
         self.ended = asyncio.get_running_loop().create_future()
-        ticket = {
-            "batch_size": 1,
-            "enqueue_ns": enqueue_ns,
-            "signature": None,
-            "timeout_us": 0,
-            "priority": 0,
-            "correlation_id": 0,
-            "flags": 0,
-            "request_id": "",
-            "number": 0,
-            "avoid": "",
-        }
-        for name, value in (ticket | fields).items():
-            setattr(self, name, value)
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self.cancelled
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         assert final
+        assert self.queue is None
         assert not self.ended.done()
         self.error = error
         self.ended.set_result(None)
+
+    def cancel_in_queue(self) -> None:
+        self.cancelled = True
+        self.queue.cancelled(self)
 
 
 class InstanceLane:
@@ -91,8 +87,8 @@ class Router:
         self.moved: list[Request] = []
 
     def send_part(
-        self, instance: str, part: BatchPart, requests: Sequence[LaneInflight]
-    ) -> list[LaneInflight]:
+        self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
+    ) -> list[OwnRequest]:
         if instance in self.unreachable:
             return list(requests)
         for request in requests:
@@ -222,7 +218,7 @@ class TicketRig:
         return await TicketLane.connect_tcp(self.address, epoch, self.options(), tls=tls)
 
     async def client(self) -> TicketQueue:
-        return (await self.lane()).queue("model", 1)
+        return (await self.lane()).queue_of("model", 1, CONFIG)
 
     async def raw(self) -> RawPeer:
         """A router by hand, behind the set-up."""

@@ -14,10 +14,6 @@ from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
 )
-from backends.api.model_config import (
-    DynamicBatching,
-    ModelConfig,
-)
 from backends.api.request import InferenceResponse
 from tests.support.executor_loads import BATCHING, DECOUPLED, PLAIN, held
 from tests.support.lane_requests import (
@@ -185,30 +181,6 @@ async def test_an_exception_of_execute_ends_open_streams():
         executor.received([request])
         assert isinstance(await outcome(request), InternalError)
     assert len(request.outcomes) == 2
-
-
-async def test_ordering_holds_a_fast_stream_behind_a_slow_one():
-    batching = DynamicBatching(preserve_ordering=True)
-    config = ModelConfig("m", max_batch_size=8, decoupled=True, dynamic_batching=batching)
-    open_requests = []
-    model = ScriptedModel(lambda batch: open_requests.extend(batch.requests), held=True)
-    order = []
-    async with running(config, model) as executor:
-        first = await held(executor, model)
-        second = lane_request()
-        for name, request in (("first", first), ("second", second)):
-            request.done.add_done_callback(lambda _, name=name: order.append(name))
-        executor.received([second])
-        model.gate.set()
-
-        def script(batch: ExecuteBatch) -> None:
-            batch.requests[0].respond(InferenceResponse("", ""))
-            open_requests[0].respond(InferenceResponse("", ""))
-
-        model.script = script
-        await outcome(second)
-        await outcome(first)
-    assert order == ["first", "second"]
 
 
 ANSWERS = st.sampled_from(["respond", "fail", "twice", "none", "close"])

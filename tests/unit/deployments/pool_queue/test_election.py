@@ -17,6 +17,7 @@ from deployments.pool_queue.ticket_lane import TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from tests.support.lane_rig import SECRET, until
 from tests.support.ticket_rig import (
+    CONFIG,
     Queues,
     Request,
     Router,
@@ -121,7 +122,7 @@ def test_a_successor_has_a_later_epoch_and_gets_the_tickets(run):
             epoch = first.candidacy.epoch
             user = next(each for each in all_of_them if each is not first)
             request = Request()
-            user.candidacy.lane.queue("model", 1).start(request)
+            user.candidacy.lane.queue_of("model", 1, CONFIG).start(request)
             await until(lambda: first.server.ticket_count)
             await first.candidacy.close()
             rest = [each for each in all_of_them if each is not first]
@@ -221,7 +222,7 @@ def test_a_stopped_holder_loses_its_clients_and_is_found_again(run):
             async with candidates(Candidate(name, limits=limits, silence_s=0.2)) as (candidate,):
                 await until(lambda: candidate.heard == ["connected"])
                 holder.send_signal(signal.SIGSTOP)
-                candidate.candidacy.lane.queue("model", 1).start(request := Request())
+                candidate.candidacy.lane.queue_of("model", 1, CONFIG).start(request := Request())
                 await until(lambda: candidate.router.back == [request])
                 await until(lambda: candidate.heard == ["connected", "lost"])
                 holder.send_signal(signal.SIGCONT)
@@ -240,7 +241,7 @@ def test_a_killed_holder_is_succeeded_at_once(run):
         try:
             async with candidates(Candidate(name), Candidate(name, may_hold=False)) as (a, b):
                 await until(lambda: a.heard == ["connected"] and b.heard == ["connected"])
-                a.candidacy.lane.queue("model", 1).start(request := Request())
+                a.candidacy.lane.queue_of("model", 1, CONFIG).start(request := Request())
                 holder.kill()
                 await until(lambda: a.heard == ["connected", "lost", "holder"])
                 await until(lambda: b.heard == ["connected", "lost", "connected"])

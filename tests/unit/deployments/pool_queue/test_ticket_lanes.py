@@ -10,14 +10,14 @@ from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import ticket_queue
 from deployments.pool_queue.messages import Missing, canonical_signature
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import EPOCH, Queue, Request, Router, TicketRig
+from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queue, Request, Router, TicketRig
 
 
 def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            requests = [Request(enqueue_ns=5), Request(enqueue_ns=6), Request(enqueue_ns=7)]
+            requests = [Request(), Request(), Request()]
             for request in requests:
                 client.start(request)
             await until(lambda: len(rig.queue.waiting) == 3)
@@ -32,7 +32,9 @@ def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
                 2,
                 0,
             )
-            assert (part.slots, part.queued_ns) == ([4, 5], [5, 6])
+            assert (part.slots, part.queued_ns) == ([4, 5], [each.enqueue_ns for each in sent])
+            assert all(each.queue is None for each in sent)
+            assert requests[2].queue is client
             assert rig.server.ticket_count == client.waiting_count == 1
 
     run(main)
@@ -43,23 +45,26 @@ def test_a_ticket_says_all_of_its_request(run):
         async with TicketRig() as rig:
             client = await rig.client()
             fields = {
-                "batch_size": 3,
                 "timeout_us": 9,
                 "priority": 2,
                 "correlation_id": "sequence",
                 "flags": SEQUENCE_START,
-                "request_id": "id",
-                "avoid": "b",
             }
-            client.start(Request(signature=[("A", (1, 2), b""), ("B", (), b"x")], **fields))
+            client.start(request := Request(3, 5, id="id", **fields))
             await until(lambda: rig.queue.waiting)
             ticket = rig.queue.waiting[0]
             assert {name: getattr(ticket, name) for name in fields} == fields
-            assert ticket.signature == (("A", (1, 2), b""), ("B", (), b"x"))
-            assert ticket.signature == canonical_signature([("A", [1, 2], b""), ("B", (), b"x")])
-            assert (ticket.enqueue_ns, ticket.number) == (1, 1)
+            assert (ticket.batch_size, ticket.request_id) == (3, "id")
+            assert ticket.signature == request.signature == (("A", (5,), b""),)
+            assert (ticket.enqueue_ns, ticket.number) == (request.enqueue_ns, 1)
 
     run(main)
+
+
+@pytest.mark.parametrize("signature", [[[[[[1]]]]], {"A": 1}, 1.5])
+def test_what_is_no_signature_is_refused(signature):
+    with pytest.raises(ValueError, match="signature"):
+        canonical_signature(signature)
 
 
 def test_requests_of_two_routers_share_a_batch(run):
@@ -67,7 +72,7 @@ def test_requests_of_two_routers_share_a_batch(run):
         async with TicketRig() as rig:
             routers = [Router(), Router()]
             for router in routers:
-                (await rig.lane(router)).queue("model", 1).start(Request())
+                (await rig.lane(router)).queue_of("model", 1, CONFIG).start(Request())
             await until(lambda: len(rig.queue.waiting) == 2)
             rig.queue.grant("a", 2)
             await until(lambda: all(router.parts for router in routers))
@@ -80,11 +85,14 @@ def test_a_queue_may_give_correlation_ids(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(request := Request())
-            await until(lambda: rig.queue.waiting)
-            rig.queue.grant("a", slots=[0], correlation_ids=[99])
+            requests = [Request(), Request(correlation_id="its own")]
+            for request in requests:
+                client.start(request)
+            await until(lambda: len(rig.queue.waiting) == 2)
+            rig.queue.grant("a", 2, slots=[0, 1], correlation_ids=[99, "its own"])
             await until(lambda: rig.router.parts)
-            assert (request.correlation_id, request.flags) == (99, SEQUENCE_START)
+            given = [(each.correlation_id, each.flags) for each in requests]
+            assert given == [(99, SEQUENCE_START), ("its own", 0)]
 
     run(main)
 
@@ -235,11 +243,11 @@ def test_a_cancelled_part_without_a_lane_ends_there(run):
 def test_requests_of_a_model_that_the_holder_learns_of_later_keep_their_order(run):
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue("new", 2)
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             for request_id in "abc":
-                client.start(Request(request_id=request_id))
+                client.start(Request(id=request_id))
             await until(lambda: len(client._parked) == 3)
-            client.start(Request(request_id="d"))
+            client.start(Request(id="d"))
             rig.queues.by_model["new", 2] = queue = Queue()
             await until(lambda: len(queue.waiting) == 4)
             assert [ticket.request_id for ticket in queue.waiting] == list("abcd")
@@ -252,7 +260,7 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
 
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue("new", 2)
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             client.start(request := Request())
             await request.ended
             assert isinstance(request.error, UnavailableError)
@@ -265,7 +273,7 @@ def test_a_model_that_stays_unknown_is_an_error(run, monkeypatch):
 def test_a_parked_request_can_be_cancelled_and_withdrawn(run):
     async def main():
         async with TicketRig() as rig:
-            client = (await rig.lane()).queue("new", 2)
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
             client.start(cancelled := Request())
             client.start(moved := Request())
             await until(lambda: len(client._parked) == 2)
@@ -283,17 +291,17 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            known, new = lane.queue("model", 1), lane.queue("new", 2)
-            late, early, cancelled = Request(enqueue_ns=9), Request(enqueue_ns=3), Request()
-            known.start(late)
-            new.start(early)
+            known, new = lane.queue_of("model", 1, CONFIG), lane.queue_of("new", 2, NEW_CONFIG)
+            first, second, cancelled = Request(), Request(), Request()
+            new.start(first)
+            known.start(second)
             known.start(cancelled)
             await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
             cancelled.cancelled = True
             for each in rig.server.lanes:
                 each.connection.transport.abort()
             await lane.wait_ended()
-            assert rig.router.back == [early, late]
+            assert rig.router.back == [first, second]
             assert isinstance(cancelled.error, RequestCancelledError)
             assert not lane.is_open
             known.start(after := Request())
@@ -306,7 +314,7 @@ def test_the_tickets_of_a_router_that_dies_are_forgotten(run):
     async def main():
         async with TicketRig() as rig:
             lane = await rig.lane()
-            lane.queue("model", 1).start(Request())
+            lane.queue_of("model", 1, CONFIG).start(Request())
             await until(lambda: rig.queue.waiting)
             party = rig.queue.waiting[0].party
             ticket = rig.queue.waiting[0]
@@ -340,7 +348,7 @@ def test_a_ticket_that_cannot_be_sent_costs_one_request(run, request_id):
     async def main():
         async with TicketRig(LaneLimits(max_message_bytes=1000)) as rig:
             client = await rig.client()
-            client.start(bad := Request(request_id=request_id))
+            client.start(bad := Request(id=request_id))
             client.start(Request())
             await bad.ended
             assert isinstance(bad.error, InvalidArgumentError)

@@ -131,7 +131,7 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
         raise TypeError("a message that nobody understands")
 
     async def main() -> None:
-        pools = NodePools(lambda pool, request: None, lambda pool: None)
+        pools = NodePools(lambda request: None, lambda pool: None)
         links = LinkSet(
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
@@ -153,7 +153,7 @@ def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:
         raise AssertionError
 
     async def main() -> None:
-        pools = NodePools(lambda pool, request: None, lambda pool: None)
+        pools = NodePools(lambda request: None, lambda pool: None)
         links = LinkSet(
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )

@@ -17,10 +17,18 @@ import pytest
 
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
+from tests.support.sequence_arrivals import (
+    FIFTH,
+    FULL,
+    FULL_TOTALS,
+    SHORT,
+    SHORT_TOTALS,
+    Arrivals,
+    S,
+    sequence,
+)
 from tests.support.sequence_items import (
     BOTH,
-    END,
-    START,
     Instance,
     SequenceRequest,
     batcher,
@@ -28,12 +36,9 @@ from tests.support.sequence_items import (
     state_tensor,
 )
 
-S = 1_000_000
 BUSY = 100
 IDLE = 5 * S
 NOT_STARTED = "must specify the START flag on the first request of the sequence"
-
-Arrivals = list[tuple[float, SequenceRequest]]
 
 
 class Sums:
@@ -65,32 +70,6 @@ class Sums:
     def sizes(self) -> dict[int, int]:
         """How many batches of each size were executed, null rows counted."""
         return dict(Counter(len(rows) for rows in self.run.rows))
-
-
-def sequence(
-    correlation_id: int | str,
-    *values: int,
-    at: float = 0,
-    after: tuple[float, ...] = (),
-    ends: bool = True,
-    **fields: object,
-) -> Arrivals:
-    """Return a sequence's requests.
-
-    Args:
-        at: When the first comes, in µs.
-        after: How long before each of the last requests the client waits, in µs.
-        ends: Whether the last has the END flag.
-    """
-    waits = [0.0] * (len(values) - len(after)) + list(after)
-    arrivals = []
-    for index, value in enumerate(values):
-        flags = START if index == 0 else 0
-        if ends and index == len(values) - 1:
-            flags |= END
-        at += waits[index]
-        arrivals.append((at, part(correlation_id, flags, value=value, **fields)))
-    return arrivals
 
 
 STRATEGIES = pytest.mark.parametrize("strategy", ["direct", "oldest"])
@@ -158,10 +137,6 @@ def test_skip_batch(ids) -> None:
     assert sums.totals == {first: 4, second: 50, third: 224, fourth: 4450}
 
 
-FULL = ((1001, 1, 2, 3), (1002, 11, 12, 13), (1003, 111, 112, 113), (1004, 1111, 1112, 1113))
-FULL_TOTALS = {1001: 6, 1002: 36, 1003: 336, 1004: 3336}
-
-
 def test_full_batch() -> None:
     sums = Sums().play(*(sequence(*each) for each in FULL))
     assert (sums.totals, sums.sizes) == (FULL_TOTALS, {4: 3})
@@ -182,19 +157,12 @@ def test_ragged_batch(shapes, expected) -> None:
     assert (sums.totals, sums.sizes) == (FULL_TOTALS, expected)
 
 
-FIFTH = (1005, 11111, 11112, 11113)
-
-
 @STRATEGIES
 def test_backlog(strategy) -> None:
     sums = Sums(strategy=strategy, preferred_batch_size=(4,)).play(
         *(sequence(*each) for each in (*FULL, FIFTH))
     )
     assert (sums.totals, sums.sizes) == ({**FULL_TOTALS, 1005: 33336}, {4: 3, 1: 3})
-
-
-SHORT = ((1001, 1, 2, 3), (1002, 11, 13), (1003, 111, 113), (1004, 1111, 1112, 1113))
-SHORT_TOTALS = {1001: 6, 1002: 24, 1003: 224, 1004: 3336}
 
 
 def test_backlog_fill() -> None:

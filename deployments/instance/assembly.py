@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the parts of a batch together that come from several routers. Pure.
+
+A batch is complete when as many requests have come as its holder has said, less those of which the
+instance hears that they do not come. One that waits too long for a part is given out as it is, and
+what comes of it afterwards makes late batches, one for each part.
+
+A number that was given out is remembered for a while: to know late parts, and because FORGET may
+speak of requests that have come.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, Generic, TypeVar
+
+from deployments.lane.batches import BatchPart, Forget
+
+Item = TypeVar("Item")
+
+# A router that has a grant sends its part at once; this is for one that does not get to run.
+PART_WAIT_NS: Final = 100_000_000
+# Batches that wait for a part; the oldest is given out when there are more.
+MAX_INCOMPLETE_COUNT: Final = 1024
+_REMEMBERED_COUNT: Final = 4096
+
+_Key = tuple[int, int]
+
+
+class PoolBatch(Generic[Item]):
+    """A batch that was formed by the holder of a pool's queue.
+
+    Attributes:
+        epoch: Of the holder.
+        number: The batch, in that epoch.
+        items: Its requests.
+        slots: Of sequences, the slot of each request; else empty.
+        kept: Slots whose request is executed once more.
+        is_late: Whether it is what came too late of a batch: nobody is told of its end.
+        is_counted: Whether another holder than the one who formed it was told to wait for its end.
+        execution_ns: How long it was executed.
+        rescheduled: Slots whose request is to be executed once more.
+    """
+
+    __slots__ = (
+        "_due_ns",
+        "_settled_count",
+        "_total_count",
+        "epoch",
+        "execution_ns",
+        "is_counted",
+        "is_late",
+        "items",
+        "kept",
+        "number",
+        "rescheduled",
+        "slots",
+    )
+
+    def __init__(self, epoch: int, number: int) -> None:
+        self.epoch = epoch
+        self.number = number
+        self.items: list[Item] = []
+        self.slots: list[int] = []
+        self.kept: list[int] = []
+        self.is_late = False
+        self.is_counted = False
+        self.execution_ns = 0
+        self.rescheduled: list[int] = []
+        # Requests that have come or will not come; of how many, -1 while that is not known.
+        self._settled_count = 0
+        self._total_count = -1
+        self._due_ns = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing more is to come of it."""
+        return 0 <= self._total_count <= self._settled_count
+
+    @property
+    def due_ns(self) -> int:
+        """When it goes as it is."""
+        return self._due_ns
+
+    def wait_until(self, due_ns: int) -> None:
+        """Wait for parts until then."""
+        self._due_ns = due_ns
+
+    def take(self, part: BatchPart, items: Sequence[Item]) -> None:
+        """Add a part and its requests."""
+        self.items += items
+        self.slots += part.slots
+        self.kept += part.kept
+        self._settled_count += part.here_count + part.unsent_count
+        # The holder's part says how many there are, which may be none but those that are kept.
+        if part.total_count or part.kept or not (part.here_count or part.unsent_count):
+            self._total_count = part.total_count
+
+    def forget(self, count: int, *, is_all: bool) -> None:
+        """Wait for fewer requests; for none of others when those are all that is known of."""
+        self._settled_count += count
+        if is_all:
+            self._total_count = self._settled_count
+
+
+class Assembly(Generic[Item]):
+    """The batches that wait for parts."""
+
+    __slots__ = ("_given_out", "_incomplete", "_order")
+
+    def __init__(self) -> None:
+        self._incomplete: dict[_Key, PoolBatch[Item]] = {}
+        self._given_out: set[_Key] = set()
+        self._order: deque[_Key] = deque()
+
+    @property
+    def batches(self) -> Iterable[PoolBatch[Item]]:
+        """The batches, oldest first."""
+        return self._incomplete.values()
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` may first give out something; None means never."""
+        for batch in self._incomplete.values():
+            return batch.due_ns
+        return None
+
+    def add(self, part: BatchPart, items: Sequence[Item], now_ns: int) -> list[PoolBatch[Item]]:
+        """Take a part.
+
+        Args:
+            part: What its router says of it.
+            items: Those of its requests that have come.
+            now_ns: Now.
+
+        Returns:
+            The batches that are to be executed, in order.
+        """
+        key = (part.epoch, part.number)
+        batch = self._incomplete.get(key)
+        if batch is None:
+            batch = PoolBatch(part.epoch, part.number)
+            batch.take(part, items)
+            if key in self._given_out:
+                batch.is_late = True
+                return [batch] if batch.items or batch.kept else []
+            if batch.is_complete:
+                self._remember(key)
+                return [batch]
+            batch.wait_until(now_ns + PART_WAIT_NS)
+            self._incomplete[key] = batch
+            if len(self._incomplete) > MAX_INCOMPLETE_COUNT:
+                return [self._give_out(next(iter(self._incomplete)))]
+            return []
+        batch.take(part, items)
+        return [self._give_out(key)] if batch.is_complete else []
+
+    def forget(self, message: Forget) -> list[PoolBatch[Item]]:
+        """Learn that requests of a batch will not come.
+
+        Returns:
+            The batch if it is to be executed now, perhaps without any request.
+        """
+        key = (message.epoch, message.number)
+        batch = self._incomplete.get(key)
+        if batch is not None:
+            batch.forget(message.count, is_all=False)
+            return [self._give_out(key)] if batch.is_complete else []
+        if key in self._given_out:
+            return []
+        # A lease whose router is gone: nobody else can have sent anything.
+        batch = PoolBatch(message.epoch, message.number)
+        batch.forget(message.count, is_all=True)
+        self._remember(key)
+        return [batch]
+
+    def expire(self, now_ns: int) -> list[PoolBatch[Item]]:
+        """Give out what has waited long enough."""
+        due = [key for key, batch in self._incomplete.items() if batch.due_ns <= now_ns]
+        return [self._give_out(key) for key in due]
+
+    def clear(self) -> list[PoolBatch[Item]]:
+        """Give out everything."""
+        return [self._give_out(key) for key in list(self._incomplete)]
+
+    def _give_out(self, key: _Key) -> PoolBatch[Item]:
+        self._remember(key)
+        return self._incomplete.pop(key)
+
+    def _remember(self, key: _Key) -> None:
+        self._given_out.add(key)
+        self._order.append(key)
+        if len(self._order) > _REMEMBERED_COUNT:
+            self._given_out.discard(self._order.popleft())

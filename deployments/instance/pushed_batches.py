@@ -1,0 +1,390 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an adopted instance executes: batches that the holder of its pool's queue has formed.
+
+It takes the place of the instance's own scheduler, and implements the same protocol
+(`deployments.scheduling.scheduler.Scheduler`), but for `enqueue`: single requests are bounced. It
+belongs to the executor's mutex, too.
+
+A request that is to be executed once more is *kept* by its slot until a batch names the slot. Only
+the holder that formed the request's last batch can do so. When another one has come meanwhile, the
+instance itself executes the request until it is done.
+
+Under the rate limiter each batch is executed under a grant of its own, which is given back when the
+batch is done. The holder may have the instance get the grant ahead of the batch (*offered*).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from backends.api.errors import (
+    InvalidArgumentError,
+    Phase,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
+from backends.api.model_config import ModelConfig
+from backends.api.request import SEQUENCE_START
+from deployments.instance.assembly import Assembly, PoolBatch
+from deployments.instance.outbox import AnyWork, Outbox
+from deployments.lane.batches import BatchPart, Forget
+from deployments.metrics.counters import ExecutionTimes
+from deployments.scheduling.limited_scheduler import Grant
+from deployments.scheduling.scheduler import Decision
+from deployments.scheduling.sequence_feeder import SequenceFeeder
+
+# The number of batches that the instance executes by itself, in an epoch that is nobody's.
+_OWN: Final = 0
+_NS_PER_US: Final = 1000
+
+WorkBatch = PoolBatch[AnyWork]
+
+
+class PushedBatches:
+    """The batches of an adopted instance.
+
+    Args:
+        config: The model's complete config.
+        outbox: Takes the batches that are done, for the holder to be told.
+        feeder: Knows the sequences that run here; None where there are none.
+        grant: The right to execute, where the rate limiter gives it.
+    """
+
+    __slots__ = (
+        "_assembly",
+        "_executed_ns",
+        "_feeder",
+        "_grant",
+        "_idle_ns",
+        "_is_asked",
+        "_is_offered",
+        "_kept",
+        "_model_name",
+        "_outbox",
+        "_queue",
+        "_running",
+        "_slot_count",
+        "pending_count",
+    )
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        outbox: Outbox,
+        feeder: SequenceFeeder[AnyWork] | None,
+        grant: Grant | None,
+    ) -> None:
+        self._model_name = config.name
+        self._slot_count = slot_count_of(config)
+        batching = config.sequence_batching
+        self._idle_ns = 0 if batching is None else batching.max_sequence_idle_us * _NS_PER_US
+        self._outbox = outbox
+        self._feeder = feeder
+        self._grant = grant
+        self._assembly: Assembly[AnyWork] = Assembly()
+        self._queue: deque[WorkBatch] = deque()
+        self._running: WorkBatch | None = None
+        self._kept: dict[int, AnyWork] = {}
+        self._is_asked = False
+        self._is_offered = False
+        self._executed_ns = 0
+        # Requests that have come and are not handed out.
+        self.pending_count = 0
+
+    @property
+    def running(self) -> dict[int, int | str]:
+        """By slot, the sequences that run here."""
+        return {} if self._feeder is None else dict(self._feeder.running)
+
+    def fits(self, part: BatchPart) -> bool:
+        """Whether the slots of a part are this model's."""
+        slots = part.slots
+        if self._feeder is None:
+            return not slots
+        return len(slots) == part.here_count and max(slots, default=0) < self._slot_count
+
+    def has_sequences(self, now_ns: int) -> bool:
+        """Whether sequences go on here.
+
+        The holder does not say when one ends because it is idle. So when nothing has been executed
+        for as long as that takes, none goes on.
+        """
+        if self._feeder is None or not self._feeder.running:
+            return False
+        is_busy = self.pending_count > 0 or self._running is not None
+        return is_busy or now_ns - self._executed_ns < self._idle_ns
+
+    # Adoption
+
+    def take_over(self, queued: list[AnyWork], *, is_executing: bool) -> list[AnyWork]:
+        """Go on from the instance's own scheduler.
+
+        Args:
+            queued: What that one had queued.
+            is_executing: Whether a batch of that one is being executed.
+
+        Returns:
+            What has not begun: requests that were executed and go on are kept.
+        """
+        if is_executing:
+            self._running = PoolBatch(_OWN, _OWN)
+        else:
+            self._give_back_unused()
+        slots = {correlation_id: slot for slot, correlation_id in self.running.items()}
+        rest = []
+        for work in queued:
+            slot = slots.get(work.correlation_id)
+            if slot is not None and work.model.is_iterative and not work.flags:
+                self._kept[slot] = work
+                del slots[work.correlation_id]
+            else:
+                rest.append(work)
+        return rest
+
+    def adopted(self) -> int:
+        """Serve a new holder, and return how many batches it is to wait for."""
+        self.decline()
+        if self._kept:
+            # Their tickets were the last holder's.
+            batch: WorkBatch = PoolBatch(_OWN, _OWN)
+            batch.slots += self._kept
+            batch.items += self._kept.values()
+            self._kept.clear()
+            self._push(batch)
+            self.pending_count += len(batch.items)
+        open_batches = [*self._assembly.batches, *self._queue, *self._outbox.reports]
+        if self._running is not None:
+            open_batches.append(self._running)
+        for batch in open_batches:
+            batch.is_counted = True
+        return sum(not batch.is_late for batch in open_batches)
+
+    # What comes
+
+    def add(self, part: BatchPart, works: Sequence[AnyWork], now_ns: int) -> bool:
+        """Take a part of a batch, and return whether there is something to execute."""
+        self.pending_count += len(works)
+        return self._push(*self._assembly.add(part, works, now_ns))
+
+    def forget(self, message: Forget) -> bool:
+        """Learn that requests will not come, and return whether there is something to execute."""
+        return self._push(*self._assembly.forget(message))
+
+    def _push(self, *batches: WorkBatch) -> bool:
+        for batch in batches:
+            self._queue.append(batch)
+            for slot in batch.kept:
+                work = self._kept.pop(slot, None)
+                if work is not None:
+                    batch.items.append(work)
+                    batch.slots.append(slot)
+                    self.pending_count += 1
+        return bool(batches)
+
+    # `deployments.scheduling.scheduler.Scheduler`
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `expire` may first have something to do."""
+        return self._assembly.deadline_ns
+
+    @property
+    def sequence_count(self) -> int:
+        """Sequences that have started and not ended, as far as the instance knows."""
+        return len(self.running)
+
+    def knows(self, correlation_id: int | str) -> bool:
+        """Whether a sequence of this id goes on here."""
+        return correlation_id in self.running.values()
+
+    def enqueue(self, item: AnyWork, now_ns: int) -> bool:
+        """Take nothing: single requests are the holder's.
+
+        Raises:
+            UnavailableError: Always.
+        """
+        raise UnavailableError("the instance takes batches only; send the request again")
+
+    def next_batch(self, now_ns: int) -> Decision[AnyWork]:
+        """Hand out the next batch, less what was cancelled; the one before is done."""
+        del now_ns
+        dropped: list[tuple[AnyWork, TritonError]] = []
+        queue = self._queue
+        while queue:
+            batch = queue[0]
+            self._drop(batch, dropped)
+            if not batch.items:
+                queue.popleft()
+                self._outbox.reports.append(batch)
+                continue
+            if not self._may_execute():
+                return Decision([], None, dropped)
+            queue.popleft()
+            self.pending_count -= len(batch.items)
+            self._running = batch
+            works, batch.items = batch.items, []
+            slots, batch.slots = batch.slots, []
+            return Decision(works, None, dropped, None, slots)
+        self._give_back_unused()
+        return Decision([], None, dropped)
+
+    def settled(self, decision: Decision[AnyWork], times: ExecutionTimes, *, is_last: bool) -> None:
+        """Learn that what was handed out, here or by the scheduler before, has been executed.
+
+        Args:
+            decision: What was executed, perhaps a part of the batch.
+            times: When.
+            is_last: Whether that was all of it.
+        """
+        batch = self._running
+        if batch is None:
+            return
+        self._executed_ns = times.end_ns
+        batch.execution_ns += times.end_ns - times.start_ns
+        for work, slot in zip(decision.batch, decision.slots, strict=False):
+            if not work.is_rescheduled:
+                continue
+            work.is_rescheduled = False
+            if batch.is_late or batch.is_counted:
+                batch.items.append(work)
+                batch.slots.append(slot)
+            else:
+                self._kept[slot] = work
+                batch.rescheduled.append(slot)
+        if not is_last:
+            return
+        self._running = None
+        if batch.items:
+            self.pending_count += len(batch.items)
+            self._queue.append(batch)
+        else:
+            self._outbox.reports.append(batch)
+        if self._grant is not None:
+            self._grant.done(ask_again=self._is_asked or bool(self._queue))
+
+    def expire(self, now_ns: int) -> list[tuple[AnyWork, TritonError]]:
+        """Wait no longer for parts that should have come; nothing is given up."""
+        self._push(*self._assembly.expire(now_ns))
+        return []
+
+    def stop(self) -> None:
+        """Do nothing: batches that come were granted before."""
+
+    def clear(self) -> list[AnyWork]:
+        """Give up everything that is not being executed."""
+        self._push(*self._assembly.clear())
+        works = [work for batch in self._queue for work in batch.items]
+        works += self._kept.values()
+        self._queue.clear()
+        self._kept.clear()
+        self.pending_count = 0
+        return works
+
+    def _drop(self, batch: WorkBatch, dropped: list[tuple[AnyWork, TritonError]]) -> None:
+        """Take out of a batch what is not to be executed, or not with the rest of it."""
+        if self._feeder is not None:
+            self._drop_of_sequences(self._feeder, batch, dropped)
+        elif any(work.is_cancelled for work in batch.items):
+            dropped += [
+                (work, RequestCancelledError()) for work in batch.items if work.is_cancelled
+            ]
+            left = [work for work in batch.items if not work.is_cancelled]
+            self.pending_count -= len(batch.items) - len(left)
+            batch.items = left
+
+    def _drop_of_sequences(
+        self,
+        feeder: SequenceFeeder[AnyWork],
+        batch: WorkBatch,
+        dropped: list[tuple[AnyWork, TritonError]],
+    ) -> None:
+        left: dict[int, AnyWork] = {}
+        doubled: WorkBatch = PoolBatch(batch.epoch, batch.number)
+        doubled.is_late = True
+        for work, slot in zip(batch.items, batch.slots, strict=True):
+            is_going_on = feeder.running.get(slot) == work.correlation_id
+            if work.is_cancelled:
+                dropped.append((work, RequestCancelledError()))
+                if is_going_on or work.flags & SEQUENCE_START:
+                    # What is missing cannot be made good: it ends its sequence.
+                    feeder.forget(slot)
+            elif not (is_going_on or work.flags & SEQUENCE_START):
+                dropped.append((work, self._no_sequence(work)))
+            elif slot in left:
+                doubled.items.append(work)
+                doubled.slots.append(slot)
+            else:
+                left[slot] = work
+        self.pending_count -= len(batch.items) - len(left) - len(doubled.items)
+        batch.items, batch.slots = list(left.values()), list(left)
+        if doubled.items:
+            self._queue.insert(1, doubled)
+
+    def _no_sequence(self, work: AnyWork) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"inference request for sequence {work.correlation_id} to model '{self._model_name}' "
+            f"must specify the START flag on the first request of the sequence",
+            Phase.ENQUEUE,
+        )
+
+    # The rate limiter
+
+    def ask(self) -> bool:
+        """Get the grant for a batch that is to come, and return whether it is there."""
+        grant = self._grant
+        if grant is None or self._is_offered:
+            return True
+        if grant.is_held and self._running is None and not self._queue:
+            self._is_offered = True
+            return True
+        self._is_asked = True
+        grant.ask()
+        return False
+
+    def granted(self) -> bool:
+        """Learn that the grant is there, and return whether the holder waits for it."""
+        if self._grant is None or not self._grant.is_held or self._queue or self._running:
+            return False
+        if self._is_asked:
+            self._is_asked = False
+            self._is_offered = True
+            return True
+        self._give_back_unused()
+        return False
+
+    def decline(self) -> None:
+        """Learn that no batch is to come."""
+        self._is_asked = False
+        if self._is_offered:
+            self._is_offered = False
+            if not self._queue:
+                self._give_back_unused()
+
+    def _may_execute(self) -> bool:
+        grant = self._grant
+        if grant is None:
+            return True
+        if grant.is_held:
+            self._is_offered = False
+            return True
+        grant.ask()
+        return False
+
+    def _give_back_unused(self) -> None:
+        grant = self._grant
+        is_needed = self._is_offered or self._is_asked or self._running is not None
+        if grant is not None and grant.is_held and not is_needed:
+            grant.decline()
+
+
+def slot_count_of(config: ModelConfig) -> int:
+    """Return how many slots an instance of the model has for sequences."""
+    batching = config.sequence_batching
+    largest = max(1, config.max_batch_size)
+    if batching is None:
+        return 0
+    if batching.strategy == "oldest":
+        return batching.max_candidate_sequences or largest
+    return largest

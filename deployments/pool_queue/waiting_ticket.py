@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A ticket at the router's end, and what its queue and its lane want of each other."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from backends.api.errors import TritonError
+from deployments.pool_queue.messages import Grant
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import PartSender
+
+
+class TicketOwner(PartSender, Protocol):
+    """The router behind a lane of tickets."""
+
+    def returned(self, requests: list[OwnRequest]) -> None:
+        """Take back what waited at a holder that is gone, oldest first."""
+
+    def withdrawn(self, request: OwnRequest) -> None:
+        """Take back a request that `TicketQueue.withdraw` was called for."""
+
+
+class DecidedHere(Protocol):
+    """A queue as its lane uses it; `deployments.pool_queue.ticket_queue.TicketQueue`.
+
+    Attributes:
+        waiting_count: Requests that the holder has not decided on.
+    """
+
+    waiting_count: int
+
+    def granted(self, grant: Grant, granted: "Sequence[WaitingTicket]") -> None:
+        """Send requests as a part of a batch."""
+
+    def refused(self, waiting: "WaitingTicket", error: TritonError) -> None:
+        """Pass on the error of a request that does not wait any more."""
+
+    def unknown(self, waiting: "WaitingTicket", error: TritonError) -> None:
+        """Keep a request for a holder that does not know the model yet, for a while."""
+
+    def gone(self, waiting: "WaitingTicket", error: TritonError) -> None:
+        """End a request, or give it back, that the holder has no ticket of any more."""
+
+
+class WaitingTicket:
+    """A request that the holder has not decided on.
+
+    Attributes:
+        queue: Where it waits.
+        request: The request.
+        tries: How often its instance could not be reached.
+        unknown_since_s: When the holder first did not know the model; 0.0 when it does.
+        is_parked: Whether it waits here, to be sent to a holder that does not know the model.
+        is_withdrawn: Whether the holder was told to forget it.
+    """
+
+    __slots__ = ("is_parked", "is_withdrawn", "queue", "request", "tries", "unknown_since_s")
+
+    def __init__(self, queue: DecidedHere, request: OwnRequest, tries: int = 0) -> None:
+        self.queue = queue
+        self.request = request
+        self.tries = tries
+        self.unknown_since_s = 0.0
+        self.is_parked = False
+        self.is_withdrawn = False
+
+
+class TicketSender(Protocol):
+    """A lane of tickets as its queues use it; `deployments.pool_queue.ticket_lane.TicketLane`.
+
+    Attributes:
+        owner: The router.
+        is_local: Whether the holder is on this node, and its clock the same.
+        max_message_bytes: Longest message.
+    """
+
+    owner: TicketOwner
+    is_local: bool
+    max_message_bytes: int
+
+    @property
+    def is_open(self) -> bool: ...  # noqa: D102
+
+    def write_down(self, waiting: WaitingTicket) -> int:
+        """Give a request its number."""
+
+    def find(self, request: OwnRequest) -> WaitingTicket | None:
+        """Return what is written down of a request."""
+
+    def strike_out(self, number: int) -> WaitingTicket | None:
+        """Forget what is written down of a number."""
+
+    def send(self, kind: int, number: int, message: bytes = b"") -> None:
+        """Send a frame, if the lane is open."""

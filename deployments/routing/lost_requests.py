@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the requests that were on a lane when it broke."""
+
+from collections.abc import Callable, Iterable
+
+from backends.api.errors import RequestCancelledError, UnavailableError
+from backends.api.request import InferenceRequest
+from deployments.lane.inflight import LaneInflight
+from deployments.routing.pool import Link
+from deployments.routing.routed_request import RoutedRequest, is_stateful
+from deployments.routing.waiting_requests import no_instance
+
+
+def end_or_resend(
+    link: Link, orphans: Iterable[LaneInflight], resend: Callable[[RoutedRequest], None]
+) -> None:
+    """Send each request once more, to another instance, or end it with an error.
+
+    Args:
+        link: The way to the instance that is lost.
+        orphans: The requests that had no terminal outcome.
+        resend: Sends a request to another instance than the one that had it.
+    """
+    for routed in orphans:
+        if not isinstance(routed, RoutedRequest):
+            continue
+        routed.forget_given_id()
+        if routed.cancelled:
+            routed.sink.fail(RequestCancelledError(""))
+        elif routed.has_responded or routed.retried or is_stateful(routed.request):
+            routed.sink.fail(
+                UnavailableError(
+                    f"instance '{link.endpoint.name}' of model "
+                    f"'{routed.request.model_name}' ended while it served the request; "
+                    f"{_what_to_do(routed.request)}"
+                )
+            )
+        else:
+            routed.retried = True
+            _resend_elsewhere(routed, link, resend)
+
+
+def _resend_elsewhere(
+    routed: RoutedRequest, lost: Link, resend: Callable[[RoutedRequest], None]
+) -> None:
+    others = any(
+        other is not lost and not other.closed and (other.lane is None or other.lane.is_open)
+        for other in routed.pool.links
+    )
+    # What drained has not crashed: a successor may be on its way.
+    if others or (routed.lane is not None and routed.lane.draining):
+        resend(routed)
+    else:
+        routed.sink.fail(no_instance(routed.request.model_name))
+
+
+def _what_to_do(request: InferenceRequest) -> str:
+    if not request.correlation_id:
+        return "send the request again"
+    return f"sequence {request.correlation_id} ended with it, start the sequence again"

@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A router's part in its node: it holds the queues of the node's pools, or uses them.
+
+Ingresses compete for holding; processes of models that call models use the queues only. What the
+lanes of tickets say, from either end, comes together here and goes on to `NodePools`.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backends.api.errors import RequestCancelledError
+from deployments.lane.batches import Adopt, BatchPart
+from deployments.lane.tls import server_tls
+from deployments.pool_queue.election import Candidacy, socket_name
+from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.precise_timer import PreciseTimer
+from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.pool_queue.ticket_server import TicketServer
+from deployments.routing.node_pools import NodePools
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMember:
+    """What a router is on its node.
+
+    Attributes:
+        node_id: Ray node.
+        secret: Key of the lanes' handshake.
+        may_hold: Whether it may hold the node's queues.
+        host: Address at which a holder listens for routers of other nodes; empty for none.
+        silence_s: How long a holder may be silent; 0.0 for ever.
+    """
+
+    node_id: str
+    secret: bytes
+    may_hold: bool
+    host: str = ""
+    silence_s: float = 0.0
+
+
+class Membership:
+    """Implements what lanes of tickets ask of a router: their owner, their queues, their events.
+
+    Args:
+        member: What the router is on its node.
+        pools: The pools of the node.
+    """
+
+    def __init__(self, member: NodeMember, pools: NodePools) -> None:
+        self._member = member
+        self._pools = pools
+        self._server = TicketServer(self, secret=member.secret) if member.may_hold else None
+        options = TicketLaneOptions(member.secret, owner=self, silence_s=member.silence_s)
+        self._candidacy = Candidacy(
+            socket_name(member.secret, member.node_id), self._server, options, self
+        )
+        self._timer = PreciseTimer()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Compete, or look for the holder, from now on."""
+        self._pools.clock = self._timer
+        self._pools.follow(None)
+        self._candidacy.start()
+
+    def give_up(self) -> None:
+        """Hold no more: this process is about to end."""
+        was_holder = self._candidacy.is_holder
+        self._candidacy.give_up()
+        if was_holder:
+            self._pools.follow(None)
+
+    async def close(self) -> None:
+        """Leave the node."""
+        self._is_closed = True
+        await self._candidacy.close()
+        self._timer.close()
+
+    # `deployments.pool_queue.election.CandidacyEvents`
+
+    def became_holder(self, epoch: int) -> None:
+        """Hold the queues of the node."""
+        host, port = self._member.host, 0
+        if host and self._server is not None:
+            try:
+                host, port = self._server.listen_tcp(host, tls=server_tls())
+            except OSError as error:
+                _log.warning("routers of other nodes cannot reach the queues here: %s", error)
+        self._pools.hold(Adopt(epoch, host, port))
+
+    def connected(self, lane: TicketLane) -> None:
+        """Use the queues of the node's holder."""
+        self._pools.follow(lane)
+
+    def lost(self) -> None:
+        """Wait for the next holder."""
+        if not self._is_closed:
+            self._pools.follow(None)
+
+    # `deployments.pool_queue.ticket_queue.TicketOwner`
+
+    def send_part(
+        self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
+    ) -> list[OwnRequest]:
+        """Send requests to an instance as a part of a batch; return those that cannot be sent."""
+        lane = self._pools.lane_to(instance)
+        if lane is None:
+            return list(requests)
+        for request in requests:
+            request.queue = None
+        lane.start_batch(part, requests)
+        return []
+
+    def returned(self, requests: list[OwnRequest]) -> None:
+        """Send what waited at a holder that is gone to the next one."""
+        for request in requests:
+            self._again(request)
+
+    def withdrawn(self, request: OwnRequest) -> None:
+        """Send a request that was taken back from a queue."""
+        self._again(request)
+
+    def _again(self, request: OwnRequest) -> None:
+        request.queue = None
+        if request.cancelled:
+            request.sink.fail(RequestCancelledError(""))
+        else:
+            self._pools.send_again(request)
+
+    # `deployments.pool_queue.foreign_ticket.HeldQueues`
+
+    def find(self, model_name: str, version: int) -> HeldQueue | None:
+        """Return a queue that is held here."""
+        return self._pools.held(model_name, version)
+
+    def party_lost(self, party: ForeignParty) -> None:
+        """Learn that another router is gone."""
+        for queue in self._pools.all_held():
+            queue.party_lost(party)

@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a router does with leases, and hears of loads."""
+
+from deployments.pool_queue.messages import LeaseEnd
+from tests.support.lane_rig import until
+from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig
+
+
+async def known(rig):
+    """Return a router's queue, and the holder's view of the router."""
+    client = await rig.client()
+    client.ask()
+    await until(lambda: client.load_s > float("-inf"))
+    (party,) = rig.server.lanes
+    return client, party
+
+
+def test_a_request_starts_on_a_lease_without_a_ticket(run):
+    async def main():
+        async with TicketRig() as rig:
+            client, party = await known(rig)
+            rig.queue.lease(party, 9, "a")
+            await until(lambda: client.lease_count)
+            client.start(request := Request())
+            ((instance, part, sent),) = rig.router.parts
+            assert (instance, sent) == ("a", [request])
+            assert (part.epoch, part.number, part.here_count, part.total_count) == (EPOCH, 9, 1, 1)
+            assert part.queued_ns == (request.enqueue_ns,)
+            assert request.queue is None
+            assert client.lease_count == client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_lease_of_an_instance_without_a_lane_is_given_back(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client, party = await known(rig)
+            rig.queue.lease(party, 9, "a")
+            await until(lambda: client.lease_count)
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)
+            assert rig.queue.given_back == [9]
+            assert rig.queue.waiting[0].avoid == "a"
+
+    run(main)
+
+
+def test_a_lease_that_crosses_a_ticket_is_given_back(run):
+    async def main():
+        async with TicketRig() as rig:
+            client, party = await known(rig)
+            client.start(Request())
+            rig.queue.lease(party, 9, "a")
+            await until(lambda: rig.queue.given_back == [9] and rig.queue.waiting)
+            assert client.lease_count == 0
+
+    run(main)
+
+
+def test_an_unused_lease_comes_back_when_called_and_a_used_one_does_not(run):
+    async def main():
+        async with TicketRig() as rig:
+            client, party = await known(rig)
+            for number, instance in ((8, "a"), (9, "b")):
+                rig.queue.lease(party, number, instance)
+            await until(lambda: client.lease_count == 2)
+            client.start(Request())
+            assert rig.router.parts[0][0] == "b"
+            for number in (8, 9):
+                party.call_back(LeaseEnd("model", 1, number))
+            await until(lambda: rig.queue.given_back)
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)
+            assert rig.queue.given_back == [8]
+
+    run(main)
+
+
+def test_a_lease_of_a_model_the_router_has_not_used_is_given_back(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.lane()
+            await until(lambda: rig.server.lanes)
+            (party,) = rig.server.lanes
+            rig.queue.lease(party, 9, "a")
+            await until(lambda: rig.queue.given_back == [9])
+            lane.queue_of("model", 1, CONFIG)
+            rig.queue.lease(party, 10, "a")
+            await until(lambda: lane.queue_of("model", 1, CONFIG).lease_count)
+            lane.forget("model", 1)
+            await until(lambda: rig.queue.given_back == [9, 10])
+
+    run(main)
+
+
+def test_a_lease_cannot_be_used_after_its_lane_is_lost(run):
+    async def main():
+        async with TicketRig() as rig:
+            client, party = await known(rig)
+            rig.queue.lease(party, 9, "a")
+            await until(lambda: client.lease_count)
+            party.close()
+            await until(lambda: not client.lease_count)
+            client.start(request := Request())
+            await until(lambda: rig.router.back == [request])
+            assert not rig.router.parts
+
+    run(main)
+
+
+def test_a_router_hears_the_load_with_its_first_ticket_and_when_it_asks(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            heard = []
+            client.on_load = heard.append
+            assert client.load_s == float("-inf")
+            client.start(Request())
+            await until(lambda: heard)
+            assert (client.load.waiting_count, client.load.instance_count) == (1, 2)
+            assert client.load_s > 0
+            client.ask()
+            await until(lambda: len(heard) == 2)
+
+    run(main)
+
+
+def test_another_nodes_router_has_a_clock_of_its_own(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.remote_lane()
+            client = lane.queue_of("model", 1, CONFIG)
+            client.start(request := Request())
+            request.enqueue_ns = 1
+            await until(lambda: rig.queue.waiting)
+            assert rig.queue.waiting[0].enqueue_ns > 1
+            rig.queue.grant("a")
+            await until(lambda: rig.router.parts)
+            assert rig.router.parts[0][1].queued_ns == ()
+
+    run(main)

@@ -25,7 +25,7 @@ from deployments.routing.node_view import NodeView, expected_wait_ns
 # Expected waits that differ by less than this many executions of one instance are equal.
 _NEARLY_EQUAL: Final = 0.25
 # So many nodes are compared with the own one.
-_COMPARED: Final = 8
+_COMPARED: Final = 4
 # So many nodes are asked for each request that has to wait.
 _ASKED: Final = 2
 # Requests are taken back from a node that is slower by this factor, though no node is idle.

@@ -16,7 +16,7 @@ import pytest
 from tests.support.simulated_load import Cell, Comparison, compare
 
 _SERVICES = ("constant", "exponential", "lognormal")
-_COUNT = 5000
+_COUNT = 4000
 
 PLAIN = [Cell(load, service) for load, service in product((0.5, 0.7, 0.9), _SERVICES)]
 UNEVEN = [Cell(0.5, "constant", True), Cell(0.9, "constant", True), Cell(0.9, "lognormal", True)]

@@ -52,7 +52,7 @@ from deployments.metrics import counters as statistics
 from deployments.rate_limiter.arbiter import Limit
 from deployments.rate_limiter.claim import ResourceClaim
 from deployments.reactor.reactor import Reactor
-from deployments.scheduling.factory import make_scheduler
+from deployments.scheduling.factory import Conditions
 from deployments.scheduling.holds import holds_of
 from deployments.shared_memory.regions import RegionMaps
 from deployments.slabs.pool import SlabPool
@@ -225,9 +225,7 @@ class ModelInstanceActor:
             Lead(self._reactor, on_fault=self._ending.die),
             loaded.statistics,
             loaded.state_files,
-            new_scheduler=lambda config: make_scheduler(
-                config, holds_of(spec.scheduler_holds), self._claim
-            ),
+            Conditions(holds_of(spec.scheduler_holds), self._claim),
         )
         timeout_us = execution_timeout_us(loaded.config)
         if timeout_us:
@@ -236,9 +234,7 @@ class ModelInstanceActor:
         uds = f"\0manta/{self._incarnation}"
         host = ray.util.get_node_ip_address()
         self._readiness = Readiness(spec.model_name, loaded.instance.is_ready)
-        handler = InstanceLanes(
-            loaded.config, executor, loaded.instance, maps, self._readiness, self._claim
-        )
+        handler = InstanceLanes(loaded.config, executor, loaded.instance, maps, self._readiness)
         if self._claim is not None:
             self._claim.serve(handler.adoption.granted)
         self._lanes = LaneServer(

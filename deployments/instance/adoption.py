@@ -19,7 +19,6 @@ from deployments.lane.batches import Adopt, Adopted, BatchPart, Done, Forget
 from deployments.lane.frames import FrameError
 from deployments.lane.server import ServerRequest
 from deployments.lane.server_pool import HolderLane
-from deployments.scheduling.limited_scheduler import Grant
 
 
 class Adoption:
@@ -30,15 +29,13 @@ class Adoption:
     Args:
         config: The model's complete config.
         executor: What is adopted.
-        grant: The right to execute, where the rate limiter gives it.
     """
 
-    __slots__ = ("_config", "_epoch", "_executor", "_grant", "_lane", "_model", "_pushed")
+    __slots__ = ("_config", "_epoch", "_executor", "_lane", "_model", "_pushed")
 
-    def __init__(self, config: ModelConfig, executor: Executor, grant: Grant | None) -> None:
+    def __init__(self, config: ModelConfig, executor: Executor) -> None:
         self._config = config
         self._executor = executor
-        self._grant = grant
         # What may share a batch is asked where batches are formed.
         self._model: ExecutedModel = executor.model.without_signature()
         self._pushed: PushedBatches | None = None
@@ -62,12 +59,12 @@ class Adoption:
             batch_count = pushed.adopted()
             running = pushed.running
         executor.look_again()
-        return Adopted(batch_count, running, is_limited=self._grant is not None)
+        return Adopted(batch_count, running, is_limited=executor.grant is not None)
 
     def _begin(self) -> PushedBatches:
         executor = self._executor
         executor.outbox.report = self._report
-        pushed = PushedBatches(self._config, executor.outbox, executor.feeder, self._grant)
+        pushed = PushedBatches(self._config, executor.outbox, executor.feeder, executor.grant)
         with executor.mutex:
             queued = executor.replace_scheduler(pushed)
             for work in queued:

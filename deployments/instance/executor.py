@@ -19,7 +19,6 @@ unanswered requests elsewhere.
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -28,6 +27,7 @@ from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from deployments.instance.activity import Activity
 from deployments.instance.expiry import ReactorClock
+from deployments.instance.fed_groups import FedGroups
 from deployments.instance.lead import Lead
 from deployments.instance.model_execution import close_model, pad, run_model
 from deployments.instance.outbox import AnyWork, Outbox
@@ -45,7 +45,13 @@ from deployments.metrics.counters import (
 )
 from deployments.metrics.distributions import Distributions
 from deployments.pool_queue.alarm import Alarm
-from deployments.scheduling.factory import make_feeder, make_scheduler, make_signature
+from deployments.scheduling.factory import (
+    NO_CONDITIONS,
+    Conditions,
+    make_feeder,
+    make_scheduler,
+    make_signature,
+)
 from deployments.scheduling.scheduler import STOPPED, Decision, Scheduler
 from deployments.scheduling.sequence_feeder import SequenceFeeder
 from deployments.scheduling.shape_buckets import shape_buckets_of
@@ -68,8 +74,8 @@ class Executor:
             executor can no longer keep its promise of an outcome for each request.
         statistics: Counters to go on with, those of the warmup.
         state_files: The bytes of the files that initial states of sequences come from.
+        conditions: What its scheduler stands under.
         clock_ns: Monotonic clock, the one backends stamp their times with.
-        new_scheduler: Makes what decides which request is executed when.
 
     Attributes:
         mutex: See above.
@@ -77,6 +83,7 @@ class Executor:
         outbox: Outcomes on their way.
         feeder: Gives requests of sequences their controls and states; None where none do.
         make_work: Makes what is executed of a model, a request and its time of arrival.
+        grant: The right to execute, where the rate limiter gives it.
         clock_ns: The same as the argument.
 
     Raises:
@@ -91,8 +98,8 @@ class Executor:
         lead: Lead,
         statistics: InstanceStatistics | None = None,
         state_files: Mapping[str, bytes] | None = None,
+        conditions: Conditions = NO_CONDITIONS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        new_scheduler: Callable[[ModelConfig], Scheduler[AnyWork]] = make_scheduler,
     ) -> None:
         self._buckets = buckets = shape_buckets_of(config)
         self.model = ExecutedModel(config, version, make_signature(config, buckets), buckets)
@@ -105,7 +112,8 @@ class Executor:
         self._is_decoupled = config.decoupled
         # Guarded by the mutex.
         self.mutex = threading.Lock()
-        self._scheduler = new_scheduler(config)
+        self._scheduler: Scheduler[AnyWork] = make_scheduler(config, *conditions)
+        self.grant = conditions.grant
         self._statistics = statistics or InstanceStatistics()
         self.outbox = Outbox(config.name, self.mutex, lead.reactor)
         self._settlement = Settlement(config.name, self._statistics, self.outbox)
@@ -122,10 +130,8 @@ class Executor:
         self.is_closing = False
         self._thread = ExecutionThread[AnyWork, Execution](lead, self.mutex, clock_ns)
         self._ended = threading.Event()
-        # Of the execution thread: what requests of sequences are fed, and the groups of a batch of
-        # theirs that are still to be executed.
         self.feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
-        self._groups: deque[Decision[AnyWork]] = deque()
+        self._groups = None if self.feeder is None else FedGroups(self.feeder)
         # Owned by the thread that turns the reactor.
         self._expiry = Alarm(ReactorClock(lead.reactor, clock_ns), self._expire)
 
@@ -333,12 +339,13 @@ class Executor:
         with self.mutex:
             self._decision_count += 1
             now_ns = self.clock_ns()
-            if self._groups:
-                decision = self._groups.popleft()
-            else:
+            groups = self._groups
+            if groups is None or groups.is_empty:
                 decision = self._scheduler.next_batch(now_ns)
-                if self.feeder is not None and decision.slots:
-                    decision = self._first_group(self.feeder, decision)
+                if groups is not None and decision.slots:
+                    decision = groups.begin(decision)
+            else:
+                decision = groups.next()
             if decision.dropped:
                 for work, error in decision.dropped:
                     self._settlement.drop(work, error, now_ns)
@@ -379,21 +386,13 @@ class Executor:
         error, times = execution
         with self.mutex:
             self._settlement.settle(decision, error, times)
-            if self.feeder is not None:
-                self.feeder.executed(decision.batch, decision.slots)
-            self._is_executing = bool(self._groups)
+            is_last = True
+            if self._groups is not None:
+                self._groups.executed(decision)
+                is_last = self._groups.is_empty
+            self._is_executing = not is_last
             if self._pushed is not None:
-                self._pushed.settled(decision, times, is_last=not self._is_executing)
+                self._pushed.settled(decision, times, is_last=is_last)
             is_due = self.outbox.claim_flush()
         if is_due:
             self._post_flush()
-
-    def _first_group(
-        self, feeder: SequenceFeeder[AnyWork], decision: Decision[AnyWork]
-    ) -> Decision[AnyWork]:
-        """Feed the requests of sequences; return those of a batch that are executed first."""
-        row_count = decision.row_count
-        for works, slots in feeder.groups(decision.batch, decision.slots):
-            rows = feeder.feed(works, slots, row_count)
-            self._groups.append(Decision(works, rows=rows, slots=slots))
-        return self._groups.popleft()._replace(dropped=decision.dropped)

@@ -17,7 +17,6 @@ from deployments.instance.work import bounce
 from deployments.lane.server import ServerRequest
 from deployments.metrics import counters as statistics
 from deployments.metrics.distributions import Distributions, bounds_ms
-from deployments.scheduling.limited_scheduler import Grant
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.metrics_settings import MetricsSettings
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -36,7 +35,6 @@ class InstanceLanes:
         instance: The loaded instance.
         maps: Mappings of clients' shared memory.
         readiness: Asks the model whether it is ready.
-        grant: The right to execute, where the rate limiter gives it.
 
     Attributes:
         adoption: What the instance has to do with its pool's queue.
@@ -67,14 +65,13 @@ class InstanceLanes:
         instance: ModelInstance,
         maps: RegionMaps,
         readiness: Readiness,
-        grant: Grant | None = None,
     ) -> None:
         self._config = config
         self._executor = executor
         self._instance = instance
         self._maps = maps
         self._readiness = readiness
-        self.adoption = adoption = Adoption(config, executor, grant)
+        self.adoption = adoption = Adoption(config, executor)
         self.adopt = adoption.adopt
         self.received_part = adoption.received_part
         self.forget = adoption.forget

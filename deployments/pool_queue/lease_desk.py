@@ -1,91 +1,105 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes leases of one queue's free instances and calls them back.
+"""Makes the leases of one held queue and has them back: `Leases` decides, this carries it out."""
 
-`deployments.pool_queue.leases` decides who gets one, `deployments.scheduling.pool_queue` keeps the
-books of instances; this tells the routers.
-"""
+import time
+from collections.abc import Callable
 
-from collections.abc import Iterable
-from typing import cast
-
+from deployments.pool_queue.alarm import Alarm, AlarmClock
 from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.leases import Leases, OutstandingLease
 from deployments.pool_queue.messages import Lease, LeaseEnd
-from deployments.pool_queue.queued_request import Party, QueuedTicket
+from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.pool_queue import PoolQueue
 
 
 class LeaseDesk:
-    """The leases of one model version's queue.
+    """The leases of one model version's pool.
 
     Args:
-        queue: The queue.
-        name: Model.
+        queue: The pool's queue.
+        model_name: Model.
         version: Version number.
         epoch: Of the holder.
-
-    Attributes:
-        is_needed: Whether another router has ever used the queue.
+        clock: Wakes the desk when a lease has not been used.
+        clock_ns: The node's monotonic clock.
     """
 
-    __slots__ = ("_epoch", "_leases", "_name", "_queue", "_version", "is_needed")
-
-    def __init__(self, queue: PoolQueue[QueuedTicket], name: str, version: int, epoch: int) -> None:
+    def __init__(
+        self,
+        queue: PoolQueue[QueuedTicket],
+        model_name: str,
+        version: int,
+        epoch: int,
+        clock: AlarmClock,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._queue = queue
-        self._name = name
+        self._name = model_name
         self._version = version
         self._epoch = epoch
         self._leases: Leases[ForeignParty] = Leases()
-        self.is_needed = False
+        self._clock_ns = clock_ns
+        self._overdue = Alarm(clock, self._ring)
+        # Bound once: each request of this process is noted.
+        self.used_here = self._leases.used_here
 
-    @property
-    def deadline_ns(self) -> int | None:
-        """When `call_back_unused` may first have something to do."""
-        return self._leases.deadline_ns
+    def began(self, number: int, party: ForeignParty, now_ns: int) -> None:
+        """Note a batch of one other router's ticket.
 
-    def used_here(self, now_ns: int) -> None:
-        """Note a request of the holder's own."""
-        self._leases.used_here(now_ns)
-
-    def granted(self, number: int, party: Party, ticket_count: int, now_ns: int) -> None:
-        """Note a batch that is all another router's."""
-        if ticket_count == 1 and not self._queue.pending_count:
-            self._leases.began(number, cast("ForeignParty", party), now_ns)
+        It earns a lease if nothing else waits and the router is on this node: to the routers of
+        others the way to the instance is as long as the way here.
+        """
+        if party.is_local and not self._queue.pending_count:
+            self._leases.began(number, party, now_ns)
 
     def ended(self, number: int, now_ns: int) -> None:
-        """Note that a batch is executed, or will not be."""
+        """Note that a batch, perhaps a lease, was executed."""
         self._leases.ended(number, now_ns)
 
-    def settle(self, now_ns: int) -> None:
-        """Make leases while nothing waits, or call them back because something does."""
-        queue = self._queue
-        if queue.pending_count:
-            if queue.leased and not queue.free_count:
-                self._call_back(self._leases.wanted_back(now_ns))
-            return
-        free = [name for name, each in queue.instances.items() if not each.batch_count]
-        for offer in self._leases.offers(free, now_ns):
-            number = queue.lease(offer.instance, now_ns)
-            if number is None:
-                return
-            self._leases.leased(number, offer, now_ns)
-            offer.party.lease(Lease(self._name, self._version, self._epoch, number, offer.instance))
+    def left(self, instance: str, now_ns: int) -> None:
+        """End the leases of an instance that is gone; call it before `PoolQueue.leave`."""
+        for number, leased in self._queue.leased.items():
+            if leased == instance:
+                self._leases.ended(number, now_ns)
 
-    def call_back_unused(self, now_ns: int) -> None:
-        """Call back the leases that lie unused."""
-        self._call_back(self._leases.overdue(now_ns))
-
-    def returned(self, party: ForeignParty, number: int) -> None:
-        """Take a lease back that was not used."""
+    def returned(self, number: int, party: ForeignParty) -> None:
+        """Take back a lease that was not used; ask `PoolQueue.next` afterwards."""
         if self._leases.returned(number, party):
             self._queue.give_back(number)
 
     def party_lost(self, party: ForeignParty) -> None:
-        """Take back what a router had that is gone."""
+        """Take back the leases of a router that is gone; ask `PoolQueue.next` afterwards."""
         for number in self._leases.party_lost(party):
+            # An instance at which it was used yet says so by a batch that is not known any more.
             self._queue.give_back(number)
 
-    def _call_back(self, leases: Iterable[OutstandingLease[ForeignParty]]) -> None:
-        for lease in leases:
-            lease.party.call_back(LeaseEnd(self._name, self._version, lease.number))
+    def look(self, now_ns: int) -> None:
+        """Make leases, or call them back; call it whenever `PoolQueue.next` was asked."""
+        leases = self._leases
+        if leases.is_idle:
+            return
+        queue = self._queue
+        if queue.pending_count:
+            if not queue.free_count:
+                self._call_back(leases.wanted_back(now_ns))
+            return
+        for offer in leases.offers(queue.idle, now_ns):
+            number = queue.lease(offer.instance, now_ns)
+            if number is None:
+                return
+            leases.leased(number, offer, now_ns)
+            offer.party.lease(Lease(self._name, self._version, self._epoch, number, offer.instance))
+        self._overdue.set(leases.deadline_ns)
+
+    def close(self) -> None:
+        """Make no more leases: the queue is no more."""
+        self._overdue.cancel()
+
+    def _ring(self) -> None:
+        self._call_back(self._leases.overdue(self._clock_ns()))
+        self._overdue.set(self._leases.deadline_ns)
+
+    def _call_back(self, called: list[OutstandingLease[ForeignParty]]) -> None:
+        for party, number in called:
+            party.call_back(LeaseEnd(self._name, self._version, number))

@@ -11,10 +11,11 @@ The holder does not see a lease being used: it sees the end of its batch. So a l
 once; the router gives it back if it is not used, and otherwise the end of the batch ends it.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
-P = TypeVar("P", bound=Hashable)
+# Hashable; by identity, where two may be alike.
+P = TypeVar("P")
 
 # For how long a use counts.
 LATELY_NS: Final = 1_000_000_000
@@ -69,6 +70,11 @@ class Leases(Generic[P]):
         self._leases: dict[int, _Lease[P]] = {}
         self._used_here_ns = _LONG_AGO_NS
         self._not_before_ns = _LONG_AGO_NS
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no other router has used the pool lately, or has a lease."""
+        return not (self._uses or self._leases)
 
     @property
     def outstanding_count(self) -> int:

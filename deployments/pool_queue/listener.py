@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 # How long to leave strangers waiting when there are no descriptors left.
 _PAUSE_S: Final = 0.1
+# Handshakes of TLS at the same time.
+_MAX_PENDING_COUNT: Final = 256
 
 
 class Listener:
@@ -45,11 +47,12 @@ class Listener:
         self._timeout_s = handshake_timeout_s if tls is not None else None
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor("listener")
+        self._pending_count = 0
         self._pause: Cancellable | None = None
         self._loop.add_reader(sock.fileno(), self._accept)
 
     def close(self) -> None:
-        """Accept no more; what was accepted stays as it is."""
+        """Accept no more; what has been accepted goes on, and may become a connection yet."""
         if self._sock.fileno() < 0:
             return
         if self._pause is not None:
@@ -67,7 +70,11 @@ class Listener:
             self._loop.remove_reader(self._sock.fileno())
             self._pause = self._loop.call_later(_PAUSE_S, self._resume)
             return
+        if self._pending_count == _MAX_PENDING_COUNT:
+            sock.close()
+            return
         sock.setblocking(False)
+        self._pending_count += 1
         self._supervisor.spawn("connection", self._connect(sock))
 
     def _resume(self) -> None:
@@ -85,3 +92,5 @@ class Listener:
         except OSError as error:  # also ssl.SSLError
             logger.info("a connection came to nothing: %s", error)
             sock.close()
+        finally:
+            self._pending_count -= 1

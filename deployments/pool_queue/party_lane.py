@@ -55,7 +55,7 @@ class PartyLanes(Protocol):
         queues: The queues that this process holds.
         secret: The cluster's lane secret.
         limits: Bounds of each lane.
-        epoch: Of the holder.
+        epoch: Of the holder; 0 when it holds no more.
         lanes: The connections, also those that have proved nothing yet.
         unproved_count: How many have not.
     """
@@ -73,9 +73,11 @@ class PartyLane:
 
     Args:
         server: What the lanes of one holder share.
+        is_local: Whether the router is on this node.
 
     Attributes:
         connection: What its transport talks to.
+        is_local: Whether the router is on this node.
     """
 
     __slots__ = (
@@ -86,9 +88,11 @@ class PartyLane:
         "_server",
         "_waiting",
         "connection",
+        "is_local",
     )
 
-    def __init__(self, server: PartyLanes) -> None:
+    def __init__(self, server: PartyLanes, *, is_local: bool) -> None:
+        self.is_local = is_local
         self._server = server
         self._queues = server.queues
         self._max_count = server.limits.max_inflight_count
@@ -125,7 +129,9 @@ class PartyLane:
         server = self._server
         server.lanes.add(self)
         server.unproved_count += 1
-        if server.unproved_count > MAX_UNPROVED_COUNT:
+        if not server.epoch:
+            self.connection.break_off("the queues are not held here any more")
+        elif server.unproved_count > MAX_UNPROVED_COUNT:
             self.connection.break_off("too many connections that have not proved themselves")
 
     def authenticated(self) -> None:

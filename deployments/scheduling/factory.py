@@ -4,6 +4,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
@@ -29,6 +30,21 @@ _AGEING_US = "priority_ageing_us"
 _BATCH_STRATEGY = "TRITON_BATCH_STRATEGY_PATH"
 
 _NO_FILES: Mapping[str, bytes] = {}
+
+
+class Conditions(NamedTuple):
+    """What the scheduler of one instance stands under.
+
+    Attributes:
+        holds: What is to be queued before anything is executed.
+        grant: The right to execute, where the rate limiter gives it.
+    """
+
+    holds: Holds = NO_HOLDS
+    grant: Grant | None = None
+
+
+NO_CONDITIONS = Conditions()
 
 
 def make_scheduler(

@@ -128,6 +128,11 @@ class PoolQueue(Generic[Item]):
         return sum(not each.is_leaving for each in self._idle)
 
     @property
+    def idle(self) -> list[str]:
+        """Instances that execute nothing and are not leased, the last used first."""
+        return [each.name for each in reversed(self._idle)]
+
+    @property
     def mean_execution_ns(self) -> float:
         """How long an execution takes, in the mean over the instances; 0.0 before the first."""
         instances = self.instances.values()
@@ -166,9 +171,10 @@ class PoolQueue(Generic[Item]):
         joined: PoolInstance[Item] = PoolInstance(instance, foreign_count, is_limited=is_limited)
         self.instances[instance] = joined
         self._has_limited |= is_limited
+        self._scheduler.join(instance, running, now_ns)
         if not foreign_count:
             self._idle = {joined: None, **self._idle}
-        self._scheduler.join(instance, running, now_ns)
+            self._scheduler.executed(instance, (), now_ns)
 
     def retire(self, instance: str) -> None:
         """Give an instance nothing more but what the sequences need that run there."""
@@ -252,17 +258,14 @@ class PoolQueue(Generic[Item]):
             return
         batch = known.batches.pop(number, None)
         if batch is None:
-            known.foreign_count = max(0, known.foreign_count - 1)
-            self._sort_in(known)
+            self._foreign_executed(known, now_ns)
             return
         known.note_execution(execution_ns)
         self.mean_batch_size += ((len(batch) or 1) - self.mean_batch_size) * RECENT
-        if batch:
+        if self.leased.pop(number, None) is None:
             for at in rescheduled:
                 batch[at].is_rescheduled = True  # type: ignore[attr-defined]
             self._scheduler.executed(instance, batch, now_ns)
-        else:
-            self.leased.pop(number, None)
         self._sort_in(known)
 
     def granted(self, instance: str) -> None:
@@ -274,29 +277,35 @@ class PoolQueue(Generic[Item]):
 
     def next(self, now_ns: int) -> Actions[Item]:
         """Return what is to be done now."""
-        scheduler = self._scheduler
+        scheduler, is_shared = self._scheduler, self._is_shared
         batches: list[Batch[Item]] = []
         dropped: list[tuple[Item, TritonError]] = []
         wake_at_ns: int | None = None
         asked: list[str] = []
-        if not self._is_shared:
+        if not is_shared:
             # Sequences that have gone idle let others begin, whether an instance is free or not.
             dropped += scheduler.expire(now_ns)
             wake_at_ns = scheduler.idle_at_ns
         for instance in self._free():
-            if instance.is_limited and not instance.is_granted:
-                if not instance.is_asked and scheduler.has_work(instance.name):
-                    instance.is_asked = True
-                    asked.append(instance.name)
-                continue
+            if not is_shared or instance.is_limited:
+                has_work = scheduler.has_work(instance.name)
+                if instance.is_limited and not instance.is_granted:
+                    if has_work and not instance.is_asked:
+                        instance.is_asked = True
+                        asked.append(instance.name)
+                    continue
+                if not has_work:
+                    continue
             decision = scheduler.next_batch(instance.name, now_ns)
             if decision.dropped:
                 dropped += decision.dropped
-            if decision.batch:
-                batches.append(self._give(instance, decision))
+            if not decision.batch:
+                wake_at_ns = _earlier(wake_at_ns, decision.wake_at_ns)
+                if is_shared:
+                    break
                 continue
-            wake_at_ns = _earlier(wake_at_ns, decision.wake_at_ns)
-            if self._is_shared:
+            batches.append(self._give(instance, decision))
+            if is_shared and not scheduler.pending_count:
                 break
         declined = self._declined() if self._has_limited else ()
         return Actions(batches, dropped, wake_at_ns, asked, declined)
@@ -329,6 +338,13 @@ class PoolQueue(Generic[Item]):
         instance.is_granted = False
         self._sort_in(instance)
         return Batch(number, instance.name, decision)
+
+    def _foreign_executed(self, instance: PoolInstance[Item], now_ns: int) -> None:
+        if instance.foreign_count:
+            instance.foreign_count -= 1
+            if not instance.foreign_count:
+                self._scheduler.executed(instance.name, (), now_ns)
+            self._sort_in(instance)
 
     def _sort_in(self, instance: PoolInstance[Item]) -> None:
         """Note that the batches that lie at an instance are others now."""

@@ -26,6 +26,9 @@ NEVER = 1 << 63
 _NS_PER_US = 1000
 # More ranks than this are looked through for levels that have become empty.
 _MAX_RANKS = 64
+# The whole queue is looked through at most once in so much time for each request in it, which is
+# some ten times what that takes.
+_SWEEP_NS = 3_000
 _EXPIRED = "Request timeout expired"
 
 
@@ -124,7 +127,7 @@ class PriorityQueue(Generic[Item]):
     Attributes:
         dropped: Requests that left with an error; whoever looks at them empties the list.
         count: Requests admitted that have neither been taken nor dropped.
-        deadline_ns: No request has to be rejected before; NEVER when none waits for a timeout.
+        deadline_ns: `expire` has nothing to do before; NEVER when none waits for a timeout.
     """
 
     __slots__ = (
@@ -136,6 +139,7 @@ class PriorityQueue(Generic[Item]):
         "_max_ranks",
         "_ranks",
         "_rules",
+        "_sweep_ns",
         "count",
         "deadline_ns",
         "dropped",
@@ -156,6 +160,8 @@ class PriorityQueue(Generic[Item]):
         self.dropped: list[tuple[Item, TritonError]] = []
         self.count = 0
         self.deadline_ns = NEVER
+        # When the whole queue may be looked through again.
+        self._sweep_ns = -NEVER
 
     @property
     def is_ageing(self) -> bool:
@@ -205,7 +211,23 @@ class PriorityQueue(Generic[Item]):
         return best
 
     def expire(self, now_ns: int) -> None:
-        """Drop all requests that are cancelled or have to be rejected by now."""
+        """Drop requests that have to be rejected by now, or are cancelled.
+
+        The oldest of each rank are always looked at: without timeouts of their own they are all
+        that expire. The whole queue is looked through now and then, the less often the longer it
+        is, and `deadline_ns` says when that is next.
+        """
+        if now_ns >= self._sweep_ns:
+            self._sweep(now_ns)
+            self._sweep_ns = now_ns + self.count * _SWEEP_NS
+            return
+        deadline_ns = self._sweep_ns if self.count else NEVER
+        for rank in self._ranks:
+            if rank.items and not rank.level.delays and self._settle(rank, now_ns):
+                deadline_ns = min(deadline_ns, rank.expires_ns(rank.items[0]))
+        self.deadline_ns = deadline_ns
+
+    def _sweep(self, now_ns: int) -> None:
         deadline_ns = NEVER
         for rank in self._ranks:
             items = list(rank.items)

@@ -93,7 +93,7 @@ class SequencePool(ABC, Generic[SequencedT]):
         self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
         """Take an instance in; see `PoolScheduler.join`."""
-        for successor in self._sequences.join(instance, running, now_ns):
+        for successor in self._sequences.join(instance, running):
             self._advance(successor, now_ns)
 
     def retire(self, instance: str) -> None:
@@ -136,6 +136,8 @@ class SequencePool(ABC, Generic[SequencedT]):
         home = self._sequences.homes.get(instance)
         if home is None:
             return
+        if home.adopted:
+            self._sequences.rest_adopted(home, now_ns)
         executed, home.executing = home.executing, []
         for sequence in executed:
             item, sequence.in_flight = sequence.in_flight, None

@@ -117,9 +117,7 @@ class Sequences(Generic[SequencedT]):
 
     # Instances
 
-    def join(
-        self, name: str, running: Mapping[int, CorrelationId], now_ns: int
-    ) -> list[Sequence[SequencedT]]:
+    def join(self, name: str, running: Mapping[int, CorrelationId]) -> list[Sequence[SequencedT]]:
         """Take an instance in; return the sequences of the backlog that got its slots.
 
         A sequence that has started elsewhere meanwhile does not go on here.
@@ -132,7 +130,7 @@ class Sequences(Generic[SequencedT]):
                 sequence: Sequence[SequencedT] = Sequence(correlation_id)
                 self._open[correlation_id] = sequence
                 self._run_in(sequence, home, slot)
-                self.rest(sequence, now_ns)
+                home.adopted.append(sequence)
         heapq.heapify(home.free)
         successors = []
         while home.free and (successor := self._successor()) is not None:
@@ -214,6 +212,14 @@ class Sequences(Generic[SequencedT]):
         """Note that nothing of a running sequence is queued or executed any more."""
         self._quiet[sequence] = now_ns
 
+    def rest_adopted(self, home: InstanceSlots[SequencedT], now_ns: int) -> None:
+        """Note that an instance executes nothing any more that it had before it joined."""
+        adopted, home.adopted = home.adopted, []
+        for sequence in adopted:
+            is_running = sequence.phase is SequencePhase.RUNNING
+            if is_running and not sequence.queue and sequence.in_flight is None:
+                self.rest(sequence, now_ns)
+
     # Ends of sequences
 
     def end(
@@ -266,6 +272,7 @@ class Sequences(Generic[SequencedT]):
             home.slots = [None] * self._slot_count
             home.free = list(range(self._slot_count))
             home.executing = []
+            home.adopted = []
         return items
 
     def _give_id(self, item: SequencedT) -> None:

@@ -163,6 +163,11 @@ def run_all(suites: list[Suite], only: list[str], source: Path) -> Iterator[tupl
                 yield suite, Outcome("…", 0.0, f"server ended at start: {reason}")
 
 
+def has_cases(suite: Suite, only: list[str]) -> bool:
+    """Return whether a suite may have cases that are asked for."""
+    return not (only and suite.cases) or any(part in case for part in only for case in suite.cases)
+
+
 def main() -> int:
     """Run the suites and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -175,6 +180,7 @@ def main() -> int:
     titles = [name for name in names if any(name in suite.title for suite in suites)]
     only = [name for name in names if name not in titles]
     chosen = [each for each in suites if not titles or any(name in each.title for name in titles)]
+    chosen = [each for each in chosen if has_cases(each, only)]
     lacking = {
         each.title: f"{each.package} is not installed"
         for each in chosen

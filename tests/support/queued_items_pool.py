@@ -66,8 +66,11 @@ class PoolRun:
 
     Attributes:
         left: Batches as they were executed: (instant in µs, instance, rows).
+        given: Requests in the order they were given to instances.
         ran: Requests in the order they were executed.
         dropped: Requests that were not, with their errors.
+        lost: Requests that lay at an instance that is gone, and were not begun.
+        refused: Requests that were not taken, with their errors.
         asked: Instances asked for their grant that have not got it.
     """
 
@@ -88,8 +91,10 @@ class PoolRun:
         self.now_us = 0.0
         self.instances: dict[str, PoolInstanceRun] = {}
         self.left: list[tuple[float, str, list[Any]]] = []
+        self.given: list[Any] = []
         self.ran: list[Any] = []
         self.dropped: list[tuple[Any, TritonError]] = []
+        self.lost: list[Any] = []
         self.refused: list[tuple[Any, TritonError]] = []
         self.asked: list[str] = []
         self.declined: list[str] = []
@@ -126,7 +131,8 @@ class PoolRun:
         self.queue.join(name, now_ns=self.now_ns, is_limited=is_limited, **running)
 
     def leave(self, name: str) -> None:
-        del self.instances[name]
+        gone = self.instances.pop(name)
+        self.lost += [item for batch in gone.lies_here for item in batch.decision.batch]
         self.dropped += self.queue.leave(name, self.now_ns)
         self.look()
 
@@ -157,6 +163,7 @@ class PoolRun:
             assert actions.wake_at_ns > self.now_ns
             self.at(actions.wake_at_ns / 1000, lambda: None)
         for batch in actions.batches:
+            self.given += batch.decision.batch
             self.instances[batch.instance].take(batch)
         return actions
 

@@ -269,3 +269,21 @@ async def _process(name):
 def test_delays_begin_with_milliseconds():
     assert election._FIRST_RETRY_S <= 0.001
     assert election._LONGEST_RETRY_S <= 0.5
+
+
+def test_a_connection_accepted_while_the_holder_gives_up_is_cut_off(run):
+    async def main():
+        name = unused_name()
+        async with candidates(Candidate(name)) as (holder,):
+            await until(lambda: holder.heard)
+            late = connected(name)
+            with late:
+                # Accepted by the listener, and no connection yet.
+                holder.server._listeners[0]._accept()
+                holder.candidacy.give_up()
+                late.setblocking(True)
+                assert await asyncio.to_thread(late.recv, 1) == b""
+            assert not holder.server.lanes
+            assert not holder.server.unproved_count
+
+    run(main)

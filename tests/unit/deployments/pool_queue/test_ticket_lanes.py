@@ -10,7 +10,15 @@ from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import ticket_queue
 from deployments.pool_queue.messages import Missing, canonical_signature
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Queue, Request, Router, TicketRig
+from tests.support.ticket_rig import (
+    CONFIG,
+    EPOCH,
+    NEW_CONFIG,
+    Queue,
+    Request,
+    Router,
+    TicketRig,
+)
 
 
 def test_a_granted_request_is_sent_as_a_part_of_its_batch(run):
@@ -77,6 +85,17 @@ def test_requests_of_two_routers_share_a_batch(run):
             rig.queue.grant("a", 2)
             await until(lambda: all(router.parts for router in routers))
             assert [router.parts[0][1].here_count for router in routers] == [1, 1]
+
+    run(main)
+
+
+def test_the_holder_knows_which_routers_are_on_its_node(run):
+    async def main():
+        async with TicketRig() as rig:
+            for connect, is_local in ((rig.lane, True), (rig.remote_lane, False)):
+                (await connect()).queue_of("model", 1, CONFIG).start(Request())
+                await until(lambda: rig.queue.waiting)
+                assert rig.queue.waiting.pop().party.is_local == is_local
 
     run(main)
 
@@ -221,6 +240,23 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
             assert isinstance(request.error, UnavailableError)
             assert not rig.queue.waiting
             assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_sequence_that_did_not_begin_has_no_id_yet(run):
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a", slots=[0], correlation_ids=[99])
+            await until(lambda: rig.queue.not_coming and rig.queue.waiting)
+            assert not rig.queue.waiting[0].correlation_id
+            rig.queue.grant("b", slots=[0], correlation_ids=[100])
+            await until(lambda: rig.router.parts)
+            assert (request.correlation_id, request.flags) == (100, SEQUENCE_START)
 
     run(main)
 

@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the holder of another node, whoever that is at the moment.
+
+The instances of that node say who holds their queue, and where it listens. The lane to it is opened
+when the first of them has said so, and again when it breaks: to the same holder, or to the next one
+as soon as an instance names it.
+"""
+
+import asyncio
+import logging
+import ssl
+from typing import Final, Protocol
+
+from backends.api.errors import UnavailableError
+from deployments.lane.batches import Holder
+from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.supervision.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
+
+_FIRST_RETRY_S: Final = 0.01
+_LONGEST_RETRY_S: Final = 1.0
+
+
+class RemoteHolderEvents(Protocol):
+    """What a router learns of the holder of another node; called on the event loop."""
+
+    def holder_connected(self, node_id: str, lane: TicketLane) -> None:
+        """Learn that its queues can be used, by an open lane."""
+
+    def holder_lost(self, node_id: str) -> None:
+        """Learn that the lane has ended; what waited there has come back before."""
+
+
+class RemoteHolder:
+    """The way to one other node's holder.
+
+    Args:
+        node_id: The node.
+        options: Of the lane.
+        events: Learns when there is a lane.
+        tls: Context of the lane; None leaves it in clear text.
+
+    Attributes:
+        node_id: The node.
+        lane: The open lane; None while there is none.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        options: TicketLaneOptions,
+        events: RemoteHolderEvents,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self.node_id = node_id
+        self.lane: TicketLane | None = None
+        self._options = options
+        self._events = events
+        self._tls = tls
+        self._supervisor = Supervisor(f"holder of node {node_id}")
+        self._news = asyncio.Event()
+        self._holder = Holder(0)
+        self._is_started = False
+
+    def told(self, holder: Holder) -> None:
+        """Take what an instance says of its node's holder; only a later one than known counts."""
+        if holder.epoch <= self._holder.epoch or not holder.port:
+            return
+        self._holder = holder
+        self._news.set()
+        if self.lane is not None:
+            # Its successor is there already, so there is nothing to wait for.
+            self.lane.close()
+        if not self._is_started:
+            self._is_started = True
+            self._supervisor.keep("lane of tickets", self._keep_connected)
+
+    async def close(self) -> None:
+        """Close the lane; what waits there is the router's again before this returns."""
+        await self._supervisor.close()
+        lane, self.lane = self.lane, None
+        if lane is not None:
+            lane.close()
+
+    async def _keep_connected(self) -> None:
+        delay_s = _FIRST_RETRY_S
+        while True:
+            self._news.clear()
+            holder = self._holder
+            try:
+                lane = await TicketLane.connect_tcp(
+                    (holder.host, holder.port), holder.epoch, self._options, tls=self._tls
+                )
+            except UnavailableError as error:
+                logger.info("%s; trying again", error)
+                delay_s = await self._wait(delay_s)
+                continue
+            if holder is not self._holder:
+                lane.close()
+                continue
+            self.lane = lane
+            self._events.holder_connected(self.node_id, lane)
+            await lane.wait_ended()
+            self.lane = None
+            self._events.holder_lost(self.node_id)
+            delay_s = await self._wait(_FIRST_RETRY_S)
+
+    async def _wait(self, delay_s: float) -> float:
+        """Wait for a while, or until there is another holder; return how long to wait next."""
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._news.wait()
+        except TimeoutError:
+            return min(delay_s * 2, _LONGEST_RETRY_S)
+        return _FIRST_RETRY_S

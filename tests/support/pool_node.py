@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node: instances of one model with their executors, and routers that choose a holder."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.routing_table import (
+    InstanceEndpoint,
+    Model,
+    ModelReadyState,
+    ModelVersion,
+    RoutingTable,
+)
+from deployments.routing.membership import NodeMember
+from deployments.routing.routed_request import RoutedRequest
+from deployments.routing.router import Router
+from deployments.slabs.pool import SlabPool
+from tests.support.lane_requests import ScriptedModel
+from tests.support.lane_rig import SECRET, Sink, until
+from tests.support.pool_rig import PooledInstance, request_for
+
+_numbers = itertools.count(1)
+
+
+class Node:
+    """The instances and routers of one node.
+
+    Attributes:
+        node_id: Its id, which nothing else has.
+        config: The model's config.
+        instances: The instances.
+        routers: The routers; the first is the first to compete for holding.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.node_id = f"node-{os.getpid()}-{next(_numbers)}"
+        self.config = config
+        self.instances: list[PooledInstance] = []
+        self.routers: list[Router] = []
+        self._endpoints: dict[PooledInstance, InstanceEndpoint] = {}
+
+    def add(self, instance: PooledInstance) -> None:
+        name = f"i{next(_numbers)}"
+        self._endpoints[instance] = replace(
+            instance.endpoint, name=f"m/1#{name}", incarnation=name, node_id=self.node_id
+        )
+        self.instances.append(instance)
+
+    def publish(self, leaving: tuple[PooledInstance, ...] = ()) -> None:
+        """Give all routers a table with the instances there are now."""
+        entry = ModelVersion(
+            1,
+            ModelReadyState.READY,
+            config=self.config,
+            instances=tuple(self._endpoints[each] for each in self.instances),
+            leaving=tuple(self._endpoints[each] for each in leaving),
+        )
+        table = RoutingTable(next(_numbers), {"m": Model("m", (entry,))}, initialised=True)
+        for router in self.routers:
+            router.update(table)
+
+    async def join(self, *, may_hold: bool = True) -> Router:
+        """Have one more router."""
+        router = Router(self.node_id, SECRET, SlabPool(1 << 20))
+        self.routers.append(router)
+        router.join_node(NodeMember(self.node_id, SECRET, may_hold=may_hold))
+        await until(lambda: router.node_pools.has_holder)
+        return router
+
+    async def serving(self) -> None:
+        """Wait until every router can queue requests."""
+        for router in self.routers:
+            await until(lambda router=router: router.find("m").pool.queue is not None)
+        await until(
+            lambda: self.held is not None and self.held.load.free_count == len(self.instances)
+        )
+
+    @property
+    def held(self):
+        """Return the queue, wherever it is held."""
+        found = [router.find("m").pool.held for router in self.routers]
+        return next((held for held in found if held is not None), None)
+
+    @contextlib.contextmanager
+    def busy(self):
+        """Let executions wait meanwhile."""
+        for instance in self.instances:
+            instance.model.gate.clear()
+        try:
+            yield
+        finally:
+            for instance in self.instances:
+                instance.model.gate.set()
+
+    def send(self, request: InferenceRequest | None = None, router: int = 0) -> RoutedRequest:
+        """Send a request by way of one of the routers."""
+        there = self.routers[router]
+        inflight = there.submit(there.find("m"), request or request_for(), Sink())
+        assert isinstance(inflight, RoutedRequest)
+        return inflight
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the sizes of all executions."""
+        return sorted(size for each in self.instances for size in each.model.sizes)
+
+
+async def outcome(request: RoutedRequest) -> InferenceResponse | TritonError:
+    """Return what a request ended with."""
+    sink = request.sink
+    async with asyncio.timeout(30):
+        await sink.ended
+    return sink.error or sink.responses[-1]
+
+
+@contextlib.asynccontextmanager
+async def node_of(
+    config: ModelConfig,
+    instance_count: int = 4,
+    router_count: int = 1,
+    model: Callable[[], ScriptedModel] = ScriptedModel,
+) -> AsyncIterator[Node]:
+    """Run a node until its pool is served."""
+    node = Node(config)
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(instance_count):
+            node.add(await stack.enter_async_context(PooledInstance(config, model())))
+        for _ in range(router_count):
+            stack.push_async_callback((await node.join()).close)
+        node.publish()
+        await node.serving()
+        yield node

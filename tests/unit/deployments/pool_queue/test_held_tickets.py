@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Other routers' tickets in a queue that is held here, beside the requests of its own process."""
+
+import contextlib
+import dataclasses
+
+import pytest
+
+from backends.api.errors import RequestCancelledError, UnavailableError
+from deployments.lane.batches import Adopted, Done, Forget
+from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.precise_timer import PreciseTimer
+from deployments.scheduling.holds import NO_HOLDS
+from tests.support.lane_rig import until
+from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, TicketRig
+
+
+class Instance(InstanceLane):
+    """The holder's lane to an instance: notes what it is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = []
+        self.forgotten = []
+
+    def start_batch(self, part, requests):
+        for request in requests:
+            request.lane = self
+        self.parts.append((part, list(requests)))
+
+    def forget(self, forget):
+        self.forgotten.append(forget)
+
+
+@contextlib.asynccontextmanager
+async def holding(config=CONFIG):
+    """A holder with a real queue of two instances, one of them busy for a start."""
+    with contextlib.closing(PreciseTimer()) as timer:
+        async with TicketRig() as rig:
+            rig.queue = held = HeldQueue(config, 1, EPOCH, timer, NO_HOLDS)
+            rig.queues.by_model = {("model", 1): held}
+            rig.queues.party_lost = held.party_lost
+            rig.a, rig.b = Instance(), Instance()
+            held.join("a", rig.a, Adopted())
+            yield rig
+            held.close()
+
+
+@pytest.fixture
+def busy():
+    """Have the only instance execute something, so that what comes waits."""
+
+    async def make(rig):
+        rig.queue.start(first := Request(1, 9))
+        await until(lambda: rig.a.parts)
+        assert rig.a.parts[0][1] == [first]
+        return rig.a.parts[0][0].number
+
+    return make
+
+
+def test_requests_of_all_routers_of_a_node_share_a_batch(run, busy):
+    async def main():
+        async with holding() as rig:
+            number = await busy(rig)
+            client = await rig.client()
+            rig.queue.start(own := Request(1, 5))
+            client.start(theirs := Request(1, 5))
+            client.start(Request(1, 6))
+            await until(lambda: rig.queue.load.waiting_count == 3)
+            rig.queue.done("a", Done(EPOCH, number, 1000_000))
+            part, requests = rig.a.parts[1]
+            assert requests == [own]
+            assert (part.here_count, part.total_count) == (1, 2)
+            await until(lambda: rig.router.parts)
+            ((instance, their_part, sent),) = rig.router.parts
+            assert (instance, sent) == ("a", [theirs])
+            assert (their_part.number, their_part.here_count) == (part.number, 1)
+
+    run(main)
+
+
+def test_a_ticket_is_refused_when_the_queue_is_full(run, busy):
+    config = dataclasses.replace(
+        CONFIG,
+        dynamic_batching=dataclasses.replace(
+            CONFIG.dynamic_batching,
+            default_queue_policy=dataclasses.replace(
+                CONFIG.dynamic_batching.default_queue_policy, max_queue_size=1
+            ),
+        ),
+    )
+
+    async def main():
+        async with holding(config) as rig:
+            await busy(rig)
+            client = await rig.client()
+            client.start(Request())
+            client.start(refused := Request())
+            await refused.ended
+            assert isinstance(refused.error, UnavailableError)
+            assert "Exceeds maximum queue size" in refused.error.message
+
+    run(main)
+
+
+def test_a_cancelled_ticket_leaves_the_queue(run, busy):
+    async def main():
+        async with holding() as rig:
+            number = await busy(rig)
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.load.waiting_count)
+            request.cancel_in_queue()
+            await request.ended
+            assert isinstance(request.error, RequestCancelledError)
+            await until(lambda: not rig.queue.load.waiting_count)
+            rig.queue.done("a", Done(EPOCH, number, 1000_000))
+            assert len(rig.a.parts) == 1
+
+    run(main)
+
+
+def test_a_part_that_will_not_come_is_forgotten_and_queued_for_another_instance(run):
+    async def main():
+        async with holding() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.a.forgotten)
+            ((part, _),) = rig.a.parts
+            assert rig.a.forgotten == [Forget(EPOCH, part.number, 1)]
+            rig.queue.join("b", rig.b, Adopted())
+            await until(lambda: rig.router.parts)
+            assert rig.router.parts[0][0] == "b"
+            assert rig.router.parts[0][2] == [request]
+
+    run(main)
+
+
+def test_what_a_router_leaves_behind_is_forgotten(run, busy):
+    async def main():
+        async with holding() as rig:
+            number = await busy(rig)
+            lane = await rig.lane()
+            for _ in range(2):
+                lane.queue_of("model", 1, CONFIG).start(Request(8, 1))
+            await until(lambda: rig.queue.load.waiting_count == 2)
+            rig.queue.done("a", Done(EPOCH, number, 1000_000))
+            await until(lambda: rig.router.parts)
+            lane.close()
+            await until(lambda: not rig.queue.load.waiting_count)
+            await until(lambda: rig.a.forgotten == [Forget(EPOCH, rig.a.parts[1][0].number, 1)])
+            assert len(rig.a.parts) == 2
+
+    run(main)
+
+
+def test_a_router_is_told_when_the_queue_has_run_dry(run, busy):
+    async def main():
+        async with holding() as rig:
+            number = await busy(rig)
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: client.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, number, 1000_000))
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: client.load.free_count == 1)
+            assert client.load.waiting_count == 0
+
+    run(main)
+
+
+def test_an_idle_pool_costs_another_router_one_ticket_and_then_none(run):
+    async def main():
+        async with holding() as rig:
+            client = await rig.client()
+            client.start(Request())
+            for step in range(3):
+                await until(lambda count=step + 1: len(rig.router.parts) == count)
+                rig.queue.done("a", Done(EPOCH, rig.router.parts[-1][1].number, 1000_000))
+                await until(lambda: client.lease_count)
+                client.start(Request())  # starts at once
+                assert len(rig.router.parts) == step + 2
+                assert client.waiting_count == 0
+            rig.queue.start(own := Request())
+            await until(lambda: rig.queue.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[-1][1].number, 1000_000))
+            await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
+
+    run(main)
+
+
+def test_a_lease_is_called_back_for_a_request_that_waits(run):
+    async def main():
+        async with holding() as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: client.lease_count)
+            rig.queue.start(own := Request())
+            await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
+            assert client.lease_count == 0
+
+    run(main)

@@ -321,6 +321,7 @@ class TicketLane:
         rest = [each.request for each in waiting if not each.request.is_cancelled]
         for each in waiting:
             each.request.queue = None
+            each.settle(None)
             if each.request.is_cancelled:
                 each.queue.refused(each, RequestCancelledError(""))
         if rest:

@@ -32,9 +32,9 @@ from deployments.pool_queue.messages import (
     Load,
     Missing,
     Question,
-    Ticket,
 )
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.ticket_message import ticket_of
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
 from deployments.reactor.transport import Cancellable
 
@@ -218,30 +218,12 @@ class TicketQueue:
             lane.send(TICKET, number, message)
 
     def _ticket_of(self, request: OwnRequest) -> bytes | None:
-        ticket = Ticket(
-            self._model_name,
-            self._version,
-            request.batch_size,
-            request.enqueue_ns if self._lane.is_local else 0,
-            request.signature,
-            request.timeout_us,
-            request.priority,
-            request.correlation_id,
-            request.flags,
-            request.request_id,
-            request.avoid,
-        )
+        lane, model = self._lane, (self._model_name, self._version)
         try:
-            message: bytes = encode(ticket)
-            if len(message) <= self._lane.max_message_bytes:
-                return message
-            reason = f"{len(message)} bytes of id and shape tensors, expected at most"
-            reason += f" {self._lane.max_message_bytes}"
-        except Exception as error:  # whatever a strange id provokes
-            reason = str(error)
-        text = f"request for model '{self._model_name}' cannot be queued: {reason}"
-        self._loop.call_soon(self._fail, request, InvalidArgumentError(text))
-        return None
+            return ticket_of(request, model, lane.max_message_bytes, is_local=lane.is_local)
+        except InvalidArgumentError as error:
+            self._loop.call_soon(self._fail, request, error)
+            return None
 
     def _fail(self, request: OwnRequest, error: TritonError) -> None:
         request.queue = None

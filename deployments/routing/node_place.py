@@ -20,6 +20,7 @@ from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_view import NodeView
 from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest
+from deployments.routing.timed_sink import TimedSink
 
 # Learns what became of a request that was withdrawn: it is back, or None.
 Taken = Callable[[OwnRequest | None], None]
@@ -120,7 +121,7 @@ class NodePlace:
         """Whether its holder has to say something before it is known."""
         return self._tickets is not None and self.view.is_unheard
 
-    def look(self, now_ns: int) -> bool:
+    def look(self) -> bool:
         """Renew what is known; return whether requests can be sent there."""
         view = self.view
         if self._held is not None:
@@ -132,7 +133,6 @@ class NodePlace:
         lane = self.lane()
         if lane is None:
             return False
-        view.known_ns = now_ns
         view.waiting_count = lane.outstanding
         return True
 
@@ -177,6 +177,7 @@ class NodePlace:
         if lane is None:
             return False
         request.queue = None
+        request.sink = TimedSink(request, lane, self.view)
         lane.start(request)
         return True
 

@@ -110,9 +110,9 @@ class NodeRoutes:
 
     def send(self, request: OwnRequest) -> bool:
         """Send a request to one of the nodes; return whether that could be done."""
-        now_ns = time.monotonic_ns()
-        if self._starts_here(request, now_ns):
+        if self._starts_here(request):
             return True
+        now_ns = time.monotonic_ns()
         local_only = isinstance(request, RoutedRequest) and request.local_only
         views = self._views(now_ns, local_only=local_only)
         while views:
@@ -126,12 +126,12 @@ class NodeRoutes:
             views.remove(view)
         return False
 
-    def _starts_here(self, request: OwnRequest, now_ns: int) -> bool:
+    def _starts_here(self, request: OwnRequest) -> bool:
         """Send a request to the own node if that has a free instance; return whether it was."""
         if not self._places:
             return False
         own = self._places[0]
-        if not (own.is_own and own.look(now_ns) and own.view.free_count() > 0):
+        if not (own.is_own and own.look() and own.view.free_count() > 0):
             return False
         if not own.start(request):
             return False
@@ -182,15 +182,14 @@ class NodeRoutes:
     def turned_away(self, place: NodePlace) -> bool:
         """Learn that a node has no queue at present; return whether there is another node."""
         self._watch()
-        now_ns = time.monotonic_ns()
-        return any(each is not place and each.look(now_ns) for each in self._places)
+        return any(each is not place and each.look() for each in self._places)
 
     # What waits
 
     def _views(self, now_ns: int, *, local_only: bool = False) -> list[NodeView]:
         views: list[NodeView] = []
         for place in self._places:
-            if (place.is_own or not local_only) and place.look(now_ns):
+            if (place.is_own or not local_only) and place.look():
                 # By a question, so that no request has to find out.
                 place.probe(now_ns)
                 views.append(place.view)
@@ -230,7 +229,7 @@ class NodeRoutes:
         """Send a request that was taken back to where it is better off."""
         if request is None:
             return
-        is_there = target in self._places and target.look(time.monotonic_ns())
+        is_there = target in self._places and target.look()
         if request.cancelled or not (is_there and target.start(request, was_promised=True)):
             self._returned(request)
 

@@ -163,7 +163,8 @@ class NodeView:
 
     def is_trusted(self, now_ns: int) -> bool:
         """Whether what is known of the node is recent enough to go by."""
-        if self.queue is not None:
+        if self.queue is not None or self.is_single:
+            # The lane to an instance that does not turn is broken off.
             return True
         if self.known_ns is None:
             return False
@@ -177,8 +178,8 @@ class NodeView:
 
     @property
     def is_unheard(self) -> bool:
-        """Whether the node has never said anything."""
-        return self.queue is None and self.known_ns is None
+        """Whether the node has never said anything, and is to."""
+        return self.queue is None and self.known_ns is None and not self.is_single
 
     @property
     def margin_ns(self) -> float:
@@ -266,7 +267,7 @@ def expected_wait_ns(view: NodeView, now_ns: int) -> float:
 def _single_wait_ns(view: NodeView, now_ns: int) -> float:
     request_ns = view.request_ns or _UNKNOWN_EXECUTION_NS
     wait_ns = view.waiting_count * request_ns
-    if view.known_ns is not None:
+    if view.known_ns is not None and view.request_ns:
         # What others have there shows as answers that took longer than the shortest.
         half_life_ns = max(_LEAST_HALF_LIFE_NS, _HALF_LIFE_EXECUTIONS * request_ns)
         doubt = _doubt(now_ns - view.known_ns, half_life_ns)

@@ -22,6 +22,7 @@ from deployments.contracts.routing_table import (
 from deployments.routing.membership import NodeMember
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.router import Router
+from deployments.routing.timed_sink import TimedSink
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, Sink, until
@@ -129,6 +130,8 @@ def publish(nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = ()) -> 
 async def outcome(request: RoutedRequest) -> InferenceResponse | TritonError:
     """Return what a request ended with."""
     sink = request.sink
+    while isinstance(sink, TimedSink):
+        sink = sink.sink
     async with asyncio.timeout(30):
         await sink.ended
     return sink.error or sink.responses[-1]

@@ -89,6 +89,8 @@ class HeldQueue:
         self._own = self._batches.own
         self._statistics = InstanceStatistics()
         self._desk = LeaseDesk(self._queue, config.name, version, epoch, clock)
+        # Tickets that are cancelled and lie in the queue until it comes to them.
+        self._withdrawn_count = 0
         # Whether another router has ever had a ticket here.
         self._is_shared = False
         self.reports = LoadReports(self._loop, lambda: self.load)
@@ -104,13 +106,17 @@ class HeldQueue:
         return Load(
             self._name,
             self._version,
-            queue.pending_count,
+            self._waiting_count,
             queue.free_count,
             len(self._batches.lanes),
             queue.mean_execution_ns,
             queue.mean_batch_size,
             queue.free_slot_count,
         )
+
+    @property
+    def _waiting_count(self) -> int:
+        return self._queue.pending_count - self._withdrawn_count
 
     @property
     def config(self) -> ModelConfig:
@@ -147,7 +153,7 @@ class HeldQueue:
 
     def snapshot(self) -> Snapshot:
         """Return what was counted of requests that did not reach an instance, and what waits."""
-        return self._statistics.snapshot(self._queue.pending_count)
+        return self._statistics.snapshot(self._waiting_count)
 
     def start(self, request: OwnRequest) -> None:
         """Let a request of this process wait for an instance; what ends it reaches its sink."""
@@ -196,6 +202,7 @@ class HeldQueue:
         Other routers ask again whether there is a queue.
         """
         self._own.clear()
+        self._withdrawn_count = 0
         own: list[OwnRequest] = []
         for ticket in self._queue.clear():
             if isinstance(ticket, OwnRequest):
@@ -217,6 +224,7 @@ class HeldQueue:
     def withdrawn(self, ticket: QueuedTicket) -> None:
         """Forget a ticket that is cancelled, as soon as the queue looks at it."""
         del ticket
+        self._withdrawn_count += 1
         self._expiry.set(0)
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
@@ -360,8 +368,10 @@ class HeldQueue:
         self._expiry.set(self._queue.deadline_ns)
 
     def _drop(self, ticket: QueuedTicket, error: TritonError, now_ns: int) -> None:
-        # One that was cancelled has its outcome.
-        if not ticket.is_cancelled:
+        if ticket.is_cancelled:
+            # It has its outcome.
+            self._withdrawn_count -= 1
+        else:
             is_cancelled = isinstance(error, RequestCancelledError)
             reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
             self._statistics.record_failure(reason, now_ns - ticket.enqueue_ns)

@@ -165,6 +165,7 @@ class PartyLane:
         self._waiting.clear()
         for ticket in waiting:
             ticket.is_cancelled = True
+            ticket.queue.withdrawn(ticket)
         logger.info("%s lost with %d tickets: %s", self.describe(), len(waiting), reason)
         try:
             self._queues.party_lost(self)

@@ -15,11 +15,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Final
 
-from backends.api.errors import (
-    RequestCancelledError,
-    UnavailableError,
-    error_from_code,
-)
+from backends.api.errors import RequestCancelledError, UnavailableError, error_from_code
 from backends.api.model_config import ModelConfig
 from deployments.lane.frames import (
     ERROR,

@@ -126,7 +126,8 @@ class Queue:
 
     def withdrawn(self, ticket: ForeignTicket) -> None:
         assert ticket.is_cancelled
-        self.waiting.remove(ticket)
+        if ticket in self.waiting:
+            self.waiting.remove(ticket)
         self.cancelled.append(ticket)
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:

@@ -322,7 +322,7 @@ class OldestSequencePool(SequencePool[SequencedT]):
         """End the sequences of an instance that is gone; return what they had queued."""
         del self._batchers[instance]
         batched = self._batched.pop(instance).items()
-        left = [(item, self._sequences.loss(sequence)) for item, sequence in batched]
+        left = [(item, self._sequences.loss(sequence.id)) for item, sequence in batched]
         return [*left, *super().leave(instance, now_ns)]
 
     def has_work(self, instance: str) -> bool:

@@ -253,12 +253,12 @@ def test_sequences_end_with_their_instance_and_say_so(strategy):
     assert [item.correlation_id for item, _ in run.dropped] == [1, 1]
     error = run.dropped[0][1]
     assert isinstance(error, UnavailableError)
-    assert error.message == (
-        "the instance of model 'm' that served sequence 1 is gone; the sequence ended with it, "
-        "start it again"
-    )
-    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
+    text = "sequence 1 of model 'm' ended with its instance; start the sequence again"
+    assert error.message == text
+    with pytest.raises(UnavailableError, match="start the sequence again"):
         run.queue.enqueue(part(1), 0)
+    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
+        run.queue.enqueue(part(3), 0)
     run.enqueue(part(2, END))
     run.run()
     assert run.queue.sequence_count == 0

@@ -152,7 +152,8 @@ class Sequences(Generic[SequencedT]):
         left: list[tuple[SequencedT, TritonError]] = []
         for sequence in gone.running:
             error = self.loss(sequence.id)
-            self._note_lost(sequence.id)
+            if self._open.get(sequence.id) is sequence:
+                self._note_lost(sequence.id)
             left += [(item, error) for item in self._leave(sequence, SequenceEvent.INSTANCE_GONE)]
         del self.homes[name]
         return left

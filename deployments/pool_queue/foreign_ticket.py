@@ -20,7 +20,14 @@ from deployments.pool_queue.queued_request import Party
 
 
 class ForeignParty(Party, Hashable, Protocol):
-    """Another router; all its methods send, and do nothing once its lane is lost."""
+    """Another router; all its methods send, and do nothing once its lane is lost.
+
+    Attributes:
+        is_local: Whether it is on this node.
+    """
+
+    @property
+    def is_local(self) -> bool: ...  # noqa: D102
 
     def refuse(self, ticket: "ForeignTicket", error: TritonError) -> None:
         """Tell it the error of a request that waits."""

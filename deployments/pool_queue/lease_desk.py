@@ -45,8 +45,12 @@ class LeaseDesk:
         self.used_here = self._leases.used_here
 
     def began(self, number: int, party: ForeignParty, now_ns: int) -> None:
-        """Note a batch of one other router's ticket; does nothing when something else waits."""
-        if not self._queue.pending_count:
+        """Note a batch of one other router's ticket.
+
+        It earns a lease if nothing else waits and the router is on this node: to the routers of
+        others the way to the instance is as long as the way here.
+        """
+        if party.is_local and not self._queue.pending_count:
             self._leases.began(number, party, now_ns)
 
     def ended(self, number: int, now_ns: int) -> None:

@@ -73,9 +73,11 @@ class PartyLane:
 
     Args:
         server: What the lanes of one holder share.
+        is_local: Whether the router is on this node.
 
     Attributes:
         connection: What its transport talks to.
+        is_local: Whether the router is on this node.
     """
 
     __slots__ = (
@@ -86,9 +88,11 @@ class PartyLane:
         "_server",
         "_waiting",
         "connection",
+        "is_local",
     )
 
-    def __init__(self, server: PartyLanes) -> None:
+    def __init__(self, server: PartyLanes, *, is_local: bool) -> None:
+        self.is_local = is_local
         self._server = server
         self._queues = server.queues
         self._max_count = server.limits.max_inflight_count

@@ -57,7 +57,7 @@ class TicketServer:
             epoch: Of the holder.
         """
         self.epoch = epoch
-        self._listeners.append(Listener(sock, self._end))
+        self._listeners.append(Listener(sock, self._local_end))
 
     def listen_tcp(self, host: str, *, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
         """Accept the routers of other nodes, after `open`.
@@ -76,7 +76,9 @@ class TicketServer:
         sock = socket.create_server((host, 0), family=family, backlog=BACKLOG)
         sock.setblocking(False)
         port: int = sock.getsockname()[1]
-        self._listeners.append(Listener(sock, self._end, tls, self.limits.handshake_timeout_s))
+        self._listeners.append(
+            Listener(sock, self._remote_end, tls, self.limits.handshake_timeout_s)
+        )
         return host, port
 
     def close(self) -> None:
@@ -91,5 +93,8 @@ class TicketServer:
         for lane in list(self.lanes):
             lane.close()
 
-    def _end(self) -> LaneConnection:
-        return PartyLane(self).connection
+    def _local_end(self) -> LaneConnection:
+        return PartyLane(self, is_local=True).connection
+
+    def _remote_end(self) -> LaneConnection:
+        return PartyLane(self, is_local=False).connection

@@ -73,7 +73,7 @@ async def _feed_holder(pieces: Iterator[bytes]) -> None:
     queues, transport = Queues(), _Transport()
     server = TicketServer(queues, secret=SECRET)
     server.epoch = EPOCH
-    connection = PartyLane(server).connection
+    connection = PartyLane(server, is_local=True).connection
     connection.connection_made(transport)
     peer = ClientHandshake(SECRET, _NONCE)
     connection.data_received(peer.open())

@@ -171,3 +171,38 @@ def test_a_router_is_told_when_the_queue_has_run_dry(run, busy):
             assert client.load.waiting_count == 0
 
     run(main)
+
+
+def test_an_idle_pool_costs_another_router_one_ticket_and_then_none(run):
+    async def main():
+        async with holding() as rig:
+            client = await rig.client()
+            client.start(Request())
+            for step in range(3):
+                await until(lambda count=step + 1: len(rig.router.parts) == count)
+                rig.queue.done("a", Done(EPOCH, rig.router.parts[-1][1].number, 1000_000))
+                await until(lambda: client.lease_count)
+                client.start(Request())  # starts at once
+                assert len(rig.router.parts) == step + 2
+                assert client.waiting_count == 0
+            rig.queue.start(own := Request())
+            await until(lambda: rig.queue.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[-1][1].number, 1000_000))
+            await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
+
+    run(main)
+
+
+def test_a_lease_is_called_back_for_a_request_that_waits(run):
+    async def main():
+        async with holding() as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: client.lease_count)
+            rig.queue.start(own := Request())
+            await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
+            assert client.lease_count == 0
+
+    run(main)

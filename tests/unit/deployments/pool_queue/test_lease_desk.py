@@ -16,7 +16,8 @@ MS = 1_000_000
 
 
 class Router:
-    def __init__(self):
+    def __init__(self, *, is_local=True):
+        self.is_local = is_local
         self.leases = []
         self.called = []
 
@@ -122,6 +123,13 @@ def test_a_request_that_waits_calls_leases_back(pool, leased):
     (waited,) = pool.look(4 * MS)
     assert waited.instance == leased.instance
     assert len(leased.leases) == 1
+
+
+def test_a_router_of_another_node_gets_no_lease(pool):
+    router = Router(is_local=False)
+    (batch,) = pool.request(0, router)
+    pool.executed(batch.instance, batch.number, MS)
+    assert not router.leases
 
 
 def test_what_another_router_gives_back_stays_leased(pool, leased):

@@ -89,6 +89,17 @@ def test_requests_of_two_routers_share_a_batch(run):
     run(main)
 
 
+def test_the_holder_knows_which_routers_are_on_its_node(run):
+    async def main():
+        async with TicketRig() as rig:
+            for connect, is_local in ((rig.lane, True), (rig.remote_lane, False)):
+                (await connect()).queue_of("model", 1, CONFIG).start(Request())
+                await until(lambda: rig.queue.waiting)
+                assert rig.queue.waiting.pop().party.is_local == is_local
+
+    run(main)
+
+
 def test_a_queue_may_give_correlation_ids(run):
     async def main():
         async with TicketRig() as rig:
@@ -323,9 +334,18 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
             known.start(cancelled)
             await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
             cancelled.cancelled = True
+            ended = []
+
+            def end():
+                # Before the router sends them again, it knows that there is no holder.
+                ended.append(list(rig.router.back))
+                raise RuntimeError("a fault")
+
+            lane.on_ended = end
             for each in rig.server.lanes:
                 each.connection.transport.abort()
             await lane.wait_ended()
+            assert ended == [[]]
             assert rig.router.back == [first, second]
             assert isinstance(cancelled.error, RequestCancelledError)
             assert not lane.is_open

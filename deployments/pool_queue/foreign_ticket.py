@@ -5,7 +5,7 @@
 from collections.abc import Hashable
 from typing import Protocol
 
-from backends.api.errors import TritonError
+from backends.api.errors import TritonError, UnavailableError
 from deployments.lane.frames import FrameError
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import (
@@ -31,6 +31,9 @@ class ForeignParty(Party, Hashable, Protocol):
 
     def refuse(self, ticket: "ForeignTicket", error: TritonError) -> None:
         """Tell it the error of a request that waits."""
+
+    def turn_away(self, ticket: "ForeignTicket", error: TritonError) -> None:
+        """Tell it that a request waits no more for want of a queue; perhaps there is one soon."""
 
     def send_load(self, load: Load) -> None:
         """Tell it how much waits for a model here."""
@@ -107,7 +110,6 @@ class ForeignTicket:
         "flags",
         "is_cancelled",
         "is_kept",
-        "is_kept",
         "is_rescheduled",
         "number",
         "party",
@@ -139,8 +141,19 @@ class ForeignTicket:
         self.is_cancelled = False
         self.is_kept = False
         self.is_rescheduled = False
-        self.is_kept = False
 
     def fail(self, error: TritonError) -> None:
         """Tell the router the error, if the ticket still waits there."""
         self.party.refuse(self, error)
+
+    def turn_away(self, error: TritonError) -> None:
+        """Tell the router that its queue is gone, if the ticket still waits there."""
+        self.party.turn_away(self, error)
+
+
+def no_queue(model_name: str, version: int) -> UnavailableError:
+    """Return the error of a request that finds no queue."""
+    return UnavailableError(
+        f"Request for unknown model: '{model_name}' version {version} has no queue on this node; "
+        "try again once the model is ready"
+    )

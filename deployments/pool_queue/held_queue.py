@@ -21,7 +21,7 @@ from deployments.lane.batches import Adopted, Done
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, no_queue
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.lease_desk import LeaseDesk
 from deployments.pool_queue.load_reports import LoadReports
@@ -185,10 +185,19 @@ class HeldQueue:
         return moved
 
     def clear(self) -> list[OwnRequest]:
-        """Give up what waits; return the requests of this process, oldest first."""
+        """Give up what waits; return the requests of this process, oldest first.
+
+        Other routers ask again whether there is a queue.
+        """
         self._own.clear()
-        waiting = [each for each in self._queue.clear() if not each.is_cancelled]
-        return [each for each in waiting if isinstance(each, OwnRequest)]
+        own: list[OwnRequest] = []
+        for ticket in self._queue.clear():
+            if isinstance(ticket, OwnRequest):
+                if not ticket.is_cancelled:
+                    own.append(ticket)
+            else:
+                cast("ForeignTicket", ticket).turn_away(no_queue(self._name, self._version))
+        return own
 
     # What other routers' tickets ask of it
 

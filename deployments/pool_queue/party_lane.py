@@ -27,7 +27,7 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
 from deployments.pool_queue.connection import holder_name, ticket_connection
-from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues
+from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_queue
 from deployments.pool_queue.messages import (
     Grant,
     Lease,
@@ -187,11 +187,8 @@ class PartyLane:
             return
         queue = self._queues.find(message.model_name, message.version)
         if queue is None:
-            unknown = (
-                f"Request for unknown model: '{message.model_name}' version {message.version} has "
-                "no queue on this node; try again once the model is ready"
-            )
-            self._send_error(number, UnavailableError(unknown), flags=0)
+            error = no_queue(message.model_name, message.version)
+            self._send_error(number, error, flags=0)
             return
         ticket.queue = queue
         self._waiting[number] = ticket
@@ -255,6 +252,11 @@ class PartyLane:
         """Tell the router the error of a request that waits."""
         if self._waiting.pop(ticket.number, None) is not None:
             self._send_error(ticket.number, error)
+
+    def turn_away(self, ticket: ForeignTicket, error: TritonError) -> None:
+        """Tell the router that a request waits no more, for want of a queue."""
+        if self._waiting.pop(ticket.number, None) is not None:
+            self._send_error(ticket.number, error, flags=0)
 
     def send_load(self, load: Load) -> None:
         """Tell the router how much waits for a model here."""

@@ -140,10 +140,13 @@ class TicketLane:
 
         async def connect() -> None:
             try:
-                await lane._loop.create_unix_connection(lambda: lane._connection, sock=sock)
+                made = await lane._loop.create_unix_connection(lambda: lane._connection, sock=sock)
             except BaseException:
                 sock.close()
                 raise
+            if not lane.is_open and type(made[0]).__module__.startswith("uvloop"):
+                # Lost before uvloop took the socket: libuv has closed the descriptor, or will.
+                sock.detach()
 
         await lane._open(connect)
         return lane

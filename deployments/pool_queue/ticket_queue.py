@@ -32,10 +32,11 @@ from deployments.reactor.transport import Cancellable
 
 logger = logging.getLogger(__name__)
 
-# How often a request is put in the queue again because its instance could not be reached.
+# How often a request is put in the queue at once because its instance could not be reached.
 MAX_TRIES: Final = 3
-# How long a holder may not know of a model that the routing table has.
-UNKNOWN_S: Final = 5.0
+# How long a holder may not know of a model that the routing table has, or give requests to
+# instances that this router does not reach.
+UNKNOWN_S: Final = 30.0
 _FIRST_RETRY_S: Final = 0.005
 _LONGEST_RETRY_S: Final = 0.2
 _MAX_LEASE_COUNT: Final = 1024
@@ -153,7 +154,7 @@ class TicketQueue:
         self._give_back(lease)
         return False
 
-    def _wait(self, waiting: WaitingTicket) -> None:
+    def _wait(self, waiting: WaitingTicket, *, is_later: bool = False) -> None:
         lane, request = self._lane, waiting.request
         if not lane.is_open:
             request.queue = None
@@ -163,7 +164,7 @@ class TicketQueue:
         if message is None:
             return
         request.number = number = lane.write_down(waiting)
-        if self._parked:
+        if self._parked or is_later:
             self._park(waiting)
         else:
             lane.send(TICKET, number, message)
@@ -205,7 +206,6 @@ class TicketQueue:
 
     def granted(self, grant: Grant, granted: Sequence[WaitingTicket]) -> None:
         """Send requests as a part of a batch."""
-        self._retry_s = _FIRST_RETRY_S
         requests = [waiting.request for waiting in granted]
         if grant.correlation_ids:
             for request, correlation_id in zip(requests, grant.correlation_ids, strict=True):
@@ -217,6 +217,7 @@ class TicketQueue:
             grant.epoch, grant.number, len(requests), slots=grant.slots, queued_ns=queued_ns
         )
         if self._send_part(grant.instance, part, requests):
+            self._retry_s = _FIRST_RETRY_S
             return
         missing = Missing(
             self._model_name,
@@ -245,16 +246,20 @@ class TicketQueue:
         if request.is_cancelled:
             self._fail(request, RequestCancelledError(""))
             return
-        if waiting.tries == MAX_TRIES:
+        # It has died, or has just started: lanes to it open a little later here than there.
+        now_s = self._loop.time()
+        again = WaitingTicket(self, request, waiting.tries + 1)
+        again.unknown_since_s = since_s = waiting.unknown_since_s or now_s
+        if now_s - since_s >= UNKNOWN_S:
             text = (
-                f"request for model '{self._model_name}' version {self._version}: {MAX_TRIES + 1} "
-                "instances that were free for it could not be reached; try again"
+                f"request for model '{self._model_name}' version {self._version}: for "
+                f"{UNKNOWN_S:g} s no instance that was free for it could be reached; try again"
             )
             self._fail(request, UnavailableError(text))
             return
         request.forget_given_id()
         request.avoid = instance
-        self._wait(WaitingTicket(self, request, waiting.tries + 1))
+        self._wait(again, is_later=waiting.tries >= MAX_TRIES)
 
     def refused(self, waiting: WaitingTicket, error: TritonError) -> None:
         """Pass on the error of a request that does not wait any more."""

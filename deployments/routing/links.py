@@ -182,6 +182,7 @@ class LinkSet:
             link.pool.leaving.append(link)
         if link.pool.sequences is not None:
             link.pool.sequences.retire(link)
+            self._node_pools.retired(link)
         elif self._node_pools.retired(link):
             pass
         elif not is_leaving:

@@ -75,13 +75,6 @@ class Membership:
         self._pools.follow(None)
         self._candidacy.start()
 
-    def give_up(self) -> None:
-        """Hold no more: this process is about to end."""
-        was_holder = self._candidacy.is_holder
-        self._candidacy.give_up()
-        if was_holder:
-            self._pools.follow(None)
-
     async def close(self) -> None:
         """Leave the node."""
         self._is_closed = True

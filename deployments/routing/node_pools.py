@@ -271,7 +271,8 @@ class NodePools:
         if queue is not None and queue.is_needed(incarnation):
             return False
         self._leave(instance)
-        instance.lane.close_when_idle()
+        if instance.link not in instance.link.pool.leaving:
+            instance.lane.close_when_idle()
         return True
 
     def _leave(self, instance: InstanceLink) -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models that are served while something fails."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +19,18 @@ MAX_QUEUE_DELAY_US: Final = 100
 # executions those that are the same belong to the thread's own loop, and the next function that
 # the loop calls raises. Nothing here knows what that loop is called or where it lies.
 _SOURCE: Final = f"""
+import json
 import os
 import sys
+import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
     def initialize(self, args):
+        parameters = json.loads(args["model_config"])["parameters"]
+        self.execution_s = float(parameters["execution_s"]["string_value"])
         self.fatal_file = os.path.join(args["model_repository"], "{FATAL_FILE}")
         self.frames = None
 
@@ -34,6 +39,7 @@ class TritonPythonModel:
             self.end_the_loop()
         elif os.path.exists(self.fatal_file):
             self.take_the_file()
+        time.sleep(self.execution_s)
         return [self.answer(request) for request in requests]
 
     def answer(self, request):
@@ -69,8 +75,6 @@ def callers():
 """
 
 _CONFIG: Final = """
-backend: "python"
-max_batch_size: 8
 input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
         { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
@@ -78,22 +82,83 @@ output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
 """
 _ENSEMBLE: Final = f"""
 platform: "ensemble"
-{_CONFIG.replace('backend: "python"', "").strip()}
+max_batch_size: 8
+{_CONFIG.strip()}
 ensemble_scheduling {{ step [ {{
   model_name: "{BUSY}" model_version: -1
   input_map {{ key: "INPUT0" value: "INPUT0" }} input_map {{ key: "INPUT1" value: "INPUT1" }}
   output_map {{ key: "OUTPUT0" value: "OUTPUT0" }} output_map {{ key: "PID" value: "PID" }} }} ] }}
 """
+# OUTPUT0 counts the requests of a sequence; the count is its implicit state.
+_SEQUENCE_SOURCE: Final = """
+import os
+import numpy as np
+import triton_python_backend_utils as pb_utils
 
 
-def write_model(repository: Path, name: str, *, instances: int = 1) -> None:
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        count = pb_utils.get_input_tensor_by_name(request, "COUNT_IN").as_numpy() + 1
+        pid = np.full((1, 1), os.getpid(), np.int32)
+        return pb_utils.InferenceResponse([
+            pb_utils.Tensor("COUNT_OUT", count), pb_utils.Tensor("OUTPUT0", count),
+            pb_utils.Tensor("PID", pid)])
+"""
+_SEQUENCE_CONFIG: Final = """
+backend: "python" max_batch_size: 8
+input { name: "INPUT0" data_type: TYPE_INT32 dims: [ 1 ] }
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 1 ] },
+         { name: "PID" data_type: TYPE_INT32 dims: [ 1 ] } ]
+sequence_batching {
+  max_sequence_idle_microseconds: 1000000
+  state { input_name: "COUNT_IN" output_name: "COUNT_OUT" data_type: TYPE_INT32 dims: [ 1 ] } }
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the busy model is like.
+
+    Attributes:
+        instances: Instances of its pool.
+        max_batch_size: Largest batch.
+        execution_s: How long an execution takes.
+    """
+
+    instances: int = 4
+    max_batch_size: int = 8
+    execution_s: float = 0.0
+
+
+SINGLE: Final = Shape(instances=1)
+
+
+def write_model(repository: Path, name: str, shape: Shape = SINGLE) -> None:
     """Write a Python model that adds."""
     version = repository / name / "1"
     version.mkdir(parents=True)
     (version / "model.py").write_text(_SOURCE)
+    sizes = [shape.max_batch_size // 2, shape.max_batch_size]
     (repository / name / "config.pbtxt").write_text(
-        f"{_CONFIG}dynamic_batching {{ }}\n"
-        f"instance_group [ {{ kind: KIND_CPU count: {instances} }} ]\n"
+        f'backend: "python" max_batch_size: {shape.max_batch_size}\n{_CONFIG}'
+        f"dynamic_batching {{ preferred_batch_size: {sizes}\n"
+        f"  max_queue_delay_microseconds: {MAX_QUEUE_DELAY_US} }}\n"
+        f"instance_group {{ kind: KIND_CPU count: {shape.instances} }}\n"
+        'parameters { key: "execution_s" '
+        f'value {{ string_value: "{shape.execution_s}" }} }}\n'
+    )
+
+
+def write_sequence_model(repository: Path, name: str, shape: Shape) -> None:
+    """Write a Python model that counts the requests of each sequence."""
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(_SEQUENCE_SOURCE)
+    (repository / name / "config.pbtxt").write_text(
+        f"{_SEQUENCE_CONFIG}instance_group {{ kind: KIND_CPU count: {shape.instances} }}\n"
     )
 
 
@@ -103,18 +168,22 @@ def write_ensemble(repository: Path, name: str) -> None:
     (repository / name / "config.pbtxt").write_text(_ENSEMBLE)
 
 
-def config_of_round(number: int, *, instances: int) -> dict[str, object]:
+def config_of_round(number: int, shape: Shape) -> dict[str, object]:
     """The busy model's configuration with something in it that makes each round another one."""
     row = {"data_type": "TYPE_INT32", "dims": [16]}
+    parameters = {"round": number, "execution_s": shape.execution_s}
     return {
         "backend": "python",
-        "max_batch_size": 8,
+        "max_batch_size": shape.max_batch_size,
         "input": [{"name": "INPUT0", **row}, {"name": "INPUT1", **row}],
         "output": [
             {"name": "OUTPUT0", **row},
             {"name": "PID", "data_type": "TYPE_INT32", "dims": [1]},
         ],
-        "dynamic_batching": {"max_queue_delay_microseconds": MAX_QUEUE_DELAY_US},
-        "instance_group": [{"kind": "KIND_CPU", "count": instances}],
-        "parameters": {"round": {"string_value": str(number)}},
+        "dynamic_batching": {
+            "preferred_batch_size": [shape.max_batch_size],
+            "max_queue_delay_microseconds": MAX_QUEUE_DELAY_US,
+        },
+        "instance_group": [{"kind": "KIND_CPU", "count": shape.instances}],
+        "parameters": {key: {"string_value": str(value)} for key, value in parameters.items()},
     }

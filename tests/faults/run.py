@@ -14,7 +14,7 @@ from tests.faults.models import BUSY, OTHER, write_model
 from tests.faults.report import Report, judge
 from tests.faults.scene import Options, Scene
 from tests.faults.table import FAULTS, Fault
-from tests.support.busy_clients import BusyClients, Outcome
+from tests.support.busy_clients import Outcome
 from tests.support.server import RunningServer
 
 _WARM_ANSWERS: Final = 20
@@ -24,6 +24,7 @@ _WATCHED_TIMES: Final = 2
 # The load goes on for so long once the server is whole again.
 _TAIL_S: Final = 2.0
 _EXIT_TIMEOUT_S: Final = 60.0
+_TRACEBACK: Final = "Traceback (most recent call last)"
 
 
 def run_fault(name: str, options: Options) -> Report:
@@ -36,7 +37,7 @@ def run_fault(name: str, options: Options) -> Report:
     fault = FAULTS[name]
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         repository = Path(folder)
-        write_model(repository, BUSY, instances=fault.instances)
+        fault.write(repository, BUSY, fault.shape)
         write_model(repository, OTHER)
         more_flags = fault.prepare(repository, options) if fault.prepare else ()
         server = RunningServer(
@@ -52,14 +53,17 @@ def run_fault(name: str, options: Options) -> Report:
             scene, outcomes = _under_load(fault, server, repository, options)
         finally:
             breaches += _end(server)
+            if options.logs is not None:
+                (options.logs / f"{name}.log").write_text("".join(server.lines))
         scene.breaches += breaches
+        scene.notes += _said(server)
         return judge(name, fault.rule, scene.observe(outcomes))
 
 
 def _under_load(
     fault: Fault, server: RunningServer, repository: Path, options: Options
 ) -> tuple[Scene, list[Outcome]]:
-    clients = BusyClients(
+    clients = fault.clients(
         server.http,
         server.grpc,
         BUSY,
@@ -67,7 +71,7 @@ def _under_load(
         patience_s=fault.patience_s,
     )
     watch_s = fault.rule.heal_s * _WATCHED_TIMES
-    scene = Scene(server, clients, repository, options, fault.instances, watch_s)
+    scene = Scene(server, clients, repository, options, fault.shape, watch_s)
     try:
         clients.wait_warm(_WARM_ANSWERS, _WARM_TIMEOUT_S)
         fault.inject(scene)
@@ -75,6 +79,11 @@ def _under_load(
     finally:
         outcomes = clients.stop()
     return scene, outcomes
+
+
+def _said(server: RunningServer) -> list[str]:
+    count = sum(_TRACEBACK in line for line in server.lines)
+    return [f"{count} tracebacks in what the server printed"] if count else []
 
 
 def _end(server: RunningServer) -> list[str]:

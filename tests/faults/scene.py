@@ -14,7 +14,7 @@ from typing import Final
 
 import psutil
 
-from tests.faults.models import BUSY, OTHER
+from tests.faults.models import BUSY, OTHER, Shape
 from tests.faults.report import Observation
 from tests.support.busy_clients import BusyClients, ConnectionEndedError, HttpPeer, Outcome
 from tests.support.server import RunningServer
@@ -36,11 +36,13 @@ class Options:
         models: Models of the scrape storm.
         processes: How many of those have a process of their own; the others are ensembles.
         concurrency: Clients of each protocol.
+        logs: Folder that gets what each server printed; None for none.
     """
 
     models: int = 300
     processes: int | None = None
     concurrency: int = 16
+    logs: Path | None = None
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Scene:
     clients: BusyClients
     repository: Path
     options: Options
-    instances: int
+    shape: Shape
     watch_s: float
     fault_s: float = 0.0
     over_s: float = 0.0

@@ -6,33 +6,35 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from tests.faults.models import BUSY, FATAL_FILE, config_of_round
-from tests.faults.report import Rule
-from tests.faults.scene import (
-    CONTROLLER,
-    INGRESS,
-    INSTANCE,
-    SERVE_CONTROLLER,
-    Options,
-    Scene,
-    client_ports,
-    is_listening,
+from tests.faults.ingresses import REPLICAS, sigkill_ingress, sigstop_ingress
+from tests.faults.models import (
+    BUSY,
+    FATAL_FILE,
+    SINGLE,
+    Shape,
+    config_of_round,
+    write_model,
+    write_sequence_model,
 )
+from tests.faults.report import Rule
+from tests.faults.scene import CONTROLLER, INSTANCE, SERVE_CONTROLLER, Options, Scene
 from tests.faults.storm import scrape_storm, write_many_models
+from tests.support.busy_clients import BusyClients
+from tests.support.busy_sequences import BusySequences
 
 # An instance without a sign of life is given up after this time, by default.
 HEARTBEAT_TIMEOUT_S: Final = 10.0
 _SLACK_S: Final = 5.0
 _STOP_S: Final = 10.0
 _RELOADS: Final = 20
-_REPLICAS: Final = 2
+_COUNTS: Final = (1, 4, 2, 4)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Fault:
         inject: Does it, and waits until the server is whole again.
         rule: What it may cost.
         flags: Of the server.
+        shape: What the busy model is like.
+        write: Writes the busy model.
+        clients: Those that ask it.
         patience_s: How long a client waits for an answer.
         prepare: Writes further models into the repository; returns further flags.
         start_timeout_s: How long the server may take to start.
@@ -51,7 +56,9 @@ class Fault:
     inject: Callable[[Scene], None]
     rule: Rule = Rule()
     flags: tuple[str, ...] = ()
-    instances: int = 2
+    shape: Shape = Shape()
+    write: Callable[[Path, str, Shape], None] = write_model
+    clients: type[BusyClients] = BusyClients
     patience_s: float = 30.0
     prepare: Callable[[Path, Options], tuple[str, ...]] | None = None
     start_timeout_s: float = 120.0
@@ -72,8 +79,8 @@ def _sigstop_instance(scene: Scene) -> None:
 
 
 def _is_instance_replaced(scene: Scene, victim: psutil.Process) -> bool:
-    is_back = len(scene.answering() - {victim.pid}) == scene.instances
-    return is_back and scene.are_others(INSTANCE, victim, scene.instances)
+    is_back = len(scene.answering() - {victim.pid}) == scene.shape.instances
+    return is_back and scene.are_others(INSTANCE, victim, scene.shape.instances)
 
 
 def _execution_thread(scene: Scene) -> None:
@@ -86,46 +93,9 @@ def _execution_thread(scene: Scene) -> None:
     def is_replaced() -> bool:
         answering = scene.answering()
         pids = {each.pid for each in scene.server.processes(INSTANCE)}
-        return len(answering) == scene.instances and answering == pids != before
+        return len(answering) == scene.shape.instances and answering == pids != before
 
     scene.heal(is_replaced)
-
-
-def _sigkill_ingress(scene: Scene) -> None:
-    victim = _choose_ingress(scene)
-    scene.begin()
-    os.kill(victim.pid, signal.SIGKILL)
-    scene.heal(lambda: _is_ingress_replaced(scene, victim))
-
-
-def _sigstop_ingress(scene: Scene) -> None:
-    victim = _choose_ingress(scene)
-    scene.begin()
-    with scene.stopped(victim):
-        scene.heal(lambda: _is_ingress_replaced(scene, victim))
-
-
-def _choose_ingress(scene: Scene) -> psutil.Process:
-    server = scene.server
-    victim = scene.one(INGRESS)
-    scene.own_ports = client_ports(victim, server.http, server.grpc)
-    scene.takes_backlog = True
-    return victim
-
-
-def _is_ingress_replaced(scene: Scene, victim: psutil.Process) -> bool:
-    replicas = scene.server.processes(INGRESS)
-    if len(replicas) != _REPLICAS or victim in replicas:
-        return False
-    server = scene.server
-    try:
-        return all(
-            is_listening(replica, address)
-            for replica in replicas
-            for address in (server.http, server.grpc)
-        )
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _sigkill(title: str) -> Callable[[Scene], None]:
@@ -153,12 +123,19 @@ def _sigstop_for_a_while(title: str) -> Callable[[Scene], None]:
 
 
 def _reload_loop(scene: Scene) -> None:
+    _reload(scene, [scene.shape] * _RELOADS)
+
+
+def _scale(scene: Scene) -> None:
+    _reload(scene, [replace(scene.shape, instances=count) for count in _COUNTS])
+
+
+def _reload(scene: Scene, shapes: Sequence[Shape]) -> None:
     scene.begin()
     took_s = []
-    for number in range(1, _RELOADS + 1):
+    for number, shape in enumerate(shapes, 1):
         begin_s = time.monotonic()
-        config = json.dumps(config_of_round(number, instances=scene.instances))
-        body = {"parameters": {"config": config}}
+        body = {"parameters": {"config": json.dumps(config_of_round(number, shape))}}
         status, text = scene.ask("POST", f"/v2/repository/models/{BUSY}/load", body)
         took_s.append(time.monotonic() - begin_s)
         if status != 200:
@@ -166,10 +143,11 @@ def _reload_loop(scene: Scene) -> None:
             break
     scene.end()
     _, text = scene.ask("GET", f"/v2/models/{BUSY}/config")
-    if f'"round":{{"string_value":"{_RELOADS}"}}' not in text.replace(" ", ""):
+    if f'"round":{{"string_value":"{len(shapes)}"}}' not in text.replace(" ", ""):
         scene.breaches.append(f"the configuration is not the last one loaded: {text[-200:]}")
     scene.notes.append(f"{len(took_s)} reloads, the slowest took {max(took_s):.1f} s")
-    scene.heal(lambda: len(scene.server.processes(INSTANCE)) == scene.instances)
+    count = shapes[-1].instances
+    scene.heal(lambda: len(scene.server.processes(INSTANCE)) == count == len(scene.answering()))
 
 
 def _sigterm(scene: Scene) -> None:
@@ -181,24 +159,44 @@ def _sigterm(scene: Scene) -> None:
     scene.breaches += [f"process {each.pid} outlives the server" for each in alive]
 
 
-_TWO_REPLICAS: Final = (f"--ingress-per-node={_REPLICAS}",)
+_TWO_REPLICAS: Final = (f"--ingress-per-node={REPLICAS}",)
 # Serve counts three missed probes before it replaces a replica.
 _REPLICA_LIMIT_S: Final = 60.0
+# Half of what is asked waits for an instance at any time.
+_SLOW: Final = Shape(max_batch_size=4, execution_s=0.05)
 _GOES_ON: Final = Rule(slowest_s=_SLACK_S)
 _ENDS: Final = Rule(heal_s=45.0, refuses=True)
 
 FAULTS: Final[dict[str, Fault]] = {
     "sigkill-instance": Fault(_sigkill_instance),
+    "sigkill-instance-replicas": Fault(_sigkill_instance, flags=_TWO_REPLICAS, shape=_SLOW),
     "sigstop-instance": Fault(
         _sigstop_instance, Rule(slowest_s=HEARTBEAT_TIMEOUT_S + _SLACK_S, heal_s=40.0)
     ),
     "execution-thread": Fault(
         _execution_thread, Rule(slowest_s=HEARTBEAT_TIMEOUT_S + _SLACK_S, heal_s=40.0)
     ),
-    "sigkill-ingress": Fault(_sigkill_ingress, flags=_TWO_REPLICAS),
+    "sigkill-ingress": Fault(sigkill_ingress(is_holder=False), flags=_TWO_REPLICAS),
     "sigstop-ingress": Fault(
-        _sigstop_ingress,
+        sigstop_ingress(is_holder=False),
         Rule(heal_s=_REPLICA_LIMIT_S),
+        flags=_TWO_REPLICAS,
+        patience_s=2 * _REPLICA_LIMIT_S + _SLACK_S,
+    ),
+    "sigkill-holder": Fault(sigkill_ingress(is_holder=True), flags=_TWO_REPLICAS),
+    "sigkill-holder-backlog": Fault(
+        sigkill_ingress(is_holder=True), flags=_TWO_REPLICAS, shape=_SLOW
+    ),
+    "sigkill-holder-sequences": Fault(
+        sigkill_ingress(is_holder=True),
+        flags=_TWO_REPLICAS,
+        write=write_sequence_model,
+        clients=BusySequences,
+    ),
+    # What another ingress's clients ask waits until the holder is replaced.
+    "sigstop-holder": Fault(
+        sigstop_ingress(is_holder=True),
+        Rule(slowest_s=_REPLICA_LIMIT_S, heal_s=_REPLICA_LIMIT_S),
         flags=_TWO_REPLICAS,
         patience_s=2 * _REPLICA_LIMIT_S + _SLACK_S,
     ),
@@ -207,8 +205,10 @@ FAULTS: Final[dict[str, Fault]] = {
     "sigkill-serve-controller": Fault(_sigkill(SERVE_CONTROLLER), _GOES_ON),
     "sigstop-serve-controller": Fault(_sigstop_for_a_while(SERVE_CONTROLLER), _GOES_ON),
     "reload-loop": Fault(_reload_loop),
+    "reload-loop-replicas": Fault(_reload_loop, flags=_TWO_REPLICAS),
+    "scale": Fault(_scale, flags=_TWO_REPLICAS),
     "scrape-storm": Fault(
-        scrape_storm, instances=1, prepare=write_many_models, start_timeout_s=1200.0
+        scrape_storm, shape=SINGLE, prepare=write_many_models, start_timeout_s=1200.0
     ),
     "sigterm": Fault(_sigterm, _ENDS),
     "sigterm-replicas": Fault(_sigterm, _ENDS, flags=_TWO_REPLICAS),

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.models import BUSY, write_model
+from tests.faults.models import BUSY, Shape, write_model
 from tests.support.busy_clients import LOST, OK, REFUSED, BusyClients, HttpPeer, Outcome
 from tests.support.deployed_application import DeployedApplication
 from tests.support.server import RunningServer
@@ -48,7 +48,7 @@ def ask_once(address: str, path: str) -> int:
 
 
 def test_sigterm_loses_no_answer(tmp_path: Path) -> None:
-    write_model(tmp_path, BUSY, instances=2)
+    write_model(tmp_path, BUSY, Shape(instances=2))
     server = RunningServer(tmp_path)
     with busy(server.http, server.grpc) as clients:
         terminated_s = time.monotonic()
@@ -134,7 +134,7 @@ def free_ports(count: int) -> list[int]:
 
 @pytest.mark.parametrize("per_node", [1, 2])
 def test_redeploy_refuses_no_connection_and_loses_no_answer(tmp_path: Path, per_node: int) -> None:
-    write_model(tmp_path, BUSY, instances=2)
+    write_model(tmp_path, BUSY, Shape(instances=2))
     http_port, grpc_port, metrics_port = free_ports(3)
     http, grpc = f"127.0.0.1:{http_port}", f"127.0.0.1:{grpc_port}"
     arguments = {

@@ -220,10 +220,39 @@ class BusyClients:
     def _add(self, run: Callable[..., None], number: int, *args: Any) -> None:
         mine: list[Outcome] = []
         self._outcomes.append(mine)
-        first = number * _NUMBERS_PER_CLIENT
+        first = self._first(number)
         self._threads.append(
             threading.Thread(target=run, args=(mine.append, first, *args), daemon=True)
         )
+
+    # What subclasses ask instead
+
+    def _first(self, number: int) -> int:
+        """Return the number that the first request of a client follows."""
+        return number * _NUMBERS_PER_CLIENT
+
+    def _http_body(self, number: int) -> str:
+        row = ",".join([str(number)] * _WIDTH)
+        return (
+            f'{{"id":"{number}","inputs":['
+            f'{{"name":"INPUT0","datatype":"INT32","shape":[1,{_WIDTH}],"data":[{row}]}},'
+            f'{{"name":"INPUT1","datatype":"INT32","shape":[1,{_WIDTH}],"data":[{row}]}}]}}'
+        )
+
+    def _grpc_request(self, number: int) -> service_pb2.ModelInferRequest:
+        request = service_pb2.ModelInferRequest(model_name=self._model, id=str(number))
+        row = np.full(_WIDTH, number, np.int32).tobytes()
+        for name in ("INPUT0", "INPUT1"):
+            request.inputs.add(name=name, datatype="INT32", shape=[1, _WIDTH])
+            request.raw_input_contents.append(row)
+        return request
+
+    def _expected(self, number: int) -> list[int]:
+        return [2 * number] * _WIDTH
+
+    def _skip(self, number: int) -> int:
+        """Return the number that the next request follows when this one has failed."""
+        return number
 
     def _pause(self) -> None:
         self._stop.wait(_PAUSE_S)
@@ -253,27 +282,23 @@ class BusyClients:
             kind, detail = self._ask_http(peer, number)
             note(Outcome("http", kind, begin_s, time.monotonic(), peer.port, is_first, detail))
             if kind in {LOST, HUNG}:
-                break
+                return self._skip(number)
             is_first = False
+            if kind != OK:
+                number = self._skip(number)
             if kind == ERROR:
                 self._pause()
         return number
 
     def _ask_http(self, peer: HttpPeer, number: int) -> tuple[str, str]:
-        row = ",".join([str(number)] * _WIDTH)
-        body = (
-            f'{{"id":"{number}","inputs":['
-            f'{{"name":"INPUT0","datatype":"INT32","shape":[1,{_WIDTH}],"data":[{row}]}},'
-            f'{{"name":"INPUT1","datatype":"INT32","shape":[1,{_WIDTH}],"data":[{row}]}}]}}'
-        )
         try:
-            status, answer = peer.exchange("POST", self._path, body.encode())
+            status, answer = peer.exchange("POST", self._path, self._http_body(number).encode())
             if status != 200:
                 return ERROR, f"{status} {answer[:200].decode(errors='replace')}"
             found = json.loads(answer)
             outputs = {each["name"]: each["data"] for each in found["outputs"]}
             pid = outputs["PID"][0]
-            if (found["id"], outputs["OUTPUT0"]) != (str(number), [2 * number] * _WIDTH):
+            if (found["id"], outputs["OUTPUT0"]) != (str(number), self._expected(number)):
                 return ERROR, f"wrong answer to {number}: {answer[:200]!r}"
         except ConnectionEndedError as error:
             return LOST, str(error)
@@ -317,23 +342,19 @@ class BusyClients:
                 # The channel makes another connection, whose port nobody tells.
                 port = 0
             if kind != OK:
+                number = self._skip(number)
                 self._pause()
 
     def _ask_grpc(self, stub: GRPCInferenceServiceStub, number: int) -> tuple[str, str]:
-        request = service_pb2.ModelInferRequest(model_name=self._model, id=str(number))
-        row = np.full(_WIDTH, number, np.int32).tobytes()
-        for name in ("INPUT0", "INPUT1"):
-            request.inputs.add(name=name, datatype="INT32", shape=[1, _WIDTH])
-            request.raw_input_contents.append(row)
         try:
-            answer = stub.ModelInfer(request, timeout=self._patience_s)
+            answer = stub.ModelInfer(self._grpc_request(number), timeout=self._patience_s)
         except grpc.RpcError as error:
             return _kind_of(error.code(), error.details() or "")
         outputs = {
             each.name: np.frombuffer(raw, np.int32)
             for each, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)
         }
-        if answer.id != str(number) or not (outputs["OUTPUT0"] == 2 * number).all():
+        if answer.id != str(number) or outputs["OUTPUT0"].tolist() != self._expected(number):
             return ERROR, f"wrong answer to {number}: id {answer.id}, {outputs['OUTPUT0']}"
         self.answered_at_s[int(outputs["PID"][0])] = time.monotonic()
         return OK, ""

@@ -92,12 +92,13 @@ class Node:
     @contextlib.contextmanager
     def busy(self):
         """Let executions wait meanwhile."""
-        for instance in self.instances:
+        instances = list(self.instances)
+        for instance in instances:
             instance.model.gate.clear()
         try:
             yield
         finally:
-            for instance in self.instances:
+            for instance in instances:
                 instance.model.gate.set()
 
     def send(self, request: InferenceRequest | None = None, router: int = 0) -> RoutedRequest:

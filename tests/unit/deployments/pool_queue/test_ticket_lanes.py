@@ -236,6 +236,25 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
                 number = rig.queue.grant(instance)
                 await until(lambda count=at + 1: len(rig.queue.not_coming) == count)
                 assert rig.queue.not_coming[-1] == Missing("model", 1, EPOCH, number, instance, 1)
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("e")
+            await until(lambda: rig.router.parts)
+            assert request.error is None
+            assert client.waiting_count == 0
+
+    run(main)
+
+
+def test_a_request_whose_instances_are_out_of_reach_for_long_is_unavailable(run, monkeypatch):
+    monkeypatch.setattr(ticket_queue, "UNKNOWN_S", 0.0)
+
+    async def main():
+        async with TicketRig() as rig:
+            rig.router.unreachable = {"a"}
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            rig.queue.grant("a")
             await request.ended
             assert isinstance(request.error, UnavailableError)
             assert not rig.queue.waiting

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What waits or runs in a pool of a node survives what happens to its instances and its holder."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from backends.api.model_config import DynamicBatching, ModelConfig, SequenceBatching
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from deployments.routing.routed_request import RoutedRequest
+from tests.support.lane_requests import ScriptedModel
+from tests.support.lane_rig import until
+from tests.support.pool_node import Node, node_of, outcome
+from tests.support.pool_rig import PooledInstance, request_for
+
+PLAIN = ModelConfig("m")
+GREEDY = ModelConfig("m", max_batch_size=4, dynamic_batching=DynamicBatching())
+SEQUENCES = ModelConfig(
+    "m", max_batch_size=4, sequence_batching=SequenceBatching(max_sequence_idle_us=60_000_000)
+)
+
+
+async def answered(requests: Sequence[RoutedRequest]) -> None:
+    for request in requests:
+        result = await outcome(request)
+        assert not isinstance(result, Exception), result
+
+
+async def replaced(node: Node, stack: AsyncExitStack, config: ModelConfig) -> None:
+    """Have a table with other instances, of another config; the old ones leave."""
+    old = tuple(node.instances)
+    node.instances.clear()
+    node.config = config
+    for _ in old:
+        instance = PooledInstance(config, ScriptedModel())
+        node.add(await stack.enter_async_context(instance))
+    node.publish(leaving=old)
+
+
+async def test_what_another_router_has_waiting_is_served_by_a_queue_that_is_made_anew() -> None:
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(node_of(PLAIN, instance_count=2, router_count=2))
+        with node.busy():
+            running = [node.send(router=0) for at in range(2)]
+            await until(lambda: node.held.load.free_count == 0)
+            waiting = [node.send(router=at % 2) for at in range(4)]
+            await until(lambda: node.held.load.waiting_count == 4)
+            await replaced(node, stack, replace(PLAIN, max_batch_size=4))
+            await answered(waiting)
+        await answered(running)
+
+
+async def test_what_another_router_has_waiting_survives_the_loss_of_all_instances() -> None:
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(node_of(PLAIN, instance_count=2, router_count=2))
+        old = list(node.instances)
+        with node.busy():
+            running = [node.send(router=0) for at in range(2)]
+            await until(lambda: node.held.load.free_count == 0)
+            waiting = [node.send(router=at % 2) for at in range(4)]
+            await until(lambda: node.held.load.waiting_count == 4)
+            for instance in old:
+                await asyncio.wrap_future(instance.reactor.submit(instance.server.close))
+            await until(lambda: node.held is None or not node.held.has_instances)
+            await replaced(node, stack, PLAIN)
+            await answered(waiting)
+        for request in running:
+            await outcome(request)
+
+
+async def test_a_router_that_does_not_reach_an_instance_yet_waits_for_it() -> None:
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(node_of(PLAIN, instance_count=2, router_count=2))
+        late = node.routers.pop()
+        await replaced(node, stack, PLAIN)
+        await node.serving()
+        node.routers.append(late)
+        requests = [node.send(router=1) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        node.publish()
+        await answered(requests)
+
+
+async def test_no_sequence_starts_at_an_instance_that_has_left_the_table() -> None:
+    async with node_of(SEQUENCES, instance_count=2, router_count=2) as node:
+        begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 9)]
+        await answered([node.send(each, router=at % 2) for at, each in enumerate(begun)])
+        leaving = node.instances.pop()
+        node.publish(leaving=(leaving,))
+        assert len(leaving.executor.feeder.running) == 4
+        ends = [request_for(correlation_id=at, flags=SEQUENCE_END) for at in range(1, 9)]
+        await answered([node.send(each, router=at % 2) for at, each in enumerate(ends)])
+        rest = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(11, 19)]
+        started = [node.send(each, router=at % 2) for at, each in enumerate(rest)]
+        (staying,) = node.instances
+        await until(lambda: sum(each.sink.ended.done() for each in started) == 4)
+        await until(lambda: node.held.load.waiting_count == 4)
+        assert len(staying.executor.feeder.running) == 4
+        assert not leaving.executor.feeder.running
+        assert await leaving.executor.drain(10)
+        for request in started:
+            request.cancel()

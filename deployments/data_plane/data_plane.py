@@ -187,7 +187,7 @@ class DataPlane:
         ]
         if not asked:
             return True
-        answers = await self._router.call_instances(asked, "health", _READINESS_TIMEOUT_S)
+        answers = await self._router.calls.call(asked, "health", _READINESS_TIMEOUT_S)
         return len(answers) == len(asked) and all(
             msgspec.msgpack.decode(answer, type=bool) for answer in answers
         )

@@ -69,7 +69,7 @@ class StatisticsCollector:
             if waiting:
                 parts[at].append(Snapshot(pending_count=waiting))
         answers, reports = await asyncio.gather(
-            router.ask_instances([link for _, link in asked], "statistics", DEADLINE_S),
+            router.calls.ask([link for _, link in asked], "statistics", DEADLINE_S),
             self._reports(entries),
         )
         for (at, _), answer in zip(asked, answers, strict=True):

@@ -64,7 +64,9 @@ class Adoption:
     def _begin(self) -> PushedBatches:
         executor = self._executor
         executor.outbox.report = self._report
-        pushed = PushedBatches(self._config, executor.outbox, executor.feeder, executor.grant)
+        pushed = PushedBatches(
+            self._config, executor.outbox, executor.feeder, executor.grant, executor.clock_ns
+        )
         with executor.mutex:
             queued = executor.replace_scheduler(pushed)
             for work in queued:
@@ -110,20 +112,20 @@ class Adoption:
         """Get the grant; the holder hears of it when it is there."""
         if self._pushed is not None:
             with self._executor.mutex:
-                is_granted = self._pushed.ask()
+                is_granted = self._pushed.grants.ask()
             self._tell_granted(is_granted=is_granted)
 
     def declined(self) -> None:
         """Give the grant back, or do without it."""
         if self._pushed is not None:
             with self._executor.mutex:
-                self._pushed.decline()
+                self._pushed.grants.decline()
 
     def granted(self) -> None:
         """Learn that the rate limiter lets the instance execute."""
         if self._pushed is not None:
             with self._executor.mutex:
-                is_awaited = self._pushed.granted()
+                is_awaited = self._pushed.grants.granted()
             self._tell_granted(is_granted=is_awaited)
         self._executor.look_again()
 

@@ -194,10 +194,15 @@ class Executor:
         try:
             self.outbox.accept(works)
             with self.mutex:
-                if enqueue():
+                if self.is_closing:
+                    for work in works:
+                        self._settlement.drop(work, UnavailableError(STOPPED), work.enqueue_ns)
+                elif enqueue():
                     self._thread.wake()
                 deadline_ns = self._scheduler.deadline_ns
             self._expiry.set(deadline_ns)
+            if self.is_closing:
+                self.outbox.flush()
         except BaseException as error:
             self._on_fault("queueing of a batch failed", error)
 
@@ -284,19 +289,13 @@ class Executor:
             self._scheduler.stop()
         try:
             async with asyncio.timeout(timeout_s):
-                while self._has_sequences():  # noqa: ASYNC110 - see the constant
+                while self._scheduler.sequence_count:  # noqa: ASYNC110 - see the constant
                     await asyncio.sleep(_SEQUENCES_ENDED_POLL_S)
                 if self.outbox.outstanding_count:
                     await self.outbox.wait_idle()
         except TimeoutError:
             return False
         return True
-
-    def _has_sequences(self) -> bool:
-        with self.mutex:
-            if self._pushed is not None:
-                return self._pushed.has_sequences(self.clock_ns())
-            return self._scheduler.sequence_count > 0
 
     async def close(self, timeout_s: float) -> bool:
         """End the execution thread; requests still queued fail as UNAVAILABLE. On any event loop.

@@ -10,12 +10,12 @@ A request that is to be executed once more is *kept* by its slot until a batch n
 the holder that formed the request's last batch can do so. When another one has come meanwhile, the
 instance itself executes the request until it is done.
 
-Under the rate limiter each batch is executed under a grant of its own, which is given back when the
-batch is done. The holder may have the instance get the grant ahead of the batch (*offered*).
+Under the rate limiter each batch is executed under a grant of its own
+(`deployments.instance.batch_grants`).
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from backends.api.errors import (
@@ -28,6 +28,7 @@ from backends.api.errors import (
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
+from deployments.instance.batch_grants import BatchGrants
 from deployments.instance.outbox import AnyWork, Outbox
 from deployments.lane.batches import BatchPart, Forget
 from deployments.metrics.counters import ExecutionTimes
@@ -50,22 +51,26 @@ class PushedBatches:
         outbox: Takes the batches that are done, for the holder to be told.
         feeder: Knows the sequences that run here; None where there are none.
         grant: The right to execute, where the rate limiter gives it.
+        clock_ns: Monotonic clock.
+
+    Attributes:
+        grants: That right, batch by batch.
+        pending_count: Requests that have come and are not handed out.
     """
 
     __slots__ = (
         "_assembly",
+        "_clock_ns",
         "_executed_ns",
         "_feeder",
-        "_grant",
         "_idle_ns",
-        "_is_asked",
-        "_is_offered",
         "_kept",
         "_model_name",
         "_outbox",
         "_queue",
         "_running",
         "_slot_count",
+        "grants",
         "pending_count",
     )
 
@@ -75,6 +80,7 @@ class PushedBatches:
         outbox: Outbox,
         feeder: SequenceFeeder[AnyWork] | None,
         grant: Grant | None,
+        clock_ns: Callable[[], int],
     ) -> None:
         self._model_name = config.name
         self._slot_count = slot_count_of(config)
@@ -82,15 +88,13 @@ class PushedBatches:
         self._idle_ns = 0 if batching is None else batching.max_sequence_idle_us * _NS_PER_US
         self._outbox = outbox
         self._feeder = feeder
-        self._grant = grant
+        self.grants = BatchGrants(grant)
         self._assembly: Assembly[AnyWork] = Assembly()
         self._queue: deque[WorkBatch] = deque()
         self._running: WorkBatch | None = None
         self._kept: dict[int, AnyWork] = {}
-        self._is_asked = False
-        self._is_offered = False
+        self._clock_ns = clock_ns
         self._executed_ns = 0
-        # Requests that have come and are not handed out.
         self.pending_count = 0
 
     @property
@@ -104,17 +108,6 @@ class PushedBatches:
         if self._feeder is None:
             return not slots
         return len(slots) == part.here_count and max(slots, default=0) < self._slot_count
-
-    def has_sequences(self, now_ns: int) -> bool:
-        """Whether sequences go on here.
-
-        The holder does not say when one ends because it is idle. So when nothing has been executed
-        for as long as that takes, none goes on.
-        """
-        if self._feeder is None or not self._feeder.running:
-            return False
-        is_busy = self.pending_count > 0 or self._running is not None
-        return is_busy or now_ns - self._executed_ns < self._idle_ns
 
     # Adoption
 
@@ -130,8 +123,8 @@ class PushedBatches:
         """
         if is_executing:
             self._running = PoolBatch(_OWN, _OWN)
-        else:
-            self._give_back_unused()
+            self.grants.is_busy = True
+        self.grants.give_back_unused()
         slots = {correlation_id: slot for slot, correlation_id in self.running.items()}
         rest = []
         for work in queued:
@@ -145,7 +138,7 @@ class PushedBatches:
 
     def adopted(self) -> int:
         """Serve a new holder, and return how many batches it is to wait for."""
-        self.decline()
+        self.grants.decline()
         if self._kept:
             # Their tickets were the last holder's.
             batch: WorkBatch = PoolBatch(_OWN, _OWN)
@@ -174,6 +167,7 @@ class PushedBatches:
 
     def _push(self, *batches: WorkBatch) -> bool:
         for batch in batches:
+            self.grants.is_busy = True
             self._queue.append(batch)
             for slot in batch.kept:
                 work = self._kept.pop(slot, None)
@@ -192,7 +186,14 @@ class PushedBatches:
 
     @property
     def sequence_count(self) -> int:
-        """Sequences that have started and not ended, as far as the instance knows."""
+        """Sequences that have started and not ended.
+
+        The holder does not say when one ends because it is idle. So when nothing has been executed
+        for as long as that takes, none goes on.
+        """
+        is_idle = self._running is None and not self.pending_count
+        if is_idle and self._clock_ns() - self._executed_ns >= self._idle_ns:
+            return 0
         return len(self.running)
 
     def knows(self, correlation_id: int | str) -> bool:
@@ -219,7 +220,7 @@ class PushedBatches:
                 queue.popleft()
                 self._outbox.reports.append(batch)
                 continue
-            if not self._may_execute():
+            if not self.grants.may_execute():
                 return Decision([], None, dropped)
             queue.popleft()
             self.pending_count -= len(batch.items)
@@ -227,7 +228,8 @@ class PushedBatches:
             works, batch.items = batch.items, []
             slots, batch.slots = batch.slots, []
             return Decision(works, None, dropped, None, slots)
-        self._give_back_unused()
+        self.grants.is_busy = False
+        self.grants.give_back_unused()
         return Decision([], None, dropped)
 
     def settled(self, decision: Decision[AnyWork], times: ExecutionTimes, *, is_last: bool) -> None:
@@ -261,8 +263,8 @@ class PushedBatches:
             self._queue.append(batch)
         else:
             self._outbox.reports.append(batch)
-        if self._grant is not None:
-            self._grant.done(ask_again=self._is_asked or bool(self._queue))
+        self.grants.is_busy = bool(self._queue)
+        self.grants.executed(is_next=self.grants.is_busy)
 
     def expire(self, now_ns: int) -> list[tuple[AnyWork, TritonError]]:
         """Wait no longer for parts that should have come; nothing is given up."""
@@ -280,19 +282,20 @@ class PushedBatches:
         self._queue.clear()
         self._kept.clear()
         self.pending_count = 0
+        self.grants.is_busy = self._running is not None
         return works
 
     def _drop(self, batch: WorkBatch, dropped: list[tuple[AnyWork, TritonError]]) -> None:
         """Take out of a batch what is not to be executed, or not with the rest of it."""
         if self._feeder is not None:
             self._drop_of_sequences(self._feeder, batch, dropped)
-        elif any(work.is_cancelled for work in batch.items):
-            dropped += [
-                (work, RequestCancelledError()) for work in batch.items if work.is_cancelled
-            ]
-            left = [work for work in batch.items if not work.is_cancelled]
-            self.pending_count -= len(batch.items) - len(left)
-            batch.items = left
+            return
+        # Looked at once: a cancel may come from another thread meanwhile.
+        gone = [work for work in batch.items if work.is_cancelled]
+        if gone:
+            dropped += [(work, RequestCancelledError()) for work in gone]
+            batch.items = [work for work in batch.items if work not in gone]
+            self.pending_count -= len(gone)
 
     def _drop_of_sequences(
         self,
@@ -304,17 +307,21 @@ class PushedBatches:
         doubled: WorkBatch = PoolBatch(batch.epoch, batch.number)
         doubled.is_late = True
         for work, slot in zip(batch.items, batch.slots, strict=True):
-            is_going_on = feeder.running.get(slot) == work.correlation_id
+            is_here = feeder.running.get(slot) == work.correlation_id
+            # A late one does not take its slot from another that has it by now.
+            starts = work.flags & SEQUENCE_START and not (
+                batch.is_late and slot in feeder.running and not is_here
+            )
             if work.is_cancelled:
                 dropped.append((work, RequestCancelledError()))
-                if is_going_on or work.flags & SEQUENCE_START:
+                if is_here or starts:
                     # What is missing cannot be made good: it ends its sequence.
                     feeder.forget(slot)
-            elif not (is_going_on or work.flags & SEQUENCE_START):
-                dropped.append((work, self._no_sequence(work)))
             elif slot in left:
                 doubled.items.append(work)
                 doubled.slots.append(slot)
+            elif not (is_here or starts):
+                dropped.append((work, self._no_sequence(work)))
             else:
                 left[slot] = work
         self.pending_count -= len(batch.items) - len(left) - len(doubled.items)
@@ -328,55 +335,6 @@ class PushedBatches:
             f"must specify the START flag on the first request of the sequence",
             Phase.ENQUEUE,
         )
-
-    # The rate limiter
-
-    def ask(self) -> bool:
-        """Get the grant for a batch that is to come, and return whether it is there."""
-        grant = self._grant
-        if grant is None or self._is_offered:
-            return True
-        if grant.is_held and self._running is None and not self._queue:
-            self._is_offered = True
-            return True
-        self._is_asked = True
-        grant.ask()
-        return False
-
-    def granted(self) -> bool:
-        """Learn that the grant is there, and return whether the holder waits for it."""
-        if self._grant is None or not self._grant.is_held or self._queue or self._running:
-            return False
-        if self._is_asked:
-            self._is_asked = False
-            self._is_offered = True
-            return True
-        self._give_back_unused()
-        return False
-
-    def decline(self) -> None:
-        """Learn that no batch is to come."""
-        self._is_asked = False
-        if self._is_offered:
-            self._is_offered = False
-            if not self._queue:
-                self._give_back_unused()
-
-    def _may_execute(self) -> bool:
-        grant = self._grant
-        if grant is None:
-            return True
-        if grant.is_held:
-            self._is_offered = False
-            return True
-        grant.ask()
-        return False
-
-    def _give_back_unused(self) -> None:
-        grant = self._grant
-        is_needed = self._is_offered or self._is_asked or self._running is not None
-        if grant is not None and grant.is_held and not is_needed:
-            grant.decline()
 
 
 def slot_count_of(config: ModelConfig) -> int:

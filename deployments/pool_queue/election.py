@@ -58,7 +58,7 @@ class CandidacyEvents(Protocol):
         """Learn of the holder, by an open lane to it."""
 
     def lost(self) -> None:
-        """Learn that the lane has ended; what waited there has come back before."""
+        """Learn that the lane has ended; what waited there comes back next."""
 
 
 class Candidacy:
@@ -117,12 +117,11 @@ class Candidacy:
         self._given_up.set()
 
     async def close(self) -> None:
-        """Leave: neither hold nor use a queue."""
+        """Leave: neither hold nor use a queue; `CandidacyEvents.lost` is the last of a lane."""
         self.give_up()
         await self._supervisor.close()
-        lane, self.lane = self.lane, None
-        if lane is not None:
-            lane.close()
+        if self.lane is not None:
+            self.lane.close()
 
     async def _compete(self) -> None:
         delay_s = _FIRST_RETRY_S
@@ -173,8 +172,11 @@ class Candidacy:
 
     async def _use(self, lane: TicketLane) -> None:
         self.lane = lane
+        lane.on_ended = self._lose
         self._events.connected(lane)
         await lane.wait_ended()
+
+    def _lose(self) -> None:
         self.lane = None
         self._events.lost()
 

@@ -10,23 +10,24 @@ Everything happens on the process's event loop.
 """
 
 import asyncio
+import itertools
 import math
 import time
-from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
 from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
-from deployments.lane.batches import Adopted, BatchPart, Done, Forget
+from deployments.lane.batches import Adopted, Done
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
 from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, no_queue
+from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.lease_desk import LeaseDesk
 from deployments.pool_queue.load_reports import LoadReports
-from deployments.pool_queue.messages import Grant, Load, Missing
+from deployments.pool_queue.messages import Load, Missing
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
-from deployments.pool_queue.queued_request import Party, QueuedTicket
+from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
@@ -41,21 +42,6 @@ _DECIDING: Final = (
     "dynamic_batching",
     "sequence_batching",
 )
-
-
-class _Given:
-    """A batch that lies at an instance.
-
-    Attributes:
-        slots: Of sequences, the slot of each request.
-        tickets: Its requests.
-    """
-
-    __slots__ = ("slots", "tickets")
-
-    def __init__(self, tickets: list[QueuedTicket], slots: Sequence[int]) -> None:
-        self.tickets = tickets
-        self.slots = slots
 
 
 class HeldQueue:
@@ -98,10 +84,8 @@ class HeldQueue:
         sequences = config.sequence_batching
         self._is_iterative = sequences is not None and sequences.iterative
         self._is_look_due = False
-        self._lanes: dict[str, LaneClient] = {}
-        self._given: dict[str, dict[int, _Given]] = {}
-        # Requests that are executed again: their instances have them.
-        self._kept: set[QueuedTicket] = set()
+        self._batches = GivenBatches(epoch)
+        self._own = self._batches.own
         self._statistics = InstanceStatistics()
         self._desk = LeaseDesk(self._queue, config.name, version, epoch, clock)
         # Whether another router has ever had a ticket here.
@@ -121,7 +105,7 @@ class HeldQueue:
             self._version,
             queue.pending_count,
             queue.free_count,
-            len(self._lanes),
+            len(self._batches.lanes),
             queue.mean_execution_ns,
             queue.mean_batch_size,
             queue.free_slot_count,
@@ -169,6 +153,7 @@ class HeldQueue:
         self._tickets.make(request, self)
         if self._is_shared:
             self._desk.used_here(request.enqueue_ns)
+        self._own[request] = None
         self._take(request)
 
     def cancelled(self, request: OwnRequest) -> None:
@@ -177,14 +162,34 @@ class HeldQueue:
             FailureReason.CANCELED, self._clock_ns() - request.enqueue_ns
         )
         request.queue = None
+        self._own.pop(request, None)
         request.sink.fail(RequestCancelledError(""))
         self.withdrawn(request)
+
+    @property
+    def own_waiting_count(self) -> int:
+        """Requests of this process that wait."""
+        return len(self._own)
+
+    def withdraw_oldest(self, count: int) -> list[OwnRequest]:
+        """Give up requests of this process that may as well wait elsewhere, the oldest first.
+
+        They lie in the queue until it looks at them; whoever has them goes on with others in their
+        place (`OwnRequest`), and has to mark these as cancelled before the loop's next tick.
+        """
+        movable = (each for each in self._own if not (each.correlation_id or each.cancelled))
+        moved = list(itertools.islice(movable, count))
+        for request in moved:
+            del self._own[request]
+            self.withdrawn(request)
+        return moved
 
     def clear(self) -> list[OwnRequest]:
         """Give up what waits; return the requests of this process, oldest first.
 
         Other routers ask again whether there is a queue.
         """
+        self._own.clear()
         own: list[OwnRequest] = []
         for ticket in self._queue.clear():
             if isinstance(ticket, OwnRequest):
@@ -199,6 +204,8 @@ class HeldQueue:
     def enqueue(self, ticket: QueuedTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
         self._is_shared = True
+        if self._is_iterative and not ticket.correlation_id:
+            self._batches.came_nameless(ticket)
         self._take(ticket)
 
     def withdrawn(self, ticket: QueuedTicket) -> None:
@@ -209,9 +216,7 @@ class HeldQueue:
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Have an instance not wait for requests that were granted and will not come."""
         del party
-        lane = self._lanes.get(missing.instance)
-        if lane is not None and missing.epoch == self._epoch:
-            lane.forget(Forget(missing.epoch, missing.number, missing.count))
+        self._batches.missing(missing)
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""
@@ -222,19 +227,14 @@ class HeldQueue:
         """Have instances not wait for requests of a router that is gone."""
         self.reports.forget(party)
         self._desk.party_lost(party)
-        for instance, batches in self._given.items():
-            for number, given in batches.items():
-                lost_count = sum(ticket.party is party for ticket in given.tickets)
-                if lost_count:
-                    self._lanes[instance].forget(Forget(self._epoch, number, lost_count))
+        self._batches.party_lost(party)
         self._expiry.set(0)
 
     # What its instances tell
 
     def join(self, instance: str, lane: LaneClient, adopted: Adopted) -> None:
         """Take an instance in that was adopted."""
-        self._lanes[instance] = lane
-        self._given[instance] = {}
+        self._batches.join(instance, lane)
         self._queue.join(
             instance,
             adopted.running,
@@ -254,13 +254,12 @@ class HeldQueue:
 
     def leave(self, instance: str) -> None:
         """Forget an instance that is gone."""
-        if self._lanes.pop(instance, None) is None:
+        if not self._batches.leave(instance):
             return
         now_ns = self._clock_ns()
         self._desk.left(instance, now_ns)
-        self._given.pop(instance)
         for ticket, error in self._queue.leave(instance, now_ns):
-            if ticket not in self._kept:
+            if not self._batches.is_kept(ticket):
                 self._drop(ticket, error, now_ns)
         self._look()
 
@@ -270,11 +269,7 @@ class HeldQueue:
         if done.epoch != self._epoch:
             self._queue.executed(instance, -1, done.execution_ns, now_ns)
         else:
-            given = self._given[instance].pop(done.number, None)
-            places: list[int] = []
-            if given is not None and (done.rescheduled or self._kept):
-                places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
-                self._keep(given.tickets, places)
+            places = self._batches.done(instance, done)
             self._queue.executed(instance, done.number, done.execution_ns, now_ns, places)
             if self._is_shared:
                 self._desk.ended(done.number, now_ns)
@@ -290,6 +285,7 @@ class HeldQueue:
             is_due = self._queue.enqueue(ticket, ticket.enqueue_ns)
         except TritonError as error:
             self._statistics.record_failure(FailureReason.REJECTED, 0)
+            self._own.pop(cast("OwnRequest", ticket), None)
             ticket.fail(error)
             return
         if is_due:
@@ -308,18 +304,24 @@ class HeldQueue:
         now_ns = self._clock_ns()
         actions = self._queue.next(now_ns)
         for batch in actions.batches:
-            self._send(batch)
+            self._give(batch, now_ns)
         for ticket, error in actions.dropped:
             self._drop(ticket, error, now_ns)
         for instance in actions.asked:
-            self._lanes[instance].ask()
+            self._batches.lanes[instance].ask()
         for instance in actions.declined:
-            self._lanes[instance].decline()
+            self._batches.lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
         if self._is_shared:
             self._desk.look(now_ns)
         if self.reports.has_hearers:
             self.reports.changed(self._queue.pending_count, self._queue.free_count)
+
+    def _give(self, batch: Batch[QueuedTicket], now_ns: int) -> None:
+        parties = self._batches.give(batch)
+        if parties and len(batch.decision.batch) == 1:
+            for party in parties:
+                self._desk.began(batch.number, cast("ForeignParty", party), now_ns)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()
@@ -334,64 +336,5 @@ class HeldQueue:
             is_cancelled = isinstance(error, RequestCancelledError)
             reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
             self._statistics.record_failure(reason, now_ns - ticket.enqueue_ns)
+            self._own.pop(cast("OwnRequest", ticket), None)
             ticket.fail(error)
-
-    def _keep(self, tickets: list[QueuedTicket], places: Iterable[int]) -> None:
-        """Note which requests of a batch their instance keeps to execute them again."""
-        kept = {tickets[at] for at in places}
-        self._kept.difference_update(tickets)
-        self._kept |= kept
-        for ticket in kept:
-            ticket.is_kept = True
-
-    def _send(self, batch: Batch[QueuedTicket]) -> None:
-        number, instance, decision = batch
-        tickets = decision.batch
-        self._given[instance][number] = _Given(tickets, decision.slots)
-        slots, kept_ones = decision.slots, self._kept
-        if not kept_ones and all(ticket.party is None for ticket in tickets):
-            self._send_own(instance, number, tickets, slots, (), len(tickets))
-            return
-        kept: list[int] = []
-        own: tuple[list[QueuedTicket], list[int]] = ([], [])
-        shares: dict[Party, tuple[list[QueuedTicket], list[int]]] = {}
-        for at, ticket in enumerate(tickets):
-            if ticket in kept_ones:
-                kept.append(slots[at])
-                continue
-            party = ticket.party
-            share = own if party is None else shares.setdefault(party, ([], []))
-            share[0].append(ticket)
-            if slots:
-                share[1].append(slots[at])
-        # Always sent: it says how many requests there are in all.
-        self._send_own(instance, number, own[0], own[1], kept, len(tickets) - len(kept))
-        for party, (theirs, their_slots) in shares.items():
-            numbers = [ticket.number for ticket in theirs]
-            ids = [ticket.correlation_id for ticket in theirs] if self._is_iterative else ()
-            if len(tickets) == 1:
-                self._desk.began(number, cast("ForeignParty", party), self._clock_ns())
-            party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
-
-    def _send_own(
-        self,
-        instance: str,
-        number: int,
-        tickets: Sequence[QueuedTicket],
-        slots: Sequence[int],
-        kept: Sequence[int],
-        total_count: int,
-    ) -> None:
-        requests = cast("Sequence[OwnRequest]", tickets)
-        for request in requests:
-            request.queue = None
-        part = BatchPart(
-            self._epoch,
-            number,
-            len(requests),
-            total_count,
-            slots,
-            kept,
-            [request.enqueue_ns for request in requests],
-        )
-        self._lanes[instance].start_batch(part, requests)

@@ -26,6 +26,7 @@ _TFD_NONBLOCK: Final = os.O_NONBLOCK
 _TFD_TIMER_ABSTIME: Final = 1
 _COUNT_BYTES: Final = 8
 _NS: Final = 1_000_000_000
+_NS_PER_MS: Final = 1_000_000
 _NEVER_NS: Final = (1 << 63) - 1
 # From how many on cancelled deadlines are swept out before their time.
 _MANY: Final = 64
@@ -107,8 +108,9 @@ class _LoopAlarm:
     def set(self, at_ns: int) -> None:
         """Set it to another time."""
         self.close()
-        delay_s = max(0, at_ns - time.monotonic_ns()) / _NS
-        self._timer = self._loop.call_later(delay_s, self._ring)
+        # Whole milliseconds: uvloop would round a part of one down, and ring again and again.
+        delay_ms = -(max(0, at_ns - time.monotonic_ns()) // -_NS_PER_MS)
+        self._timer = self._loop.call_later(delay_ms / 1000, self._ring)
 
     def close(self) -> None:
         """Never ring again."""

@@ -30,7 +30,7 @@ class RemoteHolderEvents(Protocol):
         """Learn that its queues can be used, by an open lane."""
 
     def holder_lost(self, node_id: str) -> None:
-        """Learn that the lane has ended; what waited there has come back before."""
+        """Learn that the lane has ended; what waited there comes back next."""
 
 
 class RemoteHolder:
@@ -80,9 +80,8 @@ class RemoteHolder:
     async def close(self) -> None:
         """Close the lane; what waits there is the router's again before this returns."""
         await self._supervisor.close()
-        lane, self.lane = self.lane, None
-        if lane is not None:
-            lane.close()
+        if self.lane is not None:
+            self.lane.close()
 
     async def _keep_connected(self) -> None:
         delay_s = _FIRST_RETRY_S
@@ -101,11 +100,14 @@ class RemoteHolder:
                 lane.close()
                 continue
             self.lane = lane
+            lane.on_ended = self._lose
             self._events.holder_connected(self.node_id, lane)
             await lane.wait_ended()
-            self.lane = None
-            self._events.holder_lost(self.node_id)
             delay_s = await self._wait(_FIRST_RETRY_S)
+
+    def _lose(self) -> None:
+        self.lane = None
+        self._events.holder_lost(self.node_id)
 
     async def _wait(self, delay_s: float) -> float:
         """Wait for a while, or until there is another holder; return how long to wait next."""

@@ -94,6 +94,7 @@ class TicketLane:
         max_message_bytes: Longest message.
         waiting: What the holder has not decided on, by number.
         lost_reason: Why it ended; empty before.
+        on_ended: Called when it has ended, before what waited comes back; None for nobody.
     """
 
     def __init__(self, options: TicketLaneOptions, *, is_local: bool, epoch: int = 0) -> None:
@@ -109,6 +110,7 @@ class TicketLane:
         self.max_message_bytes = options.limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
         self.lost_reason = ""
+        self.on_ended: Callable[[], None] | None = None
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
         self._ready: asyncio.Future[None] = loop.create_future()
@@ -308,21 +310,22 @@ class TicketLane:
         for queue in self._queues.values():
             queue.close()
             queue.waiting_count = 0
-        waiting = sorted(self.waiting.values(), key=_age)
+        waiting = sorted(self.waiting.values(), key=lambda each: each.request.enqueue_ns)
         self.waiting.clear()
-        if not waiting:
-            return
         logger.info("%s lost with %d tickets: %s", self.describe(), len(waiting), reason)
+        if self.on_ended is not None:
+            self._tell(self.on_ended)
+        rest = [each.request for each in waiting if not each.request.is_cancelled]
         for each in waiting:
+            each.request.queue = None
             if each.request.is_cancelled:
                 each.queue.refused(each, RequestCancelledError(""))
-        rest = [each.request for each in waiting if not each.request.is_cancelled]
-        for request in rest:
-            request.queue = None
-        if not rest:
-            return
+        if rest:
+            self._tell(lambda: self.owner.returned(rest))
+
+    def _tell(self, callback: Callable[[], None]) -> None:
         try:
-            self.owner.returned(rest)
+            callback()
         except Exception:
             logger.exception("%s: the router raised on its loss", self.describe())
 
@@ -391,7 +394,3 @@ class TicketLane:
 
     def _on_pong(self, _: Frame) -> None:
         """Do nothing: any byte shows that the holder turns."""
-
-
-def _age(waiting: WaitingTicket) -> int:
-    return waiting.request.enqueue_ns

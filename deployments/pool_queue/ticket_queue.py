@@ -8,6 +8,7 @@ with all that came later behind it, so that sequences keep their order.
 """
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -118,6 +119,20 @@ class TicketQueue:
         if waiting is not None and self._withdraw(waiting):
             request.queue = None
             self._loop.call_soon(self._lane.owner.withdrawn, request)
+
+    def oldest(self, count: int) -> list[OwnRequest]:
+        """Return requests that wait and may as well wait elsewhere, the oldest first.
+
+        Args:
+            count: How many at most.
+        """
+        waiting = (each for each in self._lane.waiting.values() if each.queue is self)
+        movable = (
+            each.request
+            for each in waiting
+            if not (each.is_withdrawn or each.is_parked or each.request.correlation_id)
+        )
+        return list(itertools.islice(movable, count))
 
     def _withdraw(self, waiting: WaitingTicket) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""

@@ -73,8 +73,10 @@ class TicketSender(Protocol):
         owner: The router.
         is_local: Whether the holder is on this node, and its clock the same.
         max_message_bytes: Longest message.
+        waiting: What is written down, by number.
     """
 
+    waiting: dict[int, WaitingTicket]
     owner: TicketOwner
     is_local: bool
     max_message_bytes: int

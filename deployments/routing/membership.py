@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backends.api.errors import RequestCancelledError
-from deployments.lane.batches import Adopt, BatchPart
-from deployments.lane.tls import server_tls
+from deployments.lane.batches import Adopt, BatchPart, Holder
+from deployments.lane.tls import client_tls, server_tls
 from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.precise_timer import PreciseTimer
+from deployments.pool_queue.queued_request import NodeQueue
+from deployments.pool_queue.remote_holder import RemoteHolder
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from deployments.routing.node_pools import NodePools
+from deployments.routing.pool import LinkPool
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +65,13 @@ class Membership:
         )
         self._timer = PreciseTimer()
         self._is_closed = False
+        self._options = options
+        self._remote: dict[str, RemoteHolder] = {}
 
     def start(self) -> None:
         """Compete, or look for the holder, from now on."""
         self._pools.clock = self._timer
+        self._pools.told_of_remote = self.told_of_remote
         self._pools.follow(None)
         self._candidacy.start()
 
@@ -80,6 +86,8 @@ class Membership:
         """Leave the node."""
         self._is_closed = True
         await self._candidacy.close()
+        for remote in list(self._remote.values()):
+            await remote.close()
         self._timer.close()
 
     # `deployments.pool_queue.election.CandidacyEvents`
@@ -102,6 +110,31 @@ class Membership:
         """Wait for the next holder."""
         if not self._is_closed:
             self._pools.follow(None)
+
+    # Other nodes: `deployments.pool_queue.remote_holder.RemoteHolderEvents`
+
+    def told_of_remote(self, node_id: str, holder: Holder) -> None:
+        """Take what an instance of another node says of its holder."""
+        remote = self._remote.get(node_id)
+        if remote is None:
+            remote = RemoteHolder(node_id, self._options, self, client_tls())
+            self._remote[node_id] = remote
+        remote.told(holder)
+
+    def holder_connected(self, node_id: str, lane: TicketLane) -> None:
+        """Use the queues of another node."""
+        self._pools.remote_changed(node_id)
+
+    def holder_lost(self, node_id: str) -> None:
+        """Use the queues of another node no longer."""
+        self._pools.remote_changed(node_id)
+
+    def remote_queue(self, node_id: str, pool: LinkPool) -> NodeQueue | None:
+        """Return the queue of a version on another node; None while there is none."""
+        remote = self._remote.get(node_id)
+        if remote is None or remote.lane is None or pool.config is None:
+            return None
+        return remote.lane.queue_of(*pool.key, pool.config)
 
     # `deployments.pool_queue.ticket_queue.TicketOwner`
 

@@ -37,7 +37,7 @@ class TicketQueues(Protocol):
 
 
 class InstanceLink:
-    """What one instance of this node tells its router; a `deployments.lane.batches.PoolEvents`.
+    """What one instance tells its router; a `deployments.lane.batches.PoolEvents`.
 
     Attributes:
         link: The way to the instance.
@@ -86,7 +86,7 @@ class NodePools:
 
     Args:
         send_again: Sends a request to the queue or the instance it belongs to now.
-        queue_changed: Called when a pool's requests that wait may have a place to go to.
+        queue_changed: Called when the queue of a pool, here or on another node, is another one.
 
     Attributes:
         clock: Wakes queues; to be set, if at all, before there are any.
@@ -107,6 +107,8 @@ class NodePools:
         self._adopt: Adopt | None = None
         self._tickets: TicketQueues | None = None
         self._links: dict[Link, InstanceLink] = {}
+        # What an instance of another node says of its holder.
+        self.told_of_remote: Callable[[str, Holder], None] | None = None
         self._by_incarnation: dict[str, InstanceLink] = {}
         self._pools: dict[tuple[str, int], LinkPool] = {}
 
@@ -153,6 +155,16 @@ class NodePools:
         pool = self._pools.get((name, version))
         held = None if pool is None else pool.held
         return held if held is not None and held.has_instances else None
+
+    def remote_changed(self, node_id: str) -> None:
+        """Learn that the holder of another node is there, or gone."""
+        for pool in self.all():
+            if any(link.endpoint.node_id == node_id for link in pool.links):
+                self._queue_changed(pool)
+
+    def all(self) -> list[LinkPool]:
+        """Return all pools."""
+        return list(self._pools.values())
 
     def all_held(self) -> list[HeldQueue]:
         """Return the queues that are held here."""
@@ -218,21 +230,18 @@ class NodePools:
             queue = self._tickets.queue_of(*pool.key, pool.config)
         if queue is not pool.queue:
             pool.queue = queue
-            if queue is not None:
-                self._queue_changed(pool)
+            self._queue_changed(pool)
 
     # The instances
 
     def connected(self, link: Link, lane: LaneClient) -> None:
         """Learn that an instance's lane has opened."""
-        if not link.is_local:
-            return
         instance = self._links[link] = InstanceLink(self, link, lane)
         self._by_incarnation[link.endpoint.incarnation] = instance
         lane.events = instance
         if lane.holder is not None:
             self.told_of_holder(instance, lane.holder)
-        if link.pool.is_pooled:
+        if link.is_local and link.pool.is_pooled:
             self._adopt_now(instance)
 
     def lost(self, link: Link) -> None:
@@ -275,6 +284,7 @@ class NodePools:
         if pool.held is queue and not queue.has_instances:
             # They wait as requests do for which there is no lane: in bounds of number and time.
             pool.queue = None
+            self._queue_changed(pool)
             for request in queue.clear():
                 self.send_again(request)
 
@@ -304,6 +314,11 @@ class NodePools:
         if not self._is_on:
             return
         pool = instance.link.pool
+        if not instance.link.is_local:
+            if self.told_of_remote is not None:
+                self.told_of_remote(instance.link.endpoint.node_id, message)
+            self._queue_changed(pool)
+            return
         if not pool.is_pooled and pool.config is not None:
             # It was adopted while its pool was larger, and stays so.
             pool.is_pooled = True

@@ -3,6 +3,7 @@
 """The instances of one model version as a router sees them, and which of them gets a request."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -10,6 +11,7 @@ from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.ordered_sink import Order
 
@@ -68,6 +70,25 @@ class SequenceLinks(Protocol):
         """Close the lanes to instances that have left the pool, when they are idle."""
 
 
+class PoolRoutes(Protocol):
+    """The nodes of a model version; see `deployments.routing.node_routes`."""
+
+    def refresh(self, links: Iterable[Link]) -> None:
+        """Look again at where instances are and how requests get there."""
+
+    def send(self, request: OwnRequest) -> bool:
+        """Send a request to one of the nodes; return whether that could be done."""
+
+    def link_for_sequence(self, *, local_only: bool) -> Link | None:
+        """Return the way to an instance of the node where a new sequence is to start."""
+
+    def start_at(self, link: Link, request: LaneInflight) -> bool:
+        """Send a request to a link's node, where its sequence is; return whether it was sent."""
+
+    def close(self) -> None:
+        """Take nothing back any more."""
+
+
 @dataclass(slots=True, eq=False)
 class LinkPool:
     """The instances of one model version, and the requests that wait for a first lane.
@@ -89,6 +110,7 @@ class LinkPool:
         is_pooled: Whether its instances on this node have one queue.
         queue: That queue; None while there is none, or none that has instances.
         held: That queue, if it is in this process.
+        routes: Its nodes; None while all its instances are on this node.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -106,6 +128,7 @@ class LinkPool:
     is_pooled: bool = False
     queue: NodeQueue | None = None
     held: HeldQueue | None = None
+    routes: PoolRoutes | None = None
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.

@@ -26,7 +26,7 @@ class RoutedRequest(OwnRequest):
         retried: Whether it is not to be sent again when the lane it is on is lost.
     """
 
-    __slots__ = ("_resend", "local_only", "pool", "retried")
+    __slots__ = ("_resend", "_successor", "local_only", "pool", "retried")
 
     def __init__(
         self,
@@ -40,6 +40,16 @@ class RoutedRequest(OwnRequest):
         self.pool = pool
         self.retried = False
         self._resend = resend
+        self._successor: RoutedRequest | None = None
+
+    def moved(self) -> "RoutedRequest":
+        """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
+        successor = RoutedRequest(self._resend, self.pool, self.request, self.sink)
+        successor.local_only, successor.retried = self.local_only, self.retried
+        self._successor = successor
+        self.cancelled = True
+        self.queue = None
+        return successor
 
     def fail(self, error: TritonError) -> None:
         """Pass an error on, unless it only says that the instance is about to end."""
@@ -52,10 +62,19 @@ class RoutedRequest(OwnRequest):
         else:
             self.sink.fail(error)
 
+    def credit(self) -> None:
+        """Ask for one response more of a request with a window."""
+        if self._successor is not None:
+            self._successor.credit()
+        else:
+            super().credit()
+
     def cancel(self) -> None:
         """Cancel on the lane, or at once while no lane has the request."""
         queue = self.queue
-        if queue is not None:
+        if self._successor is not None:
+            self._successor.cancel()
+        elif queue is not None:
             if not self.cancelled:
                 self.cancelled = True
                 queue.cancelled(self)

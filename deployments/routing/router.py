@@ -13,8 +13,7 @@ gone, the last table goes on being served.
 Everything here runs on one event loop.
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from backends.api.model_config import ModelConfig
@@ -26,11 +25,14 @@ from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.tls import client_tls
 from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import NodeQueue
 from deployments.response_cache.store import CacheStore
+from deployments.routing.instance_calls import InstanceCalls
 from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.lost_requests import end_or_resend
 from deployments.routing.membership import Membership, NodeMember
 from deployments.routing.node_pools import NodePools
+from deployments.routing.node_routes import NodeRoutes
 from deployments.routing.ordered_sink import OrderedSink, order_of
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
@@ -61,8 +63,7 @@ class Router:
         table: The table as it is known here.
         node_id: Ray node of this process.
         node_pools: The pools of this node and their queues.
-        greeting: Method and payload of the control call that each instance gets when a lane to it
-            opens; None for no call.
+        calls: Control calls on instances.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Router:
         # Bound once: each request has it.
         self._resend = self.resend
         self._waiting = WaitingRequests(self._resend)
-        self.node_pools = NodePools(self._send_again, self._waiting.send)
+        self.node_pools = NodePools(self._send_again, self._queue_changed)
         self._opens_on_demand = opens_on_demand
         self.table = RoutingTable()
         self.node_id = node_id
@@ -107,7 +108,7 @@ class Router:
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
         self._membership: Membership | None = None
-        self.greeting: tuple[str, bytes] | None = None
+        self.calls = InstanceCalls(self._links, self._tasks)
 
     def join_node(self, member: NodeMember) -> None:
         """Hold the queues of this node's pools from now on, or use those that another holds."""
@@ -142,10 +143,16 @@ class Router:
         for (name, _), pool in self._pools.items():
             if name in changed:
                 self.node_pools.refresh(pool)
+                self._refresh_routes(pool)
+        self._forget_unserved()
+
+    def _forget_unserved(self) -> None:
         for served in [key for key in self._pools if key not in self._served]:
             if not self._pools[served].links:
                 pool = self._pools.pop(served)
                 self.node_pools.forget(pool)
+                if pool.routes is not None:
+                    pool.routes.close()
                 self._waiting.fail(pool, no_instance(served[0]))
                 if pool.sequences is not None:
                     pool.sequences.close()
@@ -217,11 +224,14 @@ class Router:
         if pool.order is not None:
             sink = OrderedSink(pool.order, sink)
         routed = RoutedRequest(self._resend, pool, request, sink)
-        if pool.is_pooled:
+        if pool.is_pooled and pool.routes is None:
             self._send_by_queue(pool, routed)
             return routed
         if pool.sequences is not None and request.correlation_id:
             pool.sequences.start(routed)
+            return routed
+        if pool.routes is not None:
+            self.resend(routed)
             return routed
         lane = pool.choose()
         if lane is not None:
@@ -272,42 +282,29 @@ class Router:
             request.queue = None
             self._waiting.add(pool, request)
 
+    def _refresh_routes(self, pool: LinkPool) -> None:
+        """Look again at the nodes of a version."""
+        if all(link.is_local for link in pool.links):
+            if pool.routes is not None:
+                pool.routes.close()
+                pool.routes = None
+            return
+        if pool.routes is None:
+            pool.routes = NodeRoutes(pool, self.node_id, self._remote_queue, self._send_again)
+        pool.routes.refresh(pool.links)
+
+    def _remote_queue(self, node_id: str, pool: LinkPool) -> NodeQueue | None:
+        membership = self._membership
+        return None if membership is None else membership.remote_queue(node_id, pool)
+
+    def _queue_changed(self, pool: LinkPool) -> None:
+        self._refresh_routes(pool)
+        self._waiting.send(pool)
+
     def _send_again(self, request: OwnRequest) -> None:
         """Send a request that has come back from an instance or a queue."""
         if isinstance(request, RoutedRequest):
             self.resend(request)
-
-    async def call_instances(
-        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
-    ) -> list[bytes]:
-        """Call a control method on instances; those that do not answer in time are left out."""
-        answers = await self.ask_instances(links, method, timeout_s, payload)
-        return [answer for answer in answers if answer is not None]
-
-    async def ask_instances(
-        self, links: Iterable[Link], method: str, timeout_s: float, payload: bytes = b""
-    ) -> list[bytes | None]:
-        """Call a control method on instances, all at once.
-
-        Returns:
-            For each link the answer; None for an instance that does not answer in time.
-        """
-        answers = await asyncio.gather(
-            *(_asked(link, method, payload, timeout_s) for link in links), return_exceptions=True
-        )
-        return [answer if isinstance(answer, bytes) else None for answer in answers]
-
-    def greet(self, method: str, payload: bytes) -> None:
-        """Call a control method on every instance, also on those that come later."""
-        self.greeting = (method, payload)
-        self._greet(self._links.all())
-
-    def _greet(self, links: list[Link]) -> None:
-        if self.greeting is None:
-            return
-        method, payload = self.greeting
-        calls = self.call_instances(links, method, _GREETING_TIMEOUT_S, payload)
-        self._tasks.spawn(f"call of '{method}'", calls)
 
     def links_of(self, name: str, version: int) -> list[Link]:
         """Return the links to the instances of one version, those that leave it included."""
@@ -347,27 +344,28 @@ class Router:
             await self._cache.close()
 
     def _connected(self, link: Link) -> None:
-        self._greet([link])
+        self.calls.greet_new(link)
         self._waiting.send(link.pool)
 
     def resend(self, routed: RoutedRequest) -> None:
         """Send a request to another instance than the one that had it, if one did."""
         pool = routed.pool
-        if pool.is_pooled:
+        if pool.is_pooled and pool.routes is None:
             self._send_by_queue(pool, routed)
             return
         if pool.sequences is not None and routed.request.correlation_id:
             pool.sequences.start(routed, local_only=routed.local_only)
+            return
+        if pool.routes is not None:
+            if not pool.routes.send(routed):
+                routed.queue = None
+                self._waiting.add(pool, routed)
             return
         lane = _local_lane(pool) if routed.local_only else pool.choose(avoid=routed.lane)
         if lane is None:
             self._waiting.add(pool, routed)
             return
         lane.start(routed)
-
-
-async def _asked(link: Link, method: str, payload: bytes, timeout_s: float) -> bytes | None:
-    return None if link.lane is None else await link.lane.call(method, payload, timeout_s)
 
 
 def _local_lane(pool: LinkPool) -> LaneClient | None:

@@ -163,7 +163,10 @@ class SequenceRoutes:
         return route
 
     def _home(self, correlation_id: _CorrelationId, *, local_only: bool) -> Link | None:
-        """Return the instance where a sequence would start now."""
+        """Return the instance where a sequence would start now; over nodes, one of the node."""
+        routes = self._pool.routes
+        if routes is not None:
+            return routes.link_for_sequence(local_only=local_only)
         links = [
             link
             for link in self._pool.links
@@ -176,7 +179,8 @@ class SequenceRoutes:
     ) -> list[Link]:
         """Return the instances that may have a sequence which one router saw last at ``known``."""
         links = [link for link in (*self._pool.links, *self.retired) if link.lane is not None]
-        if known is not None and known.generation == self._generation:
+        is_hashed = self._pool.routes is None
+        if is_hashed and known is not None and known.generation == self._generation:
             # Since it was asked for, the id can only have started again at its home.
             home = self._home(correlation_id, local_only=local_only)
             links = [link for link in links if link in {home, known.link}]
@@ -263,6 +267,9 @@ class SequenceRoutes:
         link, request = route.link, inflight.request
         if request.flags & SEQUENCE_END:
             del self._routes[request.correlation_id]
+        routes = self._pool.routes
+        if link is not None and routes is not None and routes.start_at(link, inflight):
+            return
         if link is None or link.lane is None:
             name = "" if link is None else link.endpoint.name
             inflight.fail(

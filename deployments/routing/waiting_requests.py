@@ -110,7 +110,12 @@ class WaitingRequests:
     def _may_open(self, link: Link) -> bool:
         # A link that is being opened decides by its end. An instance that drains is replaced, or
         # its version goes: either way the next table decides.
-        return link.lane is None or (link.lane.draining and not self._is_exiting)
+        lane = link.lane
+        return (
+            lane is None
+            or (lane.draining and not self._is_exiting)
+            or (not link.is_local and lane.holder is not None)
+        )
 
     def _put(self, pool: LinkPool, routed: LaneInflight, since_s: float) -> None:
         pool.waiting[routed] = since_s

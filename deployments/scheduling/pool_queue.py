@@ -171,9 +171,10 @@ class PoolQueue(Generic[Item]):
         joined: PoolInstance[Item] = PoolInstance(instance, foreign_count, is_limited=is_limited)
         self.instances[instance] = joined
         self._has_limited |= is_limited
+        self._scheduler.join(instance, running, now_ns)
         if not foreign_count:
             self._idle = {joined: None, **self._idle}
-        self._scheduler.join(instance, running, now_ns)
+            self._scheduler.executed(instance, (), now_ns)
 
     def retire(self, instance: str) -> None:
         """Give an instance nothing more but what the sequences need that run there."""
@@ -257,8 +258,7 @@ class PoolQueue(Generic[Item]):
             return
         batch = known.batches.pop(number, None)
         if batch is None:
-            known.foreign_count = max(0, known.foreign_count - 1)
-            self._sort_in(known)
+            self._foreign_executed(known, now_ns)
             return
         known.note_execution(execution_ns)
         self.mean_batch_size += ((len(batch) or 1) - self.mean_batch_size) * RECENT
@@ -338,6 +338,13 @@ class PoolQueue(Generic[Item]):
         instance.is_granted = False
         self._sort_in(instance)
         return Batch(number, instance.name, decision)
+
+    def _foreign_executed(self, instance: PoolInstance[Item], now_ns: int) -> None:
+        if instance.foreign_count:
+            instance.foreign_count -= 1
+            if not instance.foreign_count:
+                self._scheduler.executed(instance.name, (), now_ns)
+            self._sort_in(instance)
 
     def _sort_in(self, instance: PoolInstance[Item]) -> None:
         """Note that the batches that lie at an instance are others now."""

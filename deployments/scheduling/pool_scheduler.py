@@ -66,6 +66,7 @@ class PoolScheduler(Protocol[Item]):
         Args:
             instance: Its name.
             running: By slot, the sequences that run there already: another holder started them.
+                They are not idle before `executed` is called.
             now_ns: Now.
         """
 

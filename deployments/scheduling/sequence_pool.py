@@ -93,7 +93,7 @@ class SequencePool(ABC, Generic[SequencedT]):
         self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
         """Take an instance in; see `PoolScheduler.join`."""
-        for successor in self._sequences.join(instance, running, now_ns):
+        for successor in self._sequences.join(instance, running):
             self._advance(successor, now_ns)
 
     def retire(self, instance: str) -> None:
@@ -136,6 +136,8 @@ class SequencePool(ABC, Generic[SequencedT]):
         home = self._sequences.homes.get(instance)
         if home is None:
             return
+        if home.adopted:
+            self._sequences.rest_adopted(home, now_ns)
         executed, home.executing = home.executing, []
         for sequence in executed:
             item, sequence.in_flight = sequence.in_flight, None
@@ -316,7 +318,7 @@ class OldestSequencePool(SequencePool[SequencedT]):
         """End the sequences of an instance that is gone; return what they had queued."""
         del self._batchers[instance]
         batched = self._batched.pop(instance).items()
-        left = [(item, self._sequences.loss(sequence)) for item, sequence in batched]
+        left = [(item, self._sequences.loss(sequence.id)) for item, sequence in batched]
         return [*left, *super().leave(instance, now_ns)]
 
     def has_work(self, instance: str) -> bool:

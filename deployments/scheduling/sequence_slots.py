@@ -81,9 +81,10 @@ class InstanceSlots(Generic[SequencedT]):
         is_retired: Whether no sequence starts here any more.
         queued_count: Requests of sequences here that no one has begun to batch.
         executing: The sequences whose requests the instance executes.
+        adopted: The sequences that ran here before; the instance may execute requests of theirs.
     """
 
-    __slots__ = ("executing", "free", "is_retired", "name", "queued_count", "slots")
+    __slots__ = ("adopted", "executing", "free", "is_retired", "name", "queued_count", "slots")
 
     def __init__(self, name: str, slot_count: int) -> None:
         self.name = name
@@ -92,6 +93,7 @@ class InstanceSlots(Generic[SequencedT]):
         self.is_retired = False
         self.queued_count = 0
         self.executing: list[Sequence[SequencedT]] = []
+        self.adopted: list[Sequence[SequencedT]] = []
 
     @property
     def running(self) -> list[Sequence[SequencedT]]:

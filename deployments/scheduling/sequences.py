@@ -43,6 +43,8 @@ from deployments.scheduling.sequence_slots import (
 _log = logging.getLogger(__name__)
 
 _NS_PER_US = 1000
+# Of sequences that ended with their instance, so many are told so.
+_MOST_LOST = 10_000
 # Entries of timed-out sequences are looked through when there are more than this and twice as many
 # as there are sequences.
 _MIN_STALE = 64
@@ -83,6 +85,7 @@ class Sequences(Generic[SequencedT]):
         self._expiries: list[tuple[int, int, Sequence[SequencedT]]] = []
         self._expiry_numbers = itertools.count()
         self._open: dict[CorrelationId, Sequence[SequencedT]] = {}
+        self._lost: dict[CorrelationId, None] = {}
         # Since when each running sequence is quiet, the longest first.
         self._quiet: dict[Sequence[SequencedT], int] = {}
 
@@ -117,9 +120,7 @@ class Sequences(Generic[SequencedT]):
 
     # Instances
 
-    def join(
-        self, name: str, running: Mapping[int, CorrelationId], now_ns: int
-    ) -> list[Sequence[SequencedT]]:
+    def join(self, name: str, running: Mapping[int, CorrelationId]) -> list[Sequence[SequencedT]]:
         """Take an instance in; return the sequences of the backlog that got its slots.
 
         A sequence that has started elsewhere meanwhile does not go on here.
@@ -132,7 +133,7 @@ class Sequences(Generic[SequencedT]):
                 sequence: Sequence[SequencedT] = Sequence(correlation_id)
                 self._open[correlation_id] = sequence
                 self._run_in(sequence, home, slot)
-                self.rest(sequence, now_ns)
+                home.adopted.append(sequence)
         heapq.heapify(home.free)
         successors = []
         while home.free and (successor := self._successor()) is not None:
@@ -145,17 +146,23 @@ class Sequences(Generic[SequencedT]):
         gone = self.homes[name]
         left: list[tuple[SequencedT, TritonError]] = []
         for sequence in gone.running:
-            error = self.loss(sequence)
+            error = self.loss(sequence.id)
+            self._note_lost(sequence.id)
             left += [(item, error) for item in self._leave(sequence, SequenceEvent.INSTANCE_GONE)]
         del self.homes[name]
         return left
 
-    def loss(self, sequence: Sequence[SequencedT]) -> UnavailableError:
+    def loss(self, correlation_id: CorrelationId) -> UnavailableError:
         """Return what ends the requests of a sequence whose instance is gone."""
         return UnavailableError(
-            f"the instance of model '{self._model_name}' that served sequence {sequence.id} is "
-            f"gone; the sequence ended with it, start it again"
+            f"sequence {correlation_id} of model '{self._model_name}' ended with its instance; "
+            f"start the sequence again"
         )
+
+    def _note_lost(self, correlation_id: CorrelationId) -> None:
+        self._lost[correlation_id] = None
+        if len(self._lost) > _MOST_LOST:
+            del self._lost[next(iter(self._lost))]
 
     # Requests
 
@@ -164,7 +171,8 @@ class Sequences(Generic[SequencedT]):
 
         Raises:
             InvalidArgumentError: It has no correlation id, or its sequence never started.
-            UnavailableError: It would start a sequence, and the scheduler was stopped.
+            UnavailableError: It would start a sequence, and the scheduler was stopped; or its
+                sequence ended with an instance.
         """
         if not item.correlation_id:
             self._give_id(item)
@@ -176,12 +184,15 @@ class Sequences(Generic[SequencedT]):
         sequence = self._open.get(correlation_id)
         if sequence is None:
             if not is_start:
+                if correlation_id in self._lost:
+                    raise self.loss(correlation_id)
                 raise InvalidArgumentError(
                     f"inference request for sequence {correlation_id} to model "
                     f"'{self._model_name}' must specify the START flag on the first request of "
                     f"the sequence",
                     Phase.ENQUEUE,
                 )
+            self._lost.pop(correlation_id, None)
             sequence = self._start(correlation_id)
         elif is_start:
             _log.warning(
@@ -213,6 +224,14 @@ class Sequences(Generic[SequencedT]):
     def rest(self, sequence: Sequence[SequencedT], now_ns: int) -> None:
         """Note that nothing of a running sequence is queued or executed any more."""
         self._quiet[sequence] = now_ns
+
+    def rest_adopted(self, home: InstanceSlots[SequencedT], now_ns: int) -> None:
+        """Note that an instance executes nothing any more that it had before it joined."""
+        adopted, home.adopted = home.adopted, []
+        for sequence in adopted:
+            is_running = sequence.phase is SequencePhase.RUNNING
+            if is_running and not sequence.queue and sequence.in_flight is None:
+                self.rest(sequence, now_ns)
 
     # Ends of sequences
 
@@ -266,6 +285,7 @@ class Sequences(Generic[SequencedT]):
             home.slots = [None] * self._slot_count
             home.free = list(range(self._slot_count))
             home.executing = []
+            home.adopted = []
         return items
 
     def _give_id(self, item: SequencedT) -> None:

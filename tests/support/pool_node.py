@@ -79,7 +79,9 @@ class Node:
         """Wait until every router can queue requests."""
         for router in self.routers:
             await until(lambda router=router: router.find("m").pool.queue is not None)
-        await until(lambda: self.held is not None and self.held.load.free_count == len(self.instances))
+        await until(
+            lambda: self.held is not None and self.held.load.free_count == len(self.instances)
+        )
 
     @property
     def held(self):

@@ -217,6 +217,7 @@ class PooledInstance:
     def held(self) -> Iterator[None]:
         """Let executions wait meanwhile."""
         self.model.gate.clear()
+        self.model.entered.clear()
         try:
             yield
         finally:

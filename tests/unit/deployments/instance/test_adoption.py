@@ -61,6 +61,7 @@ async def test_done_comes_behind_the_responses_of_its_batch():
     async with pooled(BATCHING) as instance:
         holder = await instance.holder()
         holder.push(1, request_for("a"))
+        await holder.next("done")
         holder.push(2, request_for("b"))
         await holder.next("done", 2)
         order = [name for name, _ in holder.told if name in {"response", "done"}]
@@ -227,3 +228,12 @@ async def test_pushed_batches_that_are_not_begun_fail_when_the_instance_ends():
             assert isinstance(await answer(waiting[0]), UnavailableError)
         assert await ids(running) == ["a"]
         assert await ending
+
+
+async def test_a_batch_that_comes_when_the_instance_has_ended_is_unavailable():
+    async with pooled(BATCHING) as instance:
+        holder = await instance.holder()
+        assert await instance.executor.close(30)
+        (request,) = holder.push(1, request_for("a"))
+        assert isinstance(await answer(request), UnavailableError)
+        assert instance.executor.statistics().fail_count["REJECTED"] == 1

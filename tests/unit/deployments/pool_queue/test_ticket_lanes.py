@@ -353,9 +353,18 @@ def test_what_waits_comes_back_in_its_order_when_the_holder_dies(run):
             known.start(cancelled)
             await until(lambda: len(rig.queue.waiting) == 2 and new._parked)
             cancelled.cancelled = True
+            ended = []
+
+            def end():
+                # Before the router sends them again, it knows that there is no holder.
+                ended.append(list(rig.router.back))
+                raise RuntimeError("a fault")
+
+            lane.on_ended = end
             for each in rig.server.lanes:
                 each.connection.transport.abort()
             await lane.wait_ended()
+            assert ended == [[]]
             assert rig.router.back == [first, second]
             assert isinstance(cancelled.error, RequestCancelledError)
             assert not lane.is_open

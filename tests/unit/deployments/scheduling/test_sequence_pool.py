@@ -161,6 +161,37 @@ def test_a_sequence_begun_under_another_queue_goes_idle_like_any(strategy):
 
 
 @STRATEGIES
+def test_a_sequence_is_not_idle_while_its_instance_ends_a_batch_of_another_queue(strategy):
+    run = pool("", 1, strategy=strategy, max_sequence_idle_us=1000)
+    run.join("A", running={0: 5}, foreign_count=1)
+    run.run(4000)
+    run.look()
+    assert run.queue.knows(5)
+    run.queue.executed("A", -1, 1000, run.now_ns)
+    run.look()
+    run.run(4500)
+    assert run.queue.knows(5)
+    run.run(5500)
+    assert not run.queue.knows(5)
+
+
+@STRATEGIES
+def test_what_comes_for_a_sequence_begun_under_another_queue_waits_for_its_batch(strategy):
+    run = pool("", 1, strategy=strategy, max_sequence_idle_us=1000)
+    run.join("A", running={0: 5}, foreign_count=1)
+    cancelled = part(5)
+    run.enqueue(part(5), cancelled)
+    cancelled.is_cancelled = True
+    assert run.left == []
+    run.queue.executed("A", -1, 1000, run.now_ns)
+    run.look()
+    run.run()
+    assert len(run.ran) == 1
+    assert [item for item, _ in run.dropped] == [cancelled]
+    assert run.queue.sequence_count == 0
+
+
+@STRATEGIES
 def test_a_sequence_that_started_anew_elsewhere_does_not_go_on_where_it_was(strategy):
     run = pool("A", 2, strategy=strategy)
     run.enqueue(part(5, START))
@@ -207,6 +238,14 @@ def test_a_retired_instance_ends_its_sequences_and_starts_none(strategy):
 
 
 @STRATEGIES
+def test_no_sequence_starts_in_the_free_slots_of_a_retired_instance(strategy):
+    run = pool("AB", 1, strategy=strategy)
+    run.queue.retire("A")
+    run.enqueue(*starts(1, 2))
+    assert slots(run) == {"A": [0], "B": [1]}
+
+
+@STRATEGIES
 def test_sequences_end_with_their_instance_and_say_so(strategy):
     run = pool("AB", 1, strategy=strategy)
     run.enqueue(part(1, START), part(2, START), part(1), part(1))
@@ -214,12 +253,12 @@ def test_sequences_end_with_their_instance_and_say_so(strategy):
     assert [item.correlation_id for item, _ in run.dropped] == [1, 1]
     error = run.dropped[0][1]
     assert isinstance(error, UnavailableError)
-    assert error.message == (
-        "the instance of model 'm' that served sequence 1 is gone; the sequence ended with it, "
-        "start it again"
-    )
-    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
+    text = "sequence 1 of model 'm' ended with its instance; start the sequence again"
+    assert error.message == text
+    with pytest.raises(UnavailableError, match="start the sequence again"):
         run.queue.enqueue(part(1), 0)
+    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
+        run.queue.enqueue(part(3), 0)
     run.enqueue(part(2, END))
     run.run()
     assert run.queue.sequence_count == 0
@@ -299,6 +338,16 @@ def test_a_sequence_goes_on_though_its_request_was_taken_out_of_its_batch(strate
     run.queue.executed("A", batch.number, 1000, 0)
     (batch,) = run.queue.next(0).batches
     assert [item.flags for item in batch.decision.batch] == [END]
+
+
+@STRATEGIES
+def test_an_item_that_is_executed_again_begins_and_ends_nothing(strategy):
+    run = pool("A", 1, strategy=strategy, iterative=True)
+    item = part(1, BOTH)
+    run.queue.enqueue(item, 0)
+    (batch,) = run.queue.next(0).batches
+    run.queue.executed("A", batch.number, 1000, 0, [0])
+    assert (item.flags, item.is_rescheduled) == (0, False)
 
 
 def test_a_direct_batch_has_what_is_ready_in_the_slots_of_its_instance():

@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The batches of one queue that lie at instances: how they get there, and what is known of them.
+
+The holder's own part of a batch goes over its own lane, other routers get grants for theirs. The
+own part is always sent, and be it empty: it says how many requests there are in all.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from deployments.lane.batches import BatchPart, Done, Forget
+from deployments.lane.client import LaneClient
+from deployments.pool_queue.messages import Grant, Missing
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import Party, QueuedTicket
+from deployments.scheduling.pool_queue import Batch
+
+_Share = tuple[list[QueuedTicket], list[int]]
+
+
+class _Given:
+    """A batch that lies at an instance.
+
+    Attributes:
+        slots: Of sequences, the slot of each request.
+        tickets: Its requests.
+    """
+
+    __slots__ = ("slots", "tickets")
+
+    def __init__(self, tickets: list[QueuedTicket], slots: Sequence[int]) -> None:
+        self.tickets = tickets
+        self.slots = slots
+
+
+class GivenBatches:
+    """Sends the batches of one queue.
+
+    Args:
+        epoch: Of the holder.
+
+    Attributes:
+        lanes: The lanes to the instances, by their incarnations.
+        own: Requests of this process that wait; those that are sent are taken out.
+    """
+
+    __slots__ = ("_epoch", "_given", "_kept", "_nameless", "lanes", "own")
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self.lanes: dict[str, LaneClient] = {}
+        self.own: dict[OwnRequest, None] = {}
+        self._given: dict[str, dict[int, _Given]] = {}
+        # Requests that are executed again: their instances have them.
+        self._kept: set[QueuedTicket] = set()
+        # Other routers' requests of iterative models that came without a correlation id.
+        self._nameless: set[QueuedTicket] = set()
+
+    def join(self, instance: str, lane: LaneClient) -> None:
+        """Have batches go to an instance."""
+        self.lanes[instance] = lane
+        self._given[instance] = {}
+
+    def leave(self, instance: str) -> bool:
+        """Forget an instance; return whether it was known."""
+        self._given.pop(instance, None)
+        return self.lanes.pop(instance, None) is not None
+
+    def is_kept(self, ticket: QueuedTicket) -> bool:
+        """Whether an instance has begun a request, so that its end is that instance's."""
+        return ticket in self._kept
+
+    def came_nameless(self, ticket: QueuedTicket) -> None:
+        """Note another router's request that will be given a correlation id."""
+        self._nameless.add(ticket)
+
+    def done(self, instance: str, done: Done) -> Sequence[int]:
+        """Learn that a batch is executed.
+
+        Returns:
+            The places of its requests that are to be executed once more.
+        """
+        given = self._given[instance].pop(done.number, None)
+        if given is None or not (done.rescheduled or self._kept):
+            return ()
+        places = [at for at, slot in enumerate(given.slots) if slot in done.rescheduled]
+        kept = {given.tickets[at] for at in places}
+        self._kept.difference_update(given.tickets)
+        self._kept |= kept
+        for ticket in kept:
+            ticket.is_kept = True
+        return places
+
+    def missing(self, missing: Missing) -> None:
+        """Have an instance not wait for requests that were granted and will not come."""
+        lane = self.lanes.get(missing.instance)
+        if lane is not None and missing.epoch == self._epoch:
+            lane.forget(Forget(missing.epoch, missing.number, missing.count))
+
+    def party_lost(self, party: Party) -> None:
+        """Have instances not wait for requests of a router that is gone."""
+        for instance, batches in self._given.items():
+            for number, given in batches.items():
+                lost_count = sum(ticket.party is party for ticket in given.tickets)
+                if lost_count:
+                    self.lanes[instance].forget(Forget(self._epoch, number, lost_count))
+
+    def give(self, batch: Batch[QueuedTicket]) -> Iterable[Party]:
+        """Send a batch to its instance.
+
+        Returns:
+            The other routers that have a part of it.
+        """
+        number, instance, decision = batch
+        tickets, slots = decision.batch, decision.slots
+        self._given[instance][number] = _Given(tickets, slots)
+        if not self._kept and all(ticket.party is None for ticket in tickets):
+            self._send_own(instance, number, (tickets, slots), (), len(tickets))
+            return ()
+        kept: list[int] = []
+        own: _Share = ([], [])
+        shares: dict[Party, _Share] = {}
+        for at, ticket in enumerate(tickets):
+            if ticket in self._kept:
+                kept.append(slots[at])
+                continue
+            party = ticket.party
+            share = own if party is None else shares.setdefault(party, ([], []))
+            share[0].append(ticket)
+            if slots:
+                share[1].append(slots[at])
+        self._send_own(instance, number, own, kept, len(tickets) - len(kept))
+        for party, (theirs, their_slots) in shares.items():
+            numbers = [ticket.number for ticket in theirs]
+            ids = self._ids_given(theirs)
+            party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
+        return shares
+
+    def _ids_given(self, tickets: list[QueuedTicket]) -> Sequence[int | str]:
+        if not self._nameless:
+            return ()
+        ids = [ticket.correlation_id if ticket in self._nameless else 0 for ticket in tickets]
+        self._nameless.difference_update(tickets)
+        return ids
+
+    def _send_own(
+        self,
+        instance: str,
+        number: int,
+        share: tuple[Sequence[QueuedTicket], Sequence[int]],
+        kept: Sequence[int],
+        total_count: int,
+    ) -> None:
+        tickets, slots = share
+        requests = cast("Sequence[OwnRequest]", tickets)
+        own = self.own
+        queued_ns = []
+        for request in requests:
+            request.queue = None
+            own.pop(request, None)
+            queued_ns.append(request.enqueue_ns)
+        part = BatchPart(self._epoch, number, len(requests), total_count, slots, kept, queued_ns)
+        self.lanes[instance].start_batch(part, requests)

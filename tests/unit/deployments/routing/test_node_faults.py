@@ -102,3 +102,13 @@ async def test_no_sequence_starts_at_an_instance_that_has_left_the_table() -> No
         assert await leaving.executor.drain(10)
         for request in started:
             request.cancel()
+
+
+async def test_sequences_go_on_when_their_holder_is_gone() -> None:
+    async with node_of(SEQUENCES, instance_count=4, router_count=2) as node:
+        begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 17)]
+        await answered([node.send(each, router=1) for each in begun])
+        node.routers[0].give_up_queues()
+        for flags in (0, 0, SEQUENCE_END):
+            going_on = [request_for(correlation_id=at, flags=flags) for at in range(1, 17)]
+            await answered([node.send(each, router=1) for each in going_on])

@@ -39,6 +39,9 @@ class TicketQueues(Protocol):
     def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
         """Return the queue of a model version."""
 
+    def forget(self, model_name: str, version: int) -> None:
+        """Have what waits in the queue of a model version back."""
+
 
 class InstanceLink:
     """What one instance tells its router; a `deployments.lane.batches.PoolEvents`.
@@ -204,6 +207,8 @@ class NodePools:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
             self._send_again(pool, held)
+            if self._tickets is not None:
+                self._tickets.forget(*pool.key)
 
     def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
         """Send what waits in a queue that this process no longer holds."""

@@ -129,3 +129,14 @@ async def test_what_waits_for_a_model_that_is_served_no_more_is_told_so_at_once(
                 for request in waiting:
                     assert isinstance(await outcome(request), UnavailableError)
         await answered(running)
+
+
+async def test_what_waits_at_a_holder_that_closes_ends_at_once() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=1) as node:
+        with node.busy():
+            requests = [node.send() for _ in range(4)]
+            await until(lambda: node.held.load.waiting_count == 2)
+            await node.routers[0].close()
+            async with asyncio.timeout(3):
+                for request in requests:
+                    assert isinstance(await outcome(request), UnavailableError)

@@ -220,9 +220,13 @@ class TicketLane:
         return queue
 
     def forget(self, model_name: str, version: int) -> None:
-        """Let go of the queue of a model version that nothing is sent to any more."""
+        """Let go of the queue of a model version; what waits there is the router's again soon."""
         queue = self._queues.get((model_name, version))
-        if queue is not None and not queue.waiting_count:
+        if queue is None:
+            return
+        for waiting in [each for each in self.waiting.values() if each.queue is queue]:
+            queue.withdraw(waiting.request)
+        if not queue.waiting_count:
             del self._queues[model_name, version]
             queue.close()
 

@@ -94,6 +94,7 @@ class TicketLane:
         max_message_bytes: Longest message.
         waiting: What the holder has not decided on, by number.
         lost_reason: Why it ended; empty before.
+        was_silent: Whether it ended because the holder said nothing.
         on_ended: Called when it has ended, before what waited comes back; None for nobody.
     """
 
@@ -110,6 +111,7 @@ class TicketLane:
         self.max_message_bytes = options.limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
         self.lost_reason = ""
+        self.was_silent = False
         self.on_ended: Callable[[], None] | None = None
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
@@ -218,9 +220,13 @@ class TicketLane:
         return queue
 
     def forget(self, model_name: str, version: int) -> None:
-        """Let go of the queue of a model version that nothing is sent to any more."""
+        """Let go of the queue of a model version; what waits there is the router's again soon."""
         queue = self._queues.get((model_name, version))
-        if queue is not None and not queue.waiting_count:
+        if queue is None:
+            return
+        for waiting in [each for each in self.waiting.values() if each.queue is queue]:
+            queue.withdraw(waiting.request)
+        if not queue.waiting_count:
             del self._queues[model_name, version]
             queue.close()
 
@@ -289,6 +295,7 @@ class TicketLane:
         """Break off with a holder that has tickets and says nothing."""
         if self._silence.pass_period(is_owed=bool(self.waiting)):
             silence_s = self._period_s * SILENT_PERIODS
+            self.was_silent = True
             self._connection.break_off(f"the holder showed no progress for {silence_s:g} s")
         else:
             self._timer = self._loop.call_later(self._period_s, self._check)

@@ -78,8 +78,8 @@ async def test_what_waits_at_a_holder_that_ends_waits_at_the_next_one() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():
             requests = [node.send(router=1) for _ in range(6)]
-            await until(lambda: node.held.load.waiting_count == 4)
-            await node.routers.pop(0).close()
+            await until(lambda: node.sizes == [1, 1])
+            await node.end(node.routers[0])
             await until(lambda: node.routers[0].find("m").pool.held is not None)
             await until(lambda: node.held is not None and node.held.load.waiting_count == 4)
         for request in requests:

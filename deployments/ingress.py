@@ -382,7 +382,6 @@ class Ingress:
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""
         self._plane.draining = True
-        self._router.give_up_queues()
 
     async def __del__(self) -> None:
         await self.drain()

@@ -2,21 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """How close the pools of ten nodes come to one central queue, in virtual time.
 
-Prints, for each load, distribution of service times, spread of the arrivals and scheduler, the mean
-and the 99th percentile of the response time: of the pools, and of the pools as a multiple of one
-central queue for each node, and of one for the cluster. Central queues need no messages.
-Usage: simulate_pools.py [--requests 100000] [--seeds 1] [--only TEXT]
+Prints for each cell (scheduler, spread of the arrivals, service times, load) the mean and the 99th
+percentile of the response time of the pools; both as multiples of one central queue for each node
+with that node's arrivals, and of one for the whole cluster, which need no messages; for requests
+that do not batch the mean wait and way of the pools, of the one central queue, and of one that is
+reached by messages; and for each request how
+many were executed on another node, sent by a lease, taken back, and how many messages were sent
+only to ask and to tell. Usage: simulate_pools.py [--requests 100000] [--seed 1] [--only TEXT]
 """
 
 import argparse
+import math
 import sys
-import time
 from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.support.pool_workload import SERVICES, Cell, compare
+from tests.support.simulated_load import SERVICES, Cell, Comparison, compare
+
+COUNTS = ("remote", "lease", "move", "message")
 
 
 def main() -> None:
@@ -25,27 +30,29 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    print(
-        f"{'cell':40} {'mean ms':>8} {'p99 ms':>8} {'/node':>6} {'p99':>6} {'/clust':>6} {'p99':>6}"
-        f" {'moves':>6} {'asks':>6} {'remote':>6}"
-    )
-    for batching, uneven, service, load in product(
+    columns = ("mean", "p99", "/node", "p99", "/all", "p99", "wait", "all", "msgs")
+    print(f"{'':34}", *(f"{each:>7}" for each in (*columns, *COUNTS)))
+    for is_batching, is_uneven, service, load in product(
         (False, True), (False, True), SERVICES, (0.5, 0.7, 0.9)
     ):
-        name = f"{'batching ' if batching else ''}{'uneven ' if uneven else ''}{service} {load:.0%}"
-        if arguments.only and arguments.only not in name:
-            continue
-        begun = time.process_time()
-        result = compare(Cell(load, service, uneven, batching), arguments.requests, arguments.seed)
-        ours, node, cluster = result[:3]
-        print(
-            f"{name:40} {ours.mean_ms:8.2f} {ours.p99_ms:8.2f}"
-            f" {ours.mean_ms / node.mean_ms:6.3f} {ours.p99_ms / node.p99_ms:6.3f}"
-            f" {ours.mean_ms / cluster.mean_ms:6.3f} {ours.p99_ms / cluster.p99_ms:6.3f}"
-            f" {result.moves:6.3f} {result.messages:6.3f} {result.remote:6.3f}"
-            f" {time.process_time() - begun:5.1f}s",
-            flush=True,
-        )
+        words = ("batching",) * is_batching + ("uneven",) * is_uneven
+        name = " ".join((*words, service, f"{load:.0%}"))
+        if arguments.only in name:
+            cell = Cell(load, service, is_uneven, is_batching)
+            result = compare(cell, arguments.requests, arguments.seed)
+            print(f"{name:34}", *(f"{each:7.2f}" for each in _row(cell, result)), flush=True)
+
+
+def _row(cell: Cell, result: Comparison) -> list[float]:
+    queues = (result.pools, result.central, result.with_messages)
+    waits = [each.mean_ms - result.service_ms for each in queues]
+    return [
+        *result.pools,
+        *result.pools.over(result.by_node),
+        *result.pools.over(result.central),
+        *([math.nan] * 3 if cell.is_batching else waits),
+        *(result.counts[name] for name in COUNTS),
+    ]
 
 
 if __name__ == "__main__":

@@ -42,11 +42,6 @@ class Adoption:
         self._lane: HolderLane | None = None
         self._epoch = 0
 
-    @property
-    def is_adopted(self) -> bool:
-        """Whether the instance executes batches only."""
-        return self._pushed is not None
-
     def adopt(self, lane: HolderLane, message: Adopt) -> Adopted:
         """Serve a holder from now on."""
         executor = self._executor

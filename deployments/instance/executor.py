@@ -168,7 +168,8 @@ class Executor:
             if is_due:
                 self._thread.wake()
             deadline_ns = self._scheduler.deadline_ns
-        self._expiry.set(deadline_ns)
+        if deadline_ns is not None:
+            self._expiry.set(deadline_ns)
         for work, error in refused:
             work.is_closed = True
             self.outbox.deliver(work, error, final=True)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What routers ask of an instance over its lanes: inference, and the calls of the control plane."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
@@ -14,7 +15,9 @@ from deployments.instance.adoption import Adoption
 from deployments.instance.executor import Executor
 from deployments.instance.readiness import Readiness
 from deployments.instance.work import bounce
+from deployments.lane.batches import Adopt, Adopted
 from deployments.lane.server import ServerRequest
+from deployments.lane.server_pool import HolderLane
 from deployments.metrics import counters as statistics
 from deployments.metrics.distributions import Distributions, bounds_ms
 from deployments.settings.log_lines import set_up_logging
@@ -49,12 +52,12 @@ class InstanceLanes:
         "_metrics",
         "_readiness",
         "_settings_version",
-        "adopt",
         "adoption",
         "asked",
         "declined",
         "forget",
         "holder_lost",
+        "received",
         "received_part",
     )
 
@@ -72,7 +75,8 @@ class InstanceLanes:
         self._maps = maps
         self._readiness = readiness
         self.adoption = adoption = Adoption(config, executor)
-        self.adopt = adoption.adopt
+        # Takes all requests of one read.
+        self.received: Callable[[list[ServerRequest]], None] = executor.received
         self.received_part = adoption.received_part
         self.forget = adoption.forget
         self.asked = adoption.asked
@@ -83,12 +87,10 @@ class InstanceLanes:
         self._log_settings: LogSettings | None = None
         self._settings_version = 0
 
-    def received(self, requests: list[ServerRequest]) -> None:
-        """Take all requests of one read."""
-        if self.adoption.is_adopted:
-            bounce(requests)
-        else:
-            self._executor.received(requests)
+    def adopt(self, lane: HolderLane, message: Adopt) -> Adopted:
+        """Execute batches only from now on, and tell this holder of them."""
+        self.received = bounce
+        return self.adoption.adopt(lane, message)
 
     def cancelled(self, request: ServerRequest) -> None:
         """Learn that an unfinished request was cancelled, or that its router is gone."""

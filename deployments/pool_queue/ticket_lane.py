@@ -94,6 +94,7 @@ class TicketLane:
         max_message_bytes: Longest message.
         waiting: What the holder has not decided on, by number.
         lost_reason: Why it ended; empty before.
+        was_silent: Whether it ended because the holder said nothing.
         on_ended: Called when it has ended, before what waited comes back; None for nobody.
     """
 
@@ -110,6 +111,7 @@ class TicketLane:
         self.max_message_bytes = options.limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
         self.lost_reason = ""
+        self.was_silent = False
         self.on_ended: Callable[[], None] | None = None
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
@@ -140,10 +142,13 @@ class TicketLane:
 
         async def connect() -> None:
             try:
-                await lane._loop.create_unix_connection(lambda: lane._connection, sock=sock)
+                made = await lane._loop.create_unix_connection(lambda: lane._connection, sock=sock)
             except BaseException:
                 sock.close()
                 raise
+            if not lane.is_open and type(made[0]).__module__.startswith("uvloop"):
+                # Lost before uvloop took the socket: libuv has closed the descriptor, or will.
+                sock.detach()
 
         await lane._open(connect)
         return lane
@@ -290,6 +295,7 @@ class TicketLane:
         """Break off with a holder that has tickets and says nothing."""
         if self._silence.pass_period(is_owed=bool(self.waiting)):
             silence_s = self._period_s * SILENT_PERIODS
+            self.was_silent = True
             self._connection.break_off(f"the holder showed no progress for {silence_s:g} s")
         else:
             self._timer = self._loop.call_later(self._period_s, self._check)

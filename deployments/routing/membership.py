@@ -72,14 +72,15 @@ class Membership:
         """Compete, or look for the holder, from now on."""
         self._pools.clock = self._timer
         self._pools.told_of_remote = self.told_of_remote
+        self._pools.deposed = self.deposed
         self._pools.follow(None)
         self._candidacy.start()
 
-    def give_up(self) -> None:
-        """Hold no more: this process is about to end."""
-        was_holder = self._candidacy.is_holder
-        self._candidacy.give_up()
-        if was_holder:
+    def deposed(self) -> None:
+        """Hold no more: while this process was stopped another one took its place."""
+        if self._candidacy.is_holder:
+            _log.warning("the queues of this node have a later holder")
+            self._candidacy.depose()
             self._pools.follow(None)
 
     async def close(self) -> None:
@@ -175,6 +176,8 @@ class Membership:
         return self._pools.held(model_name, version)
 
     def party_lost(self, party: ForeignParty) -> None:
-        """Learn that another router is gone."""
+        """Learn that another router is gone; not when it is this holder that ends its lanes."""
+        if not self._candidacy.is_holder:
+            return
         for queue in self._pools.all_held():
             queue.party_lost(party)

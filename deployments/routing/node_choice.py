@@ -3,18 +3,21 @@
 """Which node of a model gets a request, and what is taken back from a node that is slower.
 
 A request goes to the own node while that has a free instance, and to another one only when the
-expected wait that is saved is worth the longer way. All routers hear of an idle node at the same
-time. So that they do not all go there, what a router has sent since it heard counts, nodes that are
-nearly equal are chosen from at random, and of many nodes a few are compared.
+expected wait that is saved is worth the longer way. When a request has to wait, its router asks
+some nodes to tell when they have a free instance. The first that has one gets the request: it sends
+a lease, which `for_lease` finds a request for, or its load, upon which `take_back` moves one. So a
+request is bound late also between nodes.
 
-What a choice got wrong is set right while the request still waits: a request is taken back when
-another node has an instance for it, or is faster by far. A node for which a request is taken back
-has to be better by more than the way there and back, so that nothing goes to and fro.
+What is known of other nodes is old when it is used, and all routers know the same. So that they do
+not all go to the same node, a node tells as many routers as it has free instances, what a router
+has sent since it heard counts, nodes that are nearly equal are chosen from at random, and of many
+nodes a few are compared. A node for which a request is taken back has to be better by more than the
+way there and back, so that nothing goes to and fro.
 
 Pure: the clock and the source of random numbers are passed in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from deployments.routing.node_view import NodeView, expected_wait_ns
@@ -22,11 +25,11 @@ from deployments.routing.node_view import NodeView, expected_wait_ns
 # Expected waits that differ by less than this many executions of one instance are equal.
 _NEARLY_EQUAL: Final = 0.25
 # So many nodes are compared with the own one.
-_COMPARED: Final = 8
+_COMPARED: Final = 4
 # So many nodes are asked for each request that has to wait.
 _ASKED: Final = 2
 # Requests are taken back from a node that is slower by this factor, though no node is idle.
-_FAR_SLOWER: Final = 2.0
+_FAR_SLOWER: Final = 3.0
 
 
 class Random(Protocol):
@@ -109,7 +112,8 @@ def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
     """Return which of this router's waiting requests are to wait at another node.
 
     To be asked when a node has said something, and now and then while requests wait. The caller
-    withdraws the requests, counts them with `NodeView.left`, and sends them once they are back.
+    counts the requests with `NodeView.left` and `NodeView.promised`, withdraws them, and counts
+    them with `NodeView.sent` when they are back and sent again.
 
     Args:
         views: All nodes that have instances of the model.
@@ -119,19 +123,31 @@ def take_back(views: Sequence[NodeView], now_ns: int) -> list[Move]:
         What to move; nothing in most cases.
     """
     sources = [view for view in views if view.waiting_count > 0 and not view.is_single]
+    if not sources:
+        return []
+    waits = [(expected_wait_ns(view, now_ns), view) for view in views if view.is_trusted(now_ns)]
+    waits.sort(key=_wait)
+    room = {view: max(0, view.free_count()) for _, view in waits}
     moves: list[Move] = []
     for source in sources:
-        left = source.waiting_count
-        for target in views:
-            if target is source or not target.is_trusted(now_ns):
-                continue
-            count = min(left, _move_count(source, target, now_ns))
-            if count > 0:
-                moves.append(Move(source, target, count))
-                left -= count
-            if not left:
-                break
+        moves += _moves(source, waits, room, now_ns)
     return moves
+
+
+def for_lease(views: Sequence[NodeView], lessor: NodeView, now_ns: int) -> NodeView | None:
+    """Return where the oldest request of this router is to be withdrawn to use a lease.
+
+    Args:
+        views: All nodes that have instances of the model.
+        lessor: The node that gives the lease.
+        now_ns: Now.
+
+    Returns:
+        The node where requests of this router wait longest; None to give the lease back.
+    """
+    waiting = [each for each in views if each.waiting_count > 0 and not each.is_single]
+    waiting = [each for each in waiting if each is not lessor]
+    return max(waiting, key=lambda view: expected_wait_ns(view, now_ns), default=None)
 
 
 def to_ask(views: Sequence[NodeView], now_ns: int, random: Random) -> list[NodeView]:
@@ -189,22 +205,52 @@ def _best_other(
     return best
 
 
-def _move_count(source: NodeView, target: NodeView, now_ns: int) -> int:
-    """Return how many of a router's requests are better off at another node."""
-    if source.is_silent(now_ns):
-        return source.waiting_count
-    source_ns = expected_wait_ns(source, now_ns)
-    target_ns = expected_wait_ns(target, now_ns)
+def _wait(item: tuple[float, NodeView]) -> float:
+    return item[0]
+
+
+def _moves(
+    source: NodeView, waits: list[tuple[float, NodeView]], room: dict[NodeView, int], now_ns: int
+) -> Iterator[Move]:
+    """Return which of a router's requests at one node are better off at other nodes.
+
+    Args:
+        source: The node.
+        waits: The nodes that are trusted, with their expected waits, the shortest first.
+        room: Their free instances for which no request is taken back yet.
+        now_ns: Now.
+    """
+    left = source.waiting_count
+    is_silent = source.is_silent(now_ns)
     # The way back from the first node comes on top.
-    saved_ns = source_ns - target_ns - target.margin_ns - source.network_ns / 2
-    if saved_ns <= 0:
-        return 0
-    room = target.free_count()
-    if room > 0:
-        return room
-    if source_ns < target_ns * _FAR_SLOWER:
-        return 0
-    # Half of what would make both equal, and of that this router's share: others move too.
+    source_ns = expected_wait_ns(source, now_ns) - source.network_ns / 2
+    for target_ns, target in waits:
+        if target is source:
+            continue
+        if is_silent:
+            yield Move(source, target, left)
+            return
+        saved_ns = source_ns - target_ns - target.margin_ns
+        if saved_ns <= 0:
+            continue
+        if not room[target]:
+            # It is the fastest of those that are not idle; what went to idle ones is enough.
+            if left == source.waiting_count and source_ns > target_ns * _FAR_SLOWER:
+                count = min(left, _share(source, target, saved_ns))
+                if count:
+                    yield Move(source, target, count)
+            return
+        count = min(left, room[target])
+        room[target] -= count
+        left -= count
+        yield Move(source, target, count)
+        if not left:
+            return
+
+
+def _share(source: NodeView, target: NodeView, saved_ns: float) -> int:
+    """Return how many requests one of several routers moves from a node to one far faster."""
+    # Half of what would make both equal, and of that as much as this router has there.
     both_ns = source.request_cost_ns() + target.request_cost_ns()
-    share = min(1.0, source.waiting_count / max(1, source.load.waiting_count))
+    share = min(1.0, source.waiting_count / max(1, source.current_load.waiting_count))
     return int(saved_ns / both_ns / 2 * share)

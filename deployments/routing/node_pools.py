@@ -115,6 +115,8 @@ class NodePools:
         self._adopt: Adopt | None = None
         self._tickets: TicketQueues | None = None
         self._links: dict[Link, InstanceLink] = {}
+        # Called when an instance has a later holder than this process.
+        self.deposed: Callable[[], None] = lambda: None
         # What an instance of another node says of its holder.
         self.told_of_remote: Callable[[str, Holder], None] | None = None
         self._by_incarnation: dict[str, InstanceLink] = {}
@@ -333,6 +335,8 @@ class NodePools:
         queue = link.pool.held
         if message.is_refused or queue is None:
             _log.warning("instance %s is not adopted: it has a later holder", link.endpoint.name)
+            if message.is_refused:
+                self.deposed()
             return
         instance.queue = queue
         queue.join(link.endpoint.incarnation, instance.lane, message)
@@ -355,6 +359,9 @@ class NodePools:
             pool.is_pooled = True
             self._renew(pool)
             self._settle(pool)
+        if self._adopt is not None and message.epoch > self._adopt.epoch:
+            self.deposed()
+            return
         if self._adopt is not None and message.epoch < self._adopt.epoch:
             instance.queue = None
             self._adopt_now(instance)

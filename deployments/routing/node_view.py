@@ -16,6 +16,7 @@ Pure: the clock is passed in.
 
 from typing import Final, Protocol
 
+from deployments.pool_queue.askers import is_free
 from deployments.pool_queue.messages import Load
 
 # How long the messages of one request take, all together, to a node and back.
@@ -23,7 +24,7 @@ OWN_NODE_NS: Final = 200_000
 OTHER_NODE_NS: Final = 800_000
 
 # What is known of a node counts half after so many of its executions, but not before this time.
-_HALF_LIFE_EXECUTIONS: Final = 4
+_HALF_LIFE_EXECUTIONS: Final = 2
 _LEAST_HALF_LIFE_NS: Final = 20_000_000
 # What a node said is nothing to go by any more.
 _TRUST_NS: Final = 1_000_000_000
@@ -31,10 +32,10 @@ _TRUST_NS: Final = 1_000_000_000
 _PROBE_NS: Final = 1_000_000_000
 # A node that was probed has so long to say something.
 _SILENCE_NS: Final = 200_000_000
-# What a request has to save by going to another node, in parts of the time on the way.
+# What a request has to save by going to another node: parts of the time on the way, and of its
+# share of an execution, since that is about how far the expected wait is off.
 _MARGIN: Final = 0.5
-# How long a request waits at a node of which nothing is known, in its executions.
-_UNKNOWN_EXECUTIONS: Final = 1.0
+_UNCERTAIN: Final = 0.5
 _UNKNOWN_EXECUTION_NS: Final = 10_000_000.0
 # How much one answer counts in the mean.
 _WEIGHT: Final = 0.125
@@ -121,13 +122,22 @@ class NodeView:
         self.load = load
         self.known_ns = now_ns
         self.sent_count = 0
-        if load.free_count > load.waiting_count:
+        if is_free(load):
             self.asked_ns = None
 
-    def sent(self, count: int = 1) -> None:
-        """Count requests sent there."""
+    def leased(self) -> None:
+        """Learn that the node has given a lease: it has answered the question."""
+        self.asked_ns = None
+
+    def promised(self, count: int = 1) -> None:
+        """Count requests that will be sent there once they are withdrawn elsewhere."""
         self.sent_count += count
-        self.waiting_count += count
+
+    def sent(self, *, was_promised: bool = False) -> None:
+        """Count a request sent there."""
+        self.waiting_count += 1
+        if not was_promised:
+            self.sent_count += 1
 
     def left(self, count: int = 1) -> None:
         """Count requests that do not wait there any more: granted, withdrawn or ended."""
@@ -161,6 +171,11 @@ class NodeView:
         return now_ns - self.known_ns < trust_ns
 
     @property
+    def current_load(self) -> Load:
+        """The node's load, as far as it is known."""
+        return self.load if self.queue is None else self.queue.load
+
+    @property
     def is_unheard(self) -> bool:
         """Whether the node has never said anything."""
         return self.queue is None and self.known_ns is None
@@ -168,7 +183,9 @@ class NodeView:
     @property
     def margin_ns(self) -> float:
         """How much more than nothing a request has to save by going there."""
-        return self.network_ns * _MARGIN
+        load = self.current_load
+        share_ns = load.execution_ns / max(1.0, load.batch_size)
+        return self.network_ns * _MARGIN + share_ns * _UNCERTAIN
 
     def is_probe_due(self, now_ns: int) -> bool:
         """Whether something may be sent there only to hear of the node."""
@@ -209,7 +226,7 @@ class NodeView:
         """Return by how much one more request makes the next one wait longer."""
         if self.is_single:
             return self.request_ns or _UNKNOWN_EXECUTION_NS
-        load = self.load if self.queue is None else self.queue.load
+        load = self.current_load
         execution_ns = load.execution_ns or _UNKNOWN_EXECUTION_NS
         return execution_ns / (max(1, load.instance_count) * max(1.0, load.batch_size))
 
@@ -233,14 +250,15 @@ def expected_wait_ns(view: NodeView, now_ns: int) -> float:
     ahead = load.waiting_count - load.free_count * batch_size
     if queue is None:
         if known_ns is None:
-            return view.network_ns + execution_ns * (_UNKNOWN_EXECUTIONS + view.waiting_count)
+            return view.network_ns + execution_ns * (1 + view.waiting_count)
         ahead += view.sent_count
     wait_ns = 0.0
     if ahead >= 0:
         wait_ns = execution_ns * (1 + ahead / batch_size) / max(1, load.instance_count)
     if queue is None and known_ns is not None:
         half_life_ns = max(_LEAST_HALF_LIFE_NS, _HALF_LIFE_EXECUTIONS * execution_ns)
-        unknown_ns = execution_ns * _UNKNOWN_EXECUTIONS
+        # As if nothing waited and all instances executed.
+        unknown_ns = execution_ns / max(1, load.instance_count)
         wait_ns += (unknown_ns - wait_ns) * _doubt(now_ns - known_ns, half_life_ns)
     return view.network_ns + wait_ns
 

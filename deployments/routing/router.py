@@ -115,11 +115,6 @@ class Router:
         self._membership = membership = Membership(member, self.node_pools)
         membership.start()
 
-    def give_up_queues(self) -> None:
-        """Hold no queue any more: this process is about to end."""
-        if self._membership is not None:
-            self._membership.give_up()
-
     def update(self, table: RoutingTable) -> None:
         """Swap in a newer table; links to instances that left it close once they are idle."""
         if table.version <= self.table.version:

@@ -327,7 +327,8 @@ VARIANTS: Final[dict[str, list[ExampleModel]]] = {
         ]
         for count in (1, 2, 4)
     },
-    "sequence v": _python_sequences(4, 1, dim=-1),
+    # Upstream has cases of shapes that differ for this backend, though not for Python.
+    "sequence v": _python_sequences(4, 1, dim=-1, prefix="onnx"),
     "sequence ragged": [_custom_sequence(8, 1, ragged=True)],
     "sequence delay": [
         _custom_sequence(4, 1, _waiting(utilization), suffix=suffix)

@@ -155,6 +155,14 @@ _SEQUENCE_HOLDS: Final = (
     (12, 2, ("backlog_same_correlation_id",)),
     (16, 0, ("backlog_same_correlation_id_no_end",)),
 )
+# Cases that return at once for more instances.
+_OF_ONE_INSTANCE: Final = {
+    "ragged_batch",
+    "backlog_fill",
+    "backlog_fill_no_end",
+    "backlog_same_correlation_id_no_end",
+    "backlog_sequence_timeout",
+}
 
 
 def _sequence_suite(
@@ -188,11 +196,16 @@ def _sequence_suite(
 def _trial(name: str) -> tuple[Suite, ...]:
     """Return the suites of one of test.sh's model trials: an instance count, or v."""
     environment = {
-        "BACKENDS": "python" if name in {"0", "v"} else "custom python",
+        "BACKENDS": {"0": "python", "v": "onnx"}.get(name, "custom python"),
         "NO_BATCHING": str(int(name == "0")),
         "MODEL_INSTANCES": {"0": "4", "v": "1"}.get(name, name),
         "BATCHER_TYPE": "VARIABLE" if name == "v" else "FIXED",
     }
+    skipped = _OF_ONE_INSTANCE if environment["MODEL_INSTANCES"] != "1" else set()
+    chosen = [
+        (held, backlog, tuple(case for case in cases if case not in skipped))
+        for held, backlog, cases in _SEQUENCE_HOLDS
+    ]
     return tuple(
         _sequence_suite(
             f"trial {name}, held {held} and {backlog}" if held else f"trial {name}",
@@ -201,7 +214,8 @@ def _trial(name: str) -> tuple[Suite, ...]:
             environment,
             (held, backlog) if held else None,
         )
-        for held, backlog, cases in _SEQUENCE_HOLDS
+        for held, backlog, cases in chosen
+        if cases
     )
 
 

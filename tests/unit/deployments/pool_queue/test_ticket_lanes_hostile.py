@@ -33,7 +33,16 @@ from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missin
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
 from tests.support.lane_rig import SECRET, RawPeer, frame, until
-from tests.support.ticket_rig import CONFIG, EPOCH, Request, Router, TicketRig
+from tests.support.ticket_rig import (
+    CONFIG,
+    EPOCH,
+    Request,
+    Router,
+    TicketRig,
+    connected,
+    listening,
+    unused_name,
+)
 from tests.unit.deployments.lane.test_lane_tls import _tls
 
 A_TICKET = encode(Ticket("model", 1))
@@ -283,3 +292,19 @@ def test_whatever_a_router_sends_nothing_is_left_of_it(run):
         run(main)
 
     check()
+
+
+def test_a_peer_that_hangs_up_at_once_leaves_no_descriptor_to_close_twice(run):
+    async def main():
+        name = unused_name()
+        with listening(name) as listener:
+            for _ in range(20):
+                sock = connected(name)
+                peer, _ = listener.accept()
+                with peer:
+                    peer.send(b"HTTP/1.1 200 OK\r\n" * 9)
+                with pytest.raises(UnavailableError):
+                    await TicketLane.connect_unix(sock, TicketLaneOptions(SECRET, Router()))
+                await until(lambda sock=sock: sock.fileno() == -1)
+
+    run(main)

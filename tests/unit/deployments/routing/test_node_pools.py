@@ -74,14 +74,14 @@ async def test_a_request_that_waits_is_cancelled(router: int) -> None:
         assert sum(len(each.model.sizes) for each in node.instances) == 2
 
 
-async def test_what_waits_at_a_holder_that_gives_up_waits_at_the_next_one() -> None:
+async def test_what_waits_at_a_holder_that_ends_waits_at_the_next_one() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():
-            requests = [node.send(router=at % 2) for at in range(6)]
-            await until(lambda: node.held.load.waiting_count == 4)
-            node.routers[0].give_up_queues()
-            await until(lambda: node.routers[1].find("m").pool.held is not None)
-            await until(lambda: node.held.load.waiting_count == 4)
+            requests = [node.send(router=1) for _ in range(6)]
+            await until(lambda: node.sizes == [1, 1])
+            await node.end(node.routers[0])
+            await until(lambda: node.routers[0].find("m").pool.held is not None)
+            await until(lambda: node.held is not None and node.held.load.waiting_count == 4)
         for request in requests:
             assert (await outcome(request)).outputs
         assert sum(len(each.model.sizes) for each in node.instances) == 6

@@ -11,7 +11,7 @@ from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.pool_queue import PoolQueue
 from deployments.scheduling.pool_scheduler import SharedScheduler
 from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
-from tests.support.pool_cluster import Arrival, Clock, Cluster, Ticket
+from tests.support.simulated_nodes import NETWORK_NS, Arrival, Clock, Cluster, Ticket
 
 NODES: Final = 10
 INSTANCES: Final = 4
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     is_batching: bool = False
 
     @property
-    def makes_scheduler(self) -> Callable[[], Scheduler[Ticket]]:
+    def make_scheduler(self) -> Callable[[], Scheduler[Ticket]]:
         return _batcher if self.is_batching else DefaultScheduler
 
 
@@ -80,13 +80,29 @@ def arrivals_of(cell: Cell, count: int, seed: int) -> list[Arrival]:
 def central(cell: Cell, arrivals: Sequence[Arrival], instance_count: int) -> dict[int, int]:
     """Return the response times of one central queue that needs no messages, by request."""
     if cell.is_batching:
-        return _central_batches(arrivals, instance_count, cell.makes_scheduler())
+        return _central_batches(arrivals, instance_count, cell.make_scheduler())
+    return _first_come_first_served(arrivals, instance_count, 0, 0)
+
+
+def central_with_messages(arrivals: Sequence[Arrival], instance_count: int) -> dict[int, int]:
+    """Return the response times of one central queue on another node, without batches.
+
+    A request takes the way there, to its router, to the instance and back; after an execution
+    an instance waits for DONE, the grant, and the request.
+    """
+    pause_ns = 3 * NETWORK_NS
+    return _first_come_first_served(arrivals, instance_count, pause_ns, 4 * NETWORK_NS)
+
+
+def _first_come_first_served(
+    arrivals: Sequence[Arrival], instance_count: int, pause_ns: int, way_ns: int
+) -> dict[int, int]:
     free = [0] * instance_count
     responses: dict[int, int] = {}
     for request in arrivals:
         end_ns = max(request[0], free[0]) + int(request[2])
-        heapq.heapreplace(free, end_ns)
-        responses[id(request)] = end_ns - request[0]
+        heapq.heapreplace(free, end_ns + pause_ns)
+        responses[id(request)] = end_ns + way_ns - request[0]
     return responses
 
 
@@ -99,7 +115,7 @@ def _central_batches(
         queue.join(str(index))
 
     def arrive(request: Arrival) -> None:
-        ticket = Ticket(request, None)  # type: ignore[arg-type]
+        ticket = Ticket(request, None)
         ticket.enqueue_ns = clock.now_ns
         if queue.enqueue(ticket, clock.now_ns):
             decide()
@@ -114,51 +130,71 @@ def _central_batches(
             took_ns = execution_ns([each[2] for each in requests])
             for request in requests:
                 responses[id(request)] = clock.now_ns + took_ns - request[0]
-            clock.at(clock.now_ns + took_ns, done, batch.instance, batch.number, took_ns)
+            clock.after(took_ns, done, batch.instance, batch.number, took_ns)
 
     for request in arrivals:
-        clock.at(request[0], arrive, request)
+        clock.after(request[0], arrive, request)
     clock.run()
     return responses
 
 
 class Outcome(NamedTuple):
-    """Response times of one policy, in milliseconds."""
+    """What requests got of one policy, in milliseconds.
+
+    Attributes:
+        mean_ms: Mean response time.
+        p99_ms: Its 99th percentile.
+    """
 
     mean_ms: float
     p99_ms: float
 
+    def over(self, other: "Outcome") -> tuple[float, float]:
+        return self.mean_ms / other.mean_ms, self.p99_ms / other.p99_ms
+
 
 class Comparison(NamedTuple):
-    """A cell's outcomes: of the pools, of a central queue for each node, and of one for all."""
+    """A cell's outcomes.
+
+    Attributes:
+        pools: Of the pools.
+        by_node: Of a central queue for each node's share.
+        central: Of a central queue for the whole cluster.
+        with_messages: Of a central queue for the whole cluster that is reached by messages; where
+            requests batch, the same as `central`.
+        service_ms: Mean execution time of a request by itself.
+        counts: Of the pools, by what is counted, for each request.
+    """
 
     pools: Outcome
     by_node: Outcome
-    cluster: Outcome
-    moves: float
-    messages: float
-    remote: float
+    central: Outcome
+    with_messages: Outcome
+    service_ms: float
+    counts: dict[str, float]
 
 
 def compare(cell: Cell, count: int, seed: int) -> Comparison:
     """Simulate a cell with the same arrivals and service times for all policies."""
     arrivals = arrivals_of(cell, count, seed)
-    cluster = Cluster(cell.makes_scheduler, execution_ns, NODES, INSTANCES, seed)
+    cluster = Cluster(cell.make_scheduler, execution_ns, NODES, INSTANCES)
     cluster.run(arrivals)
     by_node: dict[int, int] = {}
     for node in range(NODES):
         share = [each for each in arrivals if each[1] % NODES == node]
         by_node |= central(cell, share, INSTANCES)
     whole = central(cell, arrivals, NODES * INSTANCES)
+    by_message = whole if cell.is_batching else central_with_messages(arrivals, NODES * INSTANCES)
+    # The queues fill up first.
     counted = arrivals[count // 10 :]
-    outcomes = [
-        _outcome(responses, counted) for responses in (cluster.responses_ns, by_node, whole)
-    ]
+    names = ("remote", "lease", "move", "message")
     return Comparison(
-        *outcomes,
-        cluster.move_count / count,
-        cluster.message_count / count,
-        cluster.remote_count / count,
+        _outcome(cluster.responses_ns, counted),
+        _outcome(by_node, counted),
+        _outcome(whole, counted),
+        _outcome(by_message, counted),
+        sum(each[2] for each in counted) / len(counted) / 1e6,
+        {name: getattr(cluster, f"{name}_count") / count for name in names},
     )
 
 

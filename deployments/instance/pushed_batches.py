@@ -26,7 +26,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from backends.api.request import SEQUENCE_START
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
 from deployments.instance.batch_grants import BatchGrants
 from deployments.instance.outbox import AnyWork, Outbox
@@ -101,6 +101,18 @@ class PushedBatches:
     def running(self) -> dict[int, int | str]:
         """By slot, the sequences that run here."""
         return {} if self._feeder is None else dict(self._feeder.running)
+
+    @property
+    def coming(self) -> dict[int, int | str]:
+        """By slot, the sequences that will run here once all that lies here is executed."""
+        coming = self.running
+        for batch in (*self._queue, *self._assembly.batches):
+            for work, slot in zip(batch.items, batch.slots, strict=False):
+                if work.flags & SEQUENCE_END:
+                    coming.pop(slot, None)
+                elif work.flags & SEQUENCE_START:
+                    coming[slot] = work.correlation_id
+        return coming
 
     def fits(self, part: BatchPart) -> bool:
         """Whether the slots of a part are this model's."""

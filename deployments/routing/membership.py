@@ -87,6 +87,8 @@ class Membership:
         """Leave the node."""
         self._is_closed = True
         await self._candidacy.close()
+        # What waited in a queue waits for an instance now, which the router ends.
+        self._pools.follow(None)
         for remote in list(self._remote.values()):
             await remote.close()
         self._timer.close()

@@ -30,7 +30,7 @@ from deployments.scheduling.holds import Holds
 _log = logging.getLogger(__name__)
 
 # How long a new holder waits for instances to tell which sequences run there.
-GATHER_S: Final = 1.0
+GATHER_S: Final = 5.0
 
 
 class TicketQueues(Protocol):

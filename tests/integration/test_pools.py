@@ -180,7 +180,7 @@ def test_both_ingresses_requests_share_batches_and_deaths_cost_nothing(
             scene = Scene(server, clients, repository, Options(), SHAPE, watch_s=60.0)
             FAULTS[name].inject(scene)
             time.sleep(0.5)  # the load goes on for a while
-            report = judge(name, Rule(), scene.observe(clients.outcomes()))
+            report = judge(name, Rule(refuses=True), scene.observe(clients.outcomes()))
             assert report.is_kept, "\n" + table([report])
             assert report.ok > 0
     finally:

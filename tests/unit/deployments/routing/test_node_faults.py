@@ -140,3 +140,18 @@ async def test_what_waits_at_a_holder_that_closes_ends_at_once() -> None:
             async with asyncio.timeout(3):
                 for request in requests:
                     assert isinstance(await outcome(request), UnavailableError)
+
+
+async def test_what_a_router_has_waiting_elsewhere_ends_when_it_closes() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=2) as node:
+        with node.busy():
+            running = [node.send(router=0) for _ in range(2)]
+            await until(lambda: node.held.load.free_count == 0)
+            waiting = [node.send(router=1) for _ in range(2)]
+            await until(lambda: node.held.load.waiting_count == 2)
+            await node.routers[1].close()
+            waiting.append(node.send(router=1))
+            async with asyncio.timeout(3):
+                for request in waiting:
+                    assert isinstance(await outcome(request), UnavailableError)
+        await answered(running)

@@ -12,7 +12,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import (
@@ -35,10 +34,9 @@ from deployments.lane.frames import (
     FrameError,
 )
 from deployments.lane.handshake import ClientHandshake
-from deployments.lane.messages import LaneLimits, Setup, decode_error, encode
+from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
 from deployments.pool_queue.connection import (
-    TICKET_LIMITS,
     epoch_of,
     holder_name,
     ticket_connection,
@@ -52,29 +50,14 @@ from deployments.pool_queue.messages import (
 )
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_queue import TicketQueue
-from deployments.pool_queue.waiting_ticket import TicketOwner, WaitingTicket
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions, WaitingTicket
 from deployments.reactor.transport import Cancellable
+
+__all__ = ["TicketLane", "TicketLaneOptions"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class TicketLaneOptions:
-    """What all lanes of tickets of a router have in common.
-
-    Attributes:
-        secret: The cluster's lane secret.
-        owner: The router.
-        limits: Bounds of each lane.
-        silence_s: How long a holder that has tickets may be silent; 0.0 for ever.
-    """
-
-    secret: bytes
-    owner: TicketOwner
-    limits: LaneLimits = TICKET_LIMITS
-    silence_s: float = 0.0
 
 
 class TicketLane:
@@ -124,7 +107,8 @@ class TicketLane:
             LOAD: self._on_load,
             LEASE: self._on_lease,
             LEASE_END: self._on_lease_end,
-            PONG: self._on_pong,
+            # Any byte shows that the holder turns.
+            PONG: lambda _: None,
         }
 
     @classmethod
@@ -401,6 +385,3 @@ class TicketLane:
         queue = self._queues.get((ended.model_name, ended.version))
         if queue is not None:
             queue.called_back(ended.number)
-
-    def _on_pong(self, _: Frame) -> None:
-        """Do nothing: any byte shows that the holder turns."""

@@ -239,7 +239,8 @@ class PushedBatches:
             self._running = batch
             works, batch.items = batch.items, []
             slots, batch.slots = batch.slots, []
-            return Decision(works, None, dropped, None, slots)
+            rows = min(batch.row_count, self._slot_count)
+            return Decision(works, None, dropped, None, slots, rows)
         self.grants.is_busy = False
         self.grants.give_back_unused()
         return Decision([], None, dropped)

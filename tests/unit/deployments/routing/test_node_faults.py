@@ -110,7 +110,7 @@ async def test_sequences_go_on_when_their_holder_is_gone() -> None:
     async with node_of(SEQUENCES, instance_count=4, router_count=2) as node:
         begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 17)]
         await answered([node.send(each, router=1) for each in begun])
-        node.routers[0].give_up_queues()
+        await node.routers[0].close()
         for flags in (0, 0, SEQUENCE_END):
             going_on = [request_for(correlation_id=at, flags=flags) for at in range(1, 17)]
             await answered([node.send(each, router=1) for each in going_on])

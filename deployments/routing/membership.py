@@ -85,6 +85,8 @@ class Membership:
 
     async def close(self) -> None:
         """Leave the node."""
+        if self._is_closed:
+            return
         self._is_closed = True
         await self._candidacy.close()
         # What waited in a queue waits for an instance now, which the router ends.

@@ -110,10 +110,10 @@ async def test_sequences_go_on_when_their_holder_is_gone() -> None:
     async with node_of(SEQUENCES, instance_count=4, router_count=2) as node:
         begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 17)]
         await answered([node.send(each, router=1) for each in begun])
-        await node.routers[0].close()
+        await node.end(node.routers[0])
         for flags in (0, 0, SEQUENCE_END):
             going_on = [request_for(correlation_id=at, flags=flags) for at in range(1, 17)]
-            await answered([node.send(each, router=1) for each in going_on])
+            await answered([node.send(each) for each in going_on])
 
 
 async def test_what_waits_for_a_model_that_is_served_no_more_is_told_so_at_once() -> None:

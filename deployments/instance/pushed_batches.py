@@ -14,8 +14,9 @@ Under the rate limiter each batch is executed under a grant of its own
 (`deployments.instance.batch_grants`).
 """
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from backends.api.errors import (
@@ -63,6 +64,7 @@ class PushedBatches:
         "_clock_ns",
         "_executed_ns",
         "_feeder",
+        "_handed_out",
         "_idle_ns",
         "_kept",
         "_model_name",
@@ -92,6 +94,7 @@ class PushedBatches:
         self._assembly: Assembly[AnyWork] = Assembly()
         self._queue: deque[WorkBatch] = deque()
         self._running: WorkBatch | None = None
+        self._handed_out: Iterable[tuple[AnyWork, int]] = ()
         self._kept: dict[int, AnyWork] = {}
         self._clock_ns = clock_ns
         self._executed_ns = 0
@@ -106,12 +109,14 @@ class PushedBatches:
     def coming(self) -> dict[int, int | str]:
         """By slot, the sequences that will run here once all that lies here is executed."""
         coming = self.running
-        for batch in (*self._queue, *self._assembly.batches):
-            for work, slot in zip(batch.items, batch.slots, strict=False):
-                if work.flags & SEQUENCE_END:
-                    coming.pop(slot, None)
-                elif work.flags & SEQUENCE_START:
-                    coming[slot] = work.correlation_id
+        lying = [zip(each.items, each.slots, strict=False) for each in self._queue]
+        lying += [zip(each.items, each.slots, strict=False) for each in self._assembly.batches]
+        # What is handed out is not fed at once.
+        for work, slot in itertools.chain(self._handed_out, *lying):
+            if work.flags & SEQUENCE_END:
+                coming.pop(slot, None)
+            elif work.flags & SEQUENCE_START:
+                coming[slot] = work.correlation_id
         return coming
 
     def fits(self, part: BatchPart) -> bool:
@@ -239,6 +244,8 @@ class PushedBatches:
             self._running = batch
             works, batch.items = batch.items, []
             slots, batch.slots = batch.slots, []
+            if slots:
+                self._handed_out = list(zip(works, slots, strict=True))
             rows = min(batch.row_count, self._slot_count)
             return Decision(works, None, dropped, None, slots, rows)
         self.grants.is_busy = False
@@ -271,6 +278,7 @@ class PushedBatches:
         if not is_last:
             return
         self._running = None
+        self._handed_out = ()
         if batch.items:
             self.pending_count += len(batch.items)
             self._queue.append(batch)

@@ -68,6 +68,9 @@ class HeldQueue(Protocol):
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Learn that requests of a granted batch will not come: the instance is to forget them."""
 
+    def asked_by(self, party: ForeignParty, *, when_free: bool) -> None:
+        """Learn that a party wants to know the load: now, or when an instance is free."""
+
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Learn that a party has given back a lease it has not used; perhaps it never had it."""
 

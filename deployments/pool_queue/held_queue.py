@@ -21,6 +21,7 @@ from deployments.lane.batches import Adopted, Done
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
+from deployments.pool_queue.askers import is_shared
 from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, no_queue
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.lease_desk import LeaseDesk
@@ -171,13 +172,18 @@ class HeldQueue:
         """Requests of this process that wait."""
         return len(self._own)
 
+    @property
+    def has_movable(self) -> bool:
+        """Whether requests of this process wait that may as well wait elsewhere."""
+        return any(each.is_movable and not each.cancelled for each in self._own)
+
     def withdraw_oldest(self, count: int) -> list[OwnRequest]:
         """Give up requests of this process that may as well wait elsewhere, the oldest first.
 
         They lie in the queue until it looks at them; whoever has them goes on with others in their
         place (`OwnRequest`), and has to mark these as cancelled before the loop's next tick.
         """
-        movable = (each for each in self._own if not (each.correlation_id or each.cancelled))
+        movable = (each for each in self._own if each.is_movable and not each.cancelled)
         moved = list(itertools.islice(movable, count))
         for request in moved:
             del self._own[request]
@@ -222,6 +228,23 @@ class HeldQueue:
         """Take a lease back that was not used."""
         self._desk.returned(number, party)
         self._look()
+
+    def asked_by(self, party: ForeignParty, *, when_free: bool) -> None:
+        """Tell a router the load, or hand it the next free instance."""
+        self._is_shared = True
+        self.reports.asked(party, when_free=when_free)
+        if when_free:
+            self._answer(self._clock_ns())
+
+    def _answer(self, now_ns: int) -> None:
+        """Let routers whose requests wait elsewhere have what is free."""
+        load = self.load
+        for hearer in self.reports.answered(load):
+            party = cast("ForeignParty", hearer)
+            if is_shared(load) or not self._desk.answer(party, now_ns):
+                self.reports.tell(party)
+            else:
+                self.reports.granted(party)
 
     def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for requests of a router that is gone."""
@@ -313,15 +336,21 @@ class HeldQueue:
             self._batches.lanes[instance].decline()
         self._wake.set(actions.wake_at_ns)
         if self._is_shared:
+            if self.reports.has_askers:
+                self._answer(now_ns)
             self._desk.look(now_ns)
-        if self.reports.has_hearers:
-            self.reports.changed(self._queue.pending_count, self._queue.free_count)
 
     def _give(self, batch: Batch[QueuedTicket], now_ns: int) -> None:
         parties = self._batches.give(batch)
-        if parties and len(batch.decision.batch) == 1:
-            for party in parties:
-                self._desk.began(batch.number, cast("ForeignParty", party), now_ns)
+        if not parties:
+            return
+        is_single = len(batch.decision.batch) == 1
+        for each in parties:
+            party = cast("ForeignParty", each)
+            if is_single:
+                self._desk.began(batch.number, party, now_ns)
+            if self.reports.has_hearers:
+                self.reports.granted(party)
 
     def _expire(self) -> None:
         now_ns = self._clock_ns()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from deployments.pool_queue.alarm import Alarm, AlarmClock
 from deployments.pool_queue.foreign_ticket import ForeignParty
-from deployments.pool_queue.leases import Leases, OutstandingLease
+from deployments.pool_queue.leases import LeaseOffer, Leases, OutstandingLease
 from deployments.pool_queue.messages import Lease, LeaseEnd
 from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.pool_queue import PoolQueue
@@ -85,12 +85,29 @@ class LeaseDesk:
                 self._call_back(leases.wanted_back(now_ns))
             return
         for offer in leases.offers(queue.idle, now_ns):
-            number = queue.lease(offer.instance, now_ns)
-            if number is None:
+            if not self._lease(offer, now_ns):
                 return
-            leases.leased(number, offer, now_ns)
-            offer.party.lease(Lease(self._name, self._version, self._epoch, number, offer.instance))
         self._overdue.set(leases.deadline_ns)
+
+    def answer(self, party: ForeignParty, now_ns: int) -> bool:
+        """Lease a free instance to a router that has a request waiting elsewhere.
+
+        Returns:
+            Whether that could be done.
+        """
+        idle = self._queue.idle
+        if not any(self._lease(LeaseOffer(party, instance), now_ns) for instance in idle):
+            return False
+        self._overdue.set(self._leases.deadline_ns)
+        return True
+
+    def _lease(self, offer: LeaseOffer[ForeignParty], now_ns: int) -> bool:
+        number = self._queue.lease(offer.instance, now_ns)
+        if number is None:
+            return False
+        self._leases.leased(number, offer, now_ns)
+        offer.party.lease(Lease(self._name, self._version, self._epoch, number, offer.instance))
+        return True
 
     def close(self) -> None:
         """Make no more leases: the queue is no more."""

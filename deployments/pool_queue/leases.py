@@ -116,7 +116,7 @@ class Leases(Generic[P]):
                 use.used_ns = now_ns
 
     def leased(self, number: int, offer: LeaseOffer[P], now_ns: int) -> None:
-        """Note that a lease was made of an offer.
+        """Note that a lease was made of an offer, or for a router that has asked for one.
 
         Args:
             number: The batch that the router may fill.
@@ -124,7 +124,9 @@ class Leases(Generic[P]):
             now_ns: Now.
         """
         self._leases[number] = _Lease(offer.party, now_ns)
-        self._uses[offer.party].numbers.add(number)
+        use = self._uses.get(offer.party)
+        if use is not None:
+            use.numbers.add(number)
 
     def returned(self, number: int, party: P) -> bool:
         """Note that a router has given a lease back unused.

@@ -1,22 +1,26 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the routers that use a queue how much waits there, often enough to choose a node by it."""
+"""Tells routers how much waits in a queue, when they need it to choose a node.
 
-from collections.abc import Callable
+Only routers that have asked hear anything: one whose model is on this node alone has no choice.
+They hear of it when they have to do with the queue: when they are granted something, and sooner
+when a request of theirs has to wait. Those that have requests waiting elsewhere hear of a free
+instance (`deployments.pool_queue.askers`).
+"""
+
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
+from deployments.pool_queue.askers import Askers
 from deployments.pool_queue.messages import Load
-from deployments.reactor.transport import Cancellable
 
-# How often a queue that changes all the time tells.
-PERIOD_S: Final = 0.010
-# A queue that has run dry is where others' requests may go now, which is told sooner.
-DRY_PERIOD_S: Final = 0.001
-# How long after its last ticket a router is told.
-INTEREST_S: Final = 10.0
+# A router hears of the load with what it is granted at most once in this time,
+GRANT_PERIOD_S: Final = 0.010
+# and when a request of it has to wait, at most once in this time.
+WAIT_PERIOD_S: Final = 0.001
 
 
-class LoadHearer(Protocol):
+class LoadHearer(Hashable, Protocol):
     """A router."""
 
     def send_load(self, load: Load) -> None:
@@ -29,8 +33,8 @@ class ReportLoop(Protocol):
     def time(self) -> float:
         """Return the time, in seconds."""
 
-    def call_later(self, delay_s: float, callback: Callable[[], object], /) -> Cancellable:
-        """Run a callback after a delay."""
+    def call_soon(self, callback: Callable[[], object], /) -> object:
+        """Run a callback in the next tick."""
 
 
 class LoadReports:
@@ -41,70 +45,89 @@ class LoadReports:
         read_load: Returns the load now.
     """
 
-    __slots__ = ("_had_waiting", "_hearers", "_loop", "_read_load", "_timer", "_told_s")
+    __slots__ = ("_askers", "_hearers", "_loop", "_read_load", "_waiting")
 
     def __init__(self, loop: ReportLoop, read_load: Callable[[], Load]) -> None:
         self._loop = loop
         self._read_load = read_load
+        # When each was last told.
         self._hearers: dict[LoadHearer, float] = {}
-        self._told_s = float("-inf")
-        self._had_waiting = False
-        self._timer: Cancellable | None = None
+        self._askers: Askers[LoadHearer] = Askers()
+        # Those that have sent requests in this tick.
+        self._waiting: dict[LoadHearer, None] = {}
 
     @property
     def has_hearers(self) -> bool:
         """Whether there is anybody to tell."""
         return bool(self._hearers)
 
-    def used_by(self, hearer: LoadHearer) -> None:
-        """Note that a router uses the queue; one that is new hears the load at once."""
-        if hearer not in self._hearers:
-            self.asked_by(hearer)
-        else:
-            self._hearers[hearer] = self._loop.time()
+    @property
+    def has_askers(self) -> bool:
+        """Whether a router has asked to hear of a free instance."""
+        return bool(self._askers)
 
-    def asked_by(self, hearer: LoadHearer) -> None:
-        """Tell a router the load, which has asked for it."""
-        self._hearers[hearer] = self._loop.time()
-        hearer.send_load(self._read_load())
+    def asked(self, hearer: LoadHearer, *, when_free: bool) -> None:
+        """Note that a router wants to know the load, which it hears from now on.
+
+        Args:
+            hearer: The router.
+            when_free: Whether it is to hear of the next free instance, by `answered`, and not of
+                the load as it is now.
+        """
+        if not when_free:
+            self._tell(hearer, self._read_load())
+            return
+        self._hearers.setdefault(hearer, float("-inf"))
+        self._askers.asked(hearer)
+
+    def answered(self, load: Load) -> list[LoadHearer]:
+        """Return the routers that are to hear of free instances now: each is told, or gets a lease.
+
+        Args:
+            load: The load now.
+        """
+        return self._askers.answered(load)
+
+    def used_by(self, hearer: LoadHearer) -> None:
+        """Note that a router has sent a request; it is told if something waits afterwards."""
+        told_s = self._hearers.get(hearer)
+        if told_s is None or self._loop.time() - told_s < WAIT_PERIOD_S:
+            return
+        if not self._waiting:
+            # The queue looks at what came in this tick before.
+            self._loop.call_soon(self._tell_waiting)
+        self._waiting[hearer] = None
+
+    def granted(self, hearer: LoadHearer) -> None:
+        """Note that a router has been granted something."""
+        told_s = self._hearers.get(hearer)
+        if told_s is not None and self._loop.time() - told_s >= GRANT_PERIOD_S:
+            self._tell(hearer, self._read_load())
+
+    def tell(self, hearer: LoadHearer) -> None:
+        """Tell a router now, whatever it has heard."""
+        self._tell(hearer, self._read_load())
 
     def forget(self, hearer: LoadHearer) -> None:
         """Tell a router nothing more: it is gone."""
         self._hearers.pop(hearer, None)
-
-    def changed(self, waiting_count: int, free_count: int) -> None:
-        """Note that requests have come or gone; call it after batches were formed.
-
-        Args:
-            waiting_count: Requests that wait now.
-            free_count: Instances that execute nothing.
-        """
-        if not self._hearers:
-            return
-        is_dry = self._had_waiting and not waiting_count and free_count > 0
-        self._had_waiting = waiting_count > 0 or (self._had_waiting and not is_dry)
-        since_s = self._loop.time() - self._told_s
-        if since_s >= (DRY_PERIOD_S if is_dry else PERIOD_S):
-            self._tell()
-        elif self._timer is None:
-            self._timer = self._loop.call_later(PERIOD_S - since_s, self._tell)
+        self._waiting.pop(hearer, None)
+        self._askers.forget(hearer)
 
     def close(self) -> None:
         """Tell nobody anything any more."""
-        self._hearers.clear()
-        self._stop_timer()
+        for hearer in list(self._hearers):
+            self.forget(hearer)
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _tell(self) -> None:
-        self._stop_timer()
-        self._told_s = now_s = self._loop.time()
+    def _tell_waiting(self) -> None:
+        waiting = list(self._waiting)
+        self._waiting.clear()
         load = self._read_load()
-        for hearer, used_s in list(self._hearers.items()):
-            if now_s - used_s > INTEREST_S:
-                del self._hearers[hearer]
-            else:
-                hearer.send_load(load)
+        if load.waiting_count:
+            for hearer in waiting:
+                self._tell(hearer, load)
+
+    def _tell(self, hearer: LoadHearer, load: Load) -> None:
+        self._hearers[hearer] = self._loop.time()
+        self._askers.told(hearer, load)
+        hearer.send_load(load)

@@ -20,7 +20,7 @@ GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
                                    FLAG_FINAL the holder has no such queue yet: try again
 LOAD      holder, router `Load`    how much waits for a model here
-LOAD      router, holder `Load`    tell me this; only the model and its version are read
+LOAD      router, holder `Question` tell me this
 LEASE     holder, router `Lease`   you may start one request of your own
 LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
 ========= ============== ========= ====================================================
@@ -130,6 +130,21 @@ class Load(msgspec.Struct, array_like=True):
     free_slot_count: int = 0
 
 
+class Question(msgspec.Struct, array_like=True):
+    """The message of LOAD to a holder.
+
+    Attributes:
+        model_name: Model.
+        version: Version number.
+        when_free: Whether to answer when an instance is free, by a lease or by the load; otherwise
+            the load is told at once.
+    """
+
+    model_name: str
+    version: int
+    when_free: bool = False
+
+
 class Lease(msgspec.Struct, array_like=True):
     """The message of LEASE: the batch that the router may fill with one request."""
 
@@ -152,6 +167,7 @@ decode_ticket: Final = msgspec.msgpack.Decoder(Ticket).decode
 decode_grant: Final = msgspec.msgpack.Decoder(Grant).decode
 decode_missing: Final = msgspec.msgpack.Decoder(Missing).decode
 decode_load: Final = msgspec.msgpack.Decoder(Load).decode
+decode_question: Final = msgspec.msgpack.Decoder(Question).decode
 decode_lease: Final = msgspec.msgpack.Decoder(Lease).decode
 decode_lease_end: Final = msgspec.msgpack.Decoder(LeaseEnd).decode
 

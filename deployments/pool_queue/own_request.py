@@ -71,6 +71,11 @@ class OwnRequest(LaneInflight, RequestTerms):
         super()._belong_to(correlation_id)
         self.has_given_id = True
 
+    @property
+    def is_movable(self) -> bool:
+        """Whether it may as well be executed on another node."""
+        return not self.correlation_id
+
     def forget_given_id(self) -> None:
         """Belong to no sequence again, if a queue had made the request one of its own."""
         if self.has_given_id:

@@ -34,8 +34,8 @@ from deployments.pool_queue.messages import (
     LeaseEnd,
     Load,
     decode_lease_end,
-    decode_load,
     decode_missing,
+    decode_question,
     decode_ticket,
 )
 from deployments.pool_queue.queued_request import QueuedTicket
@@ -226,10 +226,10 @@ class PartyLane:
             queue.lease_returned(self, ended.number)
 
     def _on_question(self, frame: Frame) -> None:
-        asked = decode_load(frame.message)
+        asked = decode_question(frame.message)
         queue = self._queues.find(asked.model_name, asked.version)
         if queue is not None:
-            queue.reports.asked_by(self)
+            queue.asked_by(self, when_free=asked.when_free)
 
     def _on_ping(self, frame: Frame) -> None:
         self.connection.send(PONG, frame.request_id)

@@ -209,10 +209,14 @@ class TicketLane:
         if queue is None:
             return
         for waiting in [each for each in self.waiting.values() if each.queue is queue]:
-            queue.withdraw(waiting.request)
+            queue.withdraw(waiting.request, self._give_back)
         if not queue.waiting_count:
             del self._queues[model_name, version]
             queue.close()
+
+    def _give_back(self, request: OwnRequest | None) -> None:
+        if request is not None:
+            self.owner.returned([request])
 
     def close(self) -> None:
         """Close the lane; what waits is the router's again before this returns."""
@@ -312,6 +316,7 @@ class TicketLane:
         rest = [each.request for each in waiting if not each.request.is_cancelled]
         for each in waiting:
             each.request.queue = None
+            each.settle(None)
             if each.request.is_cancelled:
                 each.queue.refused(each, RequestCancelledError(""))
         if rest:

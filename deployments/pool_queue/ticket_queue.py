@@ -25,7 +25,15 @@ from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
-from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
+from deployments.pool_queue.messages import (
+    Grant,
+    Lease,
+    LeaseEnd,
+    Load,
+    Missing,
+    Question,
+    Ticket,
+)
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
 from deployments.reactor.transport import Cancellable
@@ -52,6 +60,10 @@ class TicketQueue:
 
     Attributes:
         on_load: Called when the holder has told of its load; None for nobody.
+        on_lease: Called when the holder answers a question by a lease, which is to be used or
+            given back; None to keep leases for the next requests.
+        on_turned_away: Called when the holder has no such queue; returns whether requests that may
+            as well wait elsewhere are to be the router's again. None to try again here.
         load: What the holder last told of its load.
         load_s: When that was, in seconds of the loop's clock; minus infinity for never.
         waiting_count: Requests that the holder has not decided on.
@@ -68,11 +80,19 @@ class TicketQueue:
         self.load = Load(config.name, version)
         self.load_s = float("-inf")
         self.waiting_count = 0
+        self.on_lease: Callable[[Lease], None] | None = None
+        self.on_turned_away: Callable[[], bool] | None = None
+        self._withdrawing_count = 0
         # The lease that came last is of the instance that was used last.
         self._leases: list[Lease] = []
         self._parked: list[WaitingTicket] = []
         self._retry_s = _FIRST_RETRY_S
         self._timer: Cancellable | None = None
+
+    @property
+    def staying_count(self) -> int:
+        """Requests that wait and are not to be withdrawn."""
+        return self.waiting_count - self._withdrawing_count
 
     @property
     def lease_count(self) -> int:
@@ -113,12 +133,40 @@ class TicketQueue:
         if waiting is not None and self._withdraw(waiting):
             self._fail(request, RequestCancelledError(""))
 
-    def withdraw(self, request: OwnRequest) -> None:
-        """Have a request back, by `TicketOwner.withdrawn`, unless it is granted meanwhile."""
+    def start_on(self, lease: Lease, request: OwnRequest) -> bool:
+        """Start a request on a lease; return whether that could be done."""
+        self._tickets.make(request, self)
+        if self._start_on(lease, request):
+            return True
+        request.queue = None
+        return False
+
+    def withdraw(self, request: OwnRequest, taken: Callable[[OwnRequest | None], None]) -> None:
+        """Have a request back.
+
+        Args:
+            request: The request.
+            taken: Called with the request once it is the router's again; with None when it went
+                another way: it was granted meanwhile, has ended, or the lane is lost.
+        """
         waiting = self._lane.find(request) if request.queue is self else None
-        if waiting is not None and self._withdraw(waiting):
-            request.queue = None
-            self._loop.call_soon(self._lane.owner.withdrawn, request)
+        if waiting is None or waiting.is_withdrawn:
+            self._loop.call_soon(taken, None)
+            return
+
+        def settled(back: OwnRequest | None) -> None:
+            self._withdrawing_count -= 1
+            taken(back)
+
+        self._withdrawing_count += 1
+        waiting.taken = settled
+        if self._withdraw(waiting):
+            self._loop.call_soon(self.gone, waiting, RequestCancelledError(""))
+
+    @property
+    def has_movable(self) -> bool:
+        """Whether requests wait that may as well wait elsewhere."""
+        return self.waiting_count > 0 and bool(self.oldest(1))
 
     def oldest(self, count: int) -> list[OwnRequest]:
         """Return requests that wait and may as well wait elsewhere, the oldest first.
@@ -130,19 +178,19 @@ class TicketQueue:
         movable = (
             each.request
             for each in waiting
-            if not (each.is_withdrawn or each.is_parked or each.request.correlation_id)
+            if each.request.is_movable and not (each.is_withdrawn or each.is_parked)
         )
         return list(itertools.islice(movable, count))
 
     def _withdraw(self, waiting: WaitingTicket) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
+        is_new, waiting.is_withdrawn = not waiting.is_withdrawn, True
         if waiting.is_parked:
             self._parked.remove(waiting)
             self._lane.strike_out(number)
             return True
-        if not waiting.is_withdrawn:
-            waiting.is_withdrawn = True
+        if is_new:
             self._lane.send(WITHDRAW, number)
         return False
 
@@ -151,7 +199,7 @@ class TicketQueue:
         part = BatchPart(lease.epoch, lease.number, 1, 1, queued_ns=queued_ns)
         if self._send_part(lease.instance, part, [request]):
             return True
-        self._give_back(lease)
+        self.give_back(lease)
         return False
 
     def _wait(self, waiting: WaitingTicket, *, is_later: bool = False) -> None:
@@ -206,6 +254,8 @@ class TicketQueue:
 
     def granted(self, grant: Grant, granted: Sequence[WaitingTicket]) -> None:
         """Send requests as a part of a batch."""
+        for waiting in granted:
+            waiting.settle(None)
         requests = [waiting.request for waiting in granted]
         if grant.correlation_ids:
             for request, correlation_id in zip(requests, grant.correlation_ids, strict=True):
@@ -263,6 +313,7 @@ class TicketQueue:
 
     def refused(self, waiting: WaitingTicket, error: TritonError) -> None:
         """Pass on the error of a request that does not wait any more."""
+        waiting.settle(None)
         self._fail(waiting.request, error)
 
     def unknown(self, waiting: WaitingTicket, error: TritonError) -> None:
@@ -270,21 +321,28 @@ class TicketQueue:
         now_s = self._loop.time()
         waiting.unknown_since_s = waiting.unknown_since_s or now_s
         request = waiting.request
-        is_withdrawn = waiting.is_withdrawn
-        if not is_withdrawn and now_s - waiting.unknown_since_s < UNKNOWN_S:
+        if waiting.is_withdrawn:
+            self._lane.strike_out(request.number)
+            self.gone(waiting, error)
+        elif self.on_turned_away is not None and self.on_turned_away() and request.is_movable:
+            self._lane.strike_out(request.number)
+            request.queue = None
+            self._lane.owner.returned([request])
+        elif now_s - waiting.unknown_since_s < UNKNOWN_S:
             self._park(waiting)
-            return
-        self._lane.strike_out(request.number)
-        self.gone(waiting, error)
+        else:
+            self._lane.strike_out(request.number)
+            self.gone(waiting, error)
 
     def gone(self, waiting: WaitingTicket, error: TritonError) -> None:
         """End a request, or give it back, that the holder has no ticket of any more."""
         request = waiting.request
         if request.is_cancelled:
+            waiting.settle(None)
             self._fail(request, RequestCancelledError(""))
         elif waiting.is_withdrawn:
             request.queue = None
-            self._lane.owner.withdrawn(request)
+            waiting.settle(request)
         else:
             self._fail(request, error)
 
@@ -314,9 +372,10 @@ class TicketQueue:
         if self.on_load is not None:
             self.on_load(load)
 
-    def ask(self) -> None:
-        """Have the holder tell its load although no request goes there."""
-        self._lane.send(LOAD, 0, encode(Load(self._model_name, self._version)))
+    def ask(self, *, when_free: bool = False) -> None:
+        """Have the holder tell its load now, or answer when it has a free instance."""
+        question = Question(self._model_name, self._version, when_free)
+        self._lane.send(LOAD, 0, encode(question))
 
     # Leases
 
@@ -328,8 +387,10 @@ class TicketQueue:
         """
         if len(self._leases) == _MAX_LEASE_COUNT:
             raise FrameError(f"more than {_MAX_LEASE_COUNT} leases of '{self._model_name}'")
-        if self.waiting_count:
-            self._give_back(lease)
+        if self.on_lease is not None:
+            self.on_lease(lease)
+        elif self.waiting_count:
+            self.give_back(lease)
         else:
             self._leases.append(lease)
 
@@ -338,17 +399,18 @@ class TicketQueue:
         for lease in self._leases:
             if lease.number == number:
                 self._leases.remove(lease)
-                self._give_back(lease)
+                self.give_back(lease)
                 return
 
-    def _give_back(self, lease: Lease) -> None:
+    def give_back(self, lease: Lease) -> None:
+        """Do without a lease."""
         end = LeaseEnd(self._model_name, self._version, lease.number)
         self._lane.send(LEASE_END, 0, encode(end))
 
     def close(self) -> None:
         """Use no lease and try nothing again: the lane is lost, or the model is gone from here."""
         for lease in self._leases:
-            self._give_back(lease)
+            self.give_back(lease)
         self._leases.clear()
         self._parked.clear()
         if self._timer is not None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ticket at the router's end, and what its queue and its lane want of each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,9 +19,6 @@ class TicketOwner(PartSender, Protocol):
 
     def returned(self, requests: list[OwnRequest]) -> None:
         """Take back what waited at a holder that is gone, oldest first."""
-
-    def withdrawn(self, request: OwnRequest) -> None:
-        """Take back a request that `TicketQueue.withdraw` was called for."""
 
 
 class DecidedHere(Protocol):
@@ -56,9 +53,18 @@ class WaitingTicket:
         unknown_since_s: When the holder first did not know the model; 0.0 when it does.
         is_parked: Whether it waits here, to be sent to a holder that does not know the model.
         is_withdrawn: Whether the holder was told to forget it.
+        taken: Learns what became of a request that was withdrawn; None for nobody.
     """
 
-    __slots__ = ("is_parked", "is_withdrawn", "queue", "request", "tries", "unknown_since_s")
+    __slots__ = (
+        "is_parked",
+        "is_withdrawn",
+        "queue",
+        "request",
+        "taken",
+        "tries",
+        "unknown_since_s",
+    )
 
     def __init__(self, queue: DecidedHere, request: OwnRequest, tries: int = 0) -> None:
         self.queue = queue
@@ -67,6 +73,13 @@ class WaitingTicket:
         self.unknown_since_s = 0.0
         self.is_parked = False
         self.is_withdrawn = False
+        self.taken: Callable[[OwnRequest | None], None] | None = None
+
+    def settle(self, request: OwnRequest | None) -> None:
+        """Tell whoever withdrew it that the request is back, or by None that it is not."""
+        taken, self.taken = self.taken, None
+        if taken is not None:
+            taken(request)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,10 +160,6 @@ class Membership:
         for request in requests:
             self._again(request)
 
-    def withdrawn(self, request: OwnRequest) -> None:
-        """Send a request that was taken back from a queue."""
-        self._again(request)
-
     def _again(self, request: OwnRequest) -> None:
         request.queue = None
         if request.cancelled:

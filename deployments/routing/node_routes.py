@@ -2,106 +2,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries the requests of a model with instances on other nodes to one of its nodes.
 
-`deployments.routing.node_choice` decides by what is known of each node; this keeps that knowledge,
-sends, and takes requests back that wait at one node while another one has run dry. A node is
-reached by the queue of its pool, or, while it has a pool of one, by the instance's own lane.
+`deployments.routing.node_choice` decides by what is known of each node; this keeps that knowledge
+and carries out what was decided. When a request has to wait, some nodes are asked to tell when they
+have a free instance. One that has answers by a lease, which the oldest request that waits elsewhere
+is withdrawn for, or by its load, upon which requests are taken back from slower nodes.
+
+All of that happens when a node says something. A slow timer is there for nodes that do not.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
-from deployments.lane.client import LaneClient, LaneInflight
-from deployments.pool_queue.held_queue import HeldQueue
+from backends.api.errors import RequestCancelledError
+from deployments.lane.client import LaneInflight
+from deployments.pool_queue.messages import Lease, Load
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
-from deployments.routing.node_choice import choose, choose_for_sequence, take_back
+from deployments.routing.node_choice import (
+    choose,
+    choose_for_sequence,
+    for_lease,
+    take_back,
+    to_ask,
+)
+from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
 
-# While requests wait, and another node may be better, this often.
-_LOOK_S: Final = 0.01
-
-
-class NodePlace:
-    """The instances of a model version on one node, as requests get there.
-
-    Attributes:
-        node_id: The node.
-        is_own: Whether it is this router's.
-        links: The ways to its instances.
-        queue: The queue of its pool; None for a pool of one, and while it has no holder.
-        view: What is known of it.
-    """
-
-    __slots__ = ("_load_s", "is_own", "links", "node_id", "queue", "view")
-
-    def __init__(self, node_id: str, *, is_own: bool) -> None:
-        self.node_id = node_id
-        self.is_own = is_own
-        self.links: list[Link] = []
-        self.queue: NodeQueue | None = None
-        self.view = NodeView(node_id, is_own=is_own, is_single=True)
-        self._load_s = 0.0
-
-    def lead_to(self, queue: NodeQueue | None) -> None:
-        """Have a queue, or none any more."""
-        if queue is self.queue:
-            return
-        self.queue = queue
-        held = queue if isinstance(queue, HeldQueue) else None
-        self.view = NodeView(self.node_id, is_own=self.is_own, queue=held, is_single=queue is None)
-        self._load_s = 0.0
-
-    def look(self, now_ns: int) -> bool:
-        """Renew what is known; return whether requests can be sent there."""
-        queue, view = self.queue, self.view
-        if isinstance(queue, TicketQueue):
-            if queue.load_s != self._load_s and queue.load_s > 0:
-                self._load_s = queue.load_s
-                view.learned(queue.load, now_ns)
-            view.waiting_count = queue.waiting_count
-        elif isinstance(queue, HeldQueue):
-            view.waiting_count = queue.own_waiting_count
-        else:
-            lane = self.lane()
-            if lane is None:
-                return False
-            view.known_ns = now_ns
-            view.waiting_count = lane.outstanding
-        return True
-
-    def lane(self, avoid: object | None = None) -> LaneClient | None:
-        """Return the open lane to an instance that is on its own."""
-        best: LaneClient | None = None
-        for link in self.links:
-            lane = link.lane
-            if lane is None or lane.draining or lane.holder is not None or lane is avoid:
-                continue
-            if best is None or lane.outstanding < best.outstanding:
-                best = lane
-        return best
-
-    def start(self, request: OwnRequest) -> bool:
-        """Send a request there; return whether that could be done."""
-        if self.queue is not None:
-            self.view.sent()
-            self.queue.start(request)
-            return True
-        lane = self.lane(avoid=request.lane)
-        if lane is None:
-            return False
-        request.queue = None
-        lane.start(request)
-        return True
+# While requests wait, or a node is to say something, this often.
+_LOOK_S: Final = 0.1
+# A node that has told of a free instance to which nothing goes is not asked again for so long.
+_TOLD_NS: Final = 1_000_000
+_MOST: Final = 1 << 30
 
 
 class NodeRoutes:
-    """The nodes of one model version.
+    """The nodes of one model version; implements `deployments.routing.node_place.PlaceEvents`.
 
     Args:
         pool: Its instances.
@@ -125,6 +67,7 @@ class NodeRoutes:
         self._places: list[NodePlace] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._is_question_due = False
 
     def refresh(self, links: Iterable[Link]) -> None:
         """Look again at where instances are and how requests get there."""
@@ -135,36 +78,66 @@ class NodeRoutes:
             place = places.get(node_id)
             if place is None:
                 is_own = node_id == self._own_node_id
-                place = known.get(node_id) or NodePlace(node_id, is_own=is_own)
+                place = known.pop(node_id, None) or NodePlace(node_id, is_own=is_own, events=self)
                 place.links = []
                 places[node_id] = place
             place.links.append(link)
-        for place in places.values():
+        self._places = sorted(places.values(), key=lambda place: not place.is_own)
+        for place in self._places:
             place.lead_to(
                 self._pool.queue if place.is_own else self._remote_queue(place.node_id, self._pool)
             )
-        self._places = sorted(places.values(), key=lambda place: not place.is_own)
+            if place.is_awaited:
+                self._watch()
+        for gone in known.values():
+            self._part_from(gone)
 
     def close(self) -> None:
         """Take nothing back any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        places, self._places = self._places, []
+        for place in places:
+            if place.is_own:
+                place.let_go()
+            else:
+                self._part_from(place)
+
+    def _part_from(self, place: NodePlace) -> None:
+        place.withdraw(_MOST, self._returned)
+        place.let_go()
 
     def send(self, request: OwnRequest) -> bool:
         """Send a request to one of the nodes; return whether that could be done."""
-        local_only = isinstance(request, RoutedRequest) and request.local_only
         now_ns = time.monotonic_ns()
+        if self._starts_here(request, now_ns):
+            return True
+        local_only = isinstance(request, RoutedRequest) and request.local_only
         views = self._views(now_ns, local_only=local_only)
         while views:
-            view = views[0] if len(views) == 1 else choose(list(views), now_ns, random)
-            place = next(each for each in self._places if each.view is view)
+            view = choose(views, now_ns, random)
+            place = self._place_of(view)
             if place.start(request):
-                if len(views) > 1 and self._timer is None:
-                    self._timer = self._loop.call_later(_LOOK_S, self._look)
+                self._watch()
+                if view.queue is not None:
+                    self._ask_soon()
                 return True
             views.remove(view)
         return False
+
+    def _starts_here(self, request: OwnRequest, now_ns: int) -> bool:
+        """Send a request to the own node if that has a free instance; return whether it was."""
+        if not self._places:
+            return False
+        own = self._places[0]
+        if not (own.is_own and own.look(now_ns) and own.view.free_count() > 0):
+            return False
+        if not own.start(request):
+            return False
+        if own.view.queue is None:
+            self._watch()
+        return True
 
     def link_for_sequence(self, *, local_only: bool) -> Link | None:
         """Return the way to an instance of the node where a new sequence is to start."""
@@ -173,8 +146,8 @@ class NodeRoutes:
         if not views:
             return None
         view = choose_for_sequence(views, now_ns, random)
-        place = next(each for each in self._places if each.view is view)
-        return next((link for link in place.links if link.lane is not None), None)
+        view.promised()
+        return next((x for x in self._place_of(view).links if x.lane is not None), None)
 
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""
@@ -185,31 +158,115 @@ class NodeRoutes:
             return True
         return False
 
-    def _views(self, now_ns: int, *, local_only: bool) -> list[NodeView]:
-        return [
-            place.view
-            for place in self._places
-            if (place.is_own or not local_only) and place.look(now_ns)
-        ]
+    # What nodes say
 
-    def _look(self) -> None:
-        """Take requests back that wait at one node while another one would start them."""
-        self._timer = None
+    def learned(self, place: NodePlace, load: Load) -> None:
+        """Take what a node says of its load."""
         now_ns = time.monotonic_ns()
-        views = self._views(now_ns, local_only=False)
+        place.view.learned(load, now_ns)
+        self._move(now_ns)
+
+    def leased(self, place: NodePlace, queue: TicketQueue, lease: Lease) -> None:
+        """Use a lease for the request that waits longest elsewhere, or give it back."""
+        now_ns = time.monotonic_ns()
+        place.view.leased()
+        views = self._views(now_ns)
+        sources = [view for view in views if self._place_of(view).has_movable]
+        view = for_lease(sources, place.view, now_ns)
+        taken = partial(self._taken_for_lease, queue, lease)
+        if view is None or not self._place_of(view).withdraw(1, taken):
+            queue.give_back(lease)
+            return
+        self._ask(views, now_ns)
+
+    def turned_away(self, place: NodePlace) -> bool:
+        """Learn that a node has no queue at present; return whether there is another node."""
+        self._watch()
+        now_ns = time.monotonic_ns()
+        return any(each is not place and each.look(now_ns) for each in self._places)
+
+    # What waits
+
+    def _views(self, now_ns: int, *, local_only: bool = False) -> list[NodeView]:
+        views: list[NodeView] = []
+        for place in self._places:
+            if (place.is_own or not local_only) and place.look(now_ns):
+                # By a question, so that no request has to find out.
+                place.probe(now_ns)
+                views.append(place.view)
+        return views
+
+    def _place_of(self, view: NodeView) -> NodePlace:
+        return next(each for each in self._places if each.view is view)
+
+    def _move(self, now_ns: int) -> None:
+        """Take requests back that are better off at another node."""
+        views = self._views(now_ns)
         if len(views) < 2 or not any(view.waiting_count for view in views):  # noqa: PLR2004
             return
-        for move in take_back(views, now_ns):
-            place = next(each for each in self._places if each.view is move.source)
-            self._withdraw(place, move.request_count)
-        self._timer = self._loop.call_later(_LOOK_S, self._look)
+        for source, target, count in take_back(views, now_ns):
+            taken = partial(self._taken, self._place_of(target))
+            target.promised(self._place_of(source).withdraw(count, taken))
+        self._ask(views, now_ns)
 
-    def _withdraw(self, place: NodePlace, count: int) -> None:
-        queue = place.queue
-        if isinstance(queue, TicketQueue):
-            for request in queue.oldest(count):
-                queue.withdraw(request)
-        elif isinstance(queue, HeldQueue):
-            for request in queue.withdraw_oldest(count):
-                if isinstance(request, RoutedRequest):
-                    self._send_again(request.moved())
+    def _ask_soon(self) -> None:
+        """Ask once the own queue has looked at what came in this tick."""
+        if not self._is_question_due:
+            self._is_question_due = True
+            self._loop.call_soon(self._ask_now)
+
+    def _ask_now(self) -> None:
+        self._is_question_due = False
+        now_ns = time.monotonic_ns()
+        self._ask(self._views(now_ns), now_ns)
+
+    def _ask(self, views: list[NodeView], now_ns: int) -> None:
+        """Ask some nodes to tell when they have a free instance, if requests wait for one."""
+        if any(place.has_movable for place in self._places):
+            for view in to_ask([x for x in views if not _is_told(x, now_ns)], now_ns, random):
+                self._place_of(view).ask(when_free=True)
+
+    def _taken(self, target: NodePlace, request: OwnRequest | None) -> None:
+        """Send a request that was taken back to where it is better off."""
+        if request is None:
+            return
+        is_there = target in self._places and target.look(time.monotonic_ns())
+        if request.cancelled or not (is_there and target.start(request, was_promised=True)):
+            self._returned(request)
+
+    def _taken_for_lease(
+        self, queue: TicketQueue, lease: Lease, request: OwnRequest | None
+    ) -> None:
+        if request is None or request.cancelled:
+            queue.give_back(lease)
+        elif queue.start_on(lease, request):
+            return
+        self._returned(request)
+
+    def _returned(self, request: OwnRequest | None) -> None:
+        if request is None:
+            return
+        if request.cancelled:
+            request.sink.fail(RequestCancelledError(""))
+        else:
+            self._send_again(request)
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Do without what nodes should have said."""
+        self._timer = None
+        awaited = [place for place in self._places if place.is_awaited]
+        for place in awaited:
+            place.ask(when_free=False)
+        self._move(time.monotonic_ns())
+        if awaited or any(place.view.waiting_count for place in self._places):
+            self._watch()
+
+
+def _is_told(view: NodeView, now_ns: int) -> bool:
+    """Whether a node has just told of a free instance, and going there was not worth the way."""
+    known_ns = view.known_ns
+    return known_ns is not None and now_ns - known_ns < _TOLD_NS and view.free_count() > 0

@@ -42,6 +42,11 @@ class RoutedRequest(OwnRequest):
         self._resend = resend
         self._successor: RoutedRequest | None = None
 
+    @property
+    def is_movable(self) -> bool:
+        """Whether it may as well be executed on another node."""
+        return not (self.local_only or self.request.correlation_id)
+
     def moved(self) -> "RoutedRequest":
         """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
         successor = RoutedRequest(self._resend, self.pool, self.request, self.sink)

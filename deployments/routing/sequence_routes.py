@@ -215,7 +215,9 @@ class SequenceRoutes:
         payload = msgspec.msgpack.encode(correlation_id)
         answers = await asyncio.gather(*(_knows(link, payload) for link in links))
         knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
-        home = self._home(correlation_id, local_only=False)
+        # Over nodes it may start anywhere, so that it is asked for each time.
+        is_hashed = self._pool.routes is None
+        home = self._home(correlation_id, local_only=False) if is_hashed else None
         if home in knowing:
             route.link = home
         else:
@@ -227,7 +229,7 @@ class SequenceRoutes:
             else:
                 self.start(inflight, local_only=local_only)
         # What came meanwhile was asked for too; the next request asks again.
-        route.is_home = route.link is home
+        route.is_home = home is not None and route.link is home
 
     def _asked(self, correlation_id: _CorrelationId, route: _Route) -> None:
         """Take the end of a question: it failed, or was cancelled, if requests still wait."""

@@ -23,7 +23,7 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import ClientHandshake, ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
 from deployments.pool_queue.connection import holder_name
-from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
+from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question, Ticket
 from deployments.pool_queue.party_lane import PartyLane
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
@@ -103,13 +103,13 @@ async def _feed_router(pieces: Iterator[bytes]) -> None:
     requests = [Request() for _ in range(4)]
     for config, request in zip([CONFIG, CONFIG, CONFIG, NEW_CONFIG], requests, strict=True):
         lane.queue_of(config.name, 1, config).start(request)
-    lane.queue_of("model", 1, CONFIG).withdraw(requests[2])
+    lane.queue_of("model", 1, CONFIG).withdraw(requests[2], router.taken)
     _feed(connection, pieces)
     assert not lane.waiting
     # Each is back, has ended or is on its way to an instance: once.
     sent = [each for _, _, part in router.parts for each in part]
     ended = [each for each in requests if each.ended.done()]
-    places = [*router.back, *router.moved, *ended, *sent]
+    places = [*router.back, *filter(None, router.moved), *ended, *sent]
     assert sorted(map(id, places)) == sorted(map(id, requests))
     assert all(each.queue is None for each in requests)
 
@@ -135,7 +135,7 @@ def router_seeds() -> Iterator[bytes]:
         + frame(WITHDRAW, 1)
         + frame(WITHDRAW, 0, encode(Missing("model", 1, EPOCH, 3, "a", 1)))
         + frame(LEASE_END, 0, encode(LeaseEnd("model", 1, 3)))
-        + frame(LOAD, 0, encode(Load("model", 1)))
+        + frame(LOAD, 0, encode(Question("model", 1)))
         + frame(PING)
     )
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from backends.api.errors import TritonError
@@ -56,22 +56,18 @@ class Node:
 
     def publish(self, leaving: tuple[PooledInstance, ...] = ()) -> None:
         """Give all routers a table with the instances there are now."""
-        entry = ModelVersion(
-            1,
-            ModelReadyState.READY,
-            config=self.config,
-            instances=tuple(self._endpoints[each] for each in self.instances),
-            leaving=tuple(self._endpoints[each] for each in leaving),
-        )
-        table = RoutingTable(next(_numbers), {"m": Model("m", (entry,))}, initialised=True)
-        for router in self.routers:
-            router.update(table)
+        publish([self], leaving)
 
-    async def join(self, *, may_hold: bool = True) -> Router:
+    def endpoint(self, instance: PooledInstance) -> InstanceEndpoint:
+        """Return what a table says of an instance."""
+        return self._endpoints[instance]
+
+    async def join(self, *, may_hold: bool = True, silence_s: float = 0.0) -> Router:
         """Have one more router."""
         router = Router(self.node_id, SECRET, SlabPool(1 << 20))
         self.routers.append(router)
-        router.join_node(NodeMember(self.node_id, SECRET, may_hold=may_hold))
+        host = "127.0.0.1"
+        router.join_node(NodeMember(self.node_id, SECRET, may_hold, host, silence_s))
         await until(lambda: router.node_pools.has_holder)
         return router
 
@@ -118,6 +114,22 @@ class Node:
     def sizes(self) -> list[int]:
         """Return the sizes of all executions."""
         return sorted(size for each in self.instances for size in each.model.sizes)
+
+
+def publish(nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = ()) -> None:
+    """Give all routers of some nodes a table with the instances that these have now."""
+    known = {each: node for node in nodes for each in (*node.instances, *leaving)}
+    entry = ModelVersion(
+        1,
+        ModelReadyState.READY,
+        config=nodes[0].config,
+        instances=tuple(node.endpoint(each) for node in nodes for each in node.instances),
+        leaving=tuple(known[each].endpoint(each) for each in leaving),
+    )
+    table = RoutingTable(next(_numbers), {"m": Model("m", (entry,))}, initialised=True)
+    for node in nodes:
+        for router in node.routers:
+            router.update(table)
 
 
 async def outcome(request: RoutedRequest) -> InferenceResponse | TritonError:

@@ -84,7 +84,7 @@ class Router:
         self.unreachable: set[str] = set()
         self.lane = InstanceLane()
         self.back: list[Request] = []
-        self.moved: list[Request] = []
+        self.moved: list[Request | None] = []
 
     def send_part(
         self, instance: str, part: BatchPart, requests: Sequence[OwnRequest]
@@ -99,7 +99,7 @@ class Router:
     def returned(self, requests) -> None:
         self.back += requests
 
-    def withdrawn(self, request) -> None:
+    def taken(self, request: OwnRequest | None) -> None:
         self.moved.append(request)
 
 
@@ -131,6 +131,9 @@ class Queue:
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         self.not_coming.append(missing)
+
+    def asked_by(self, party: ForeignParty, *, when_free: bool) -> None:
+        self.reports.asked(party, when_free=when_free)
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         self.given_back.append(number)

@@ -157,18 +157,40 @@ def test_what_a_router_leaves_behind_is_forgotten(run, busy):
     run(main)
 
 
-def test_a_router_is_told_when_the_queue_has_run_dry(run, busy):
+def test_a_router_that_has_asked_gets_the_next_free_instance(run, busy):
     async def main():
         async with holding() as rig:
             number = await busy(rig)
-            client = await rig.client()
-            client.start(Request())
-            await until(lambda: client.load.waiting_count == 1)
+            client = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
+            leases = []
+            client.on_lease = leases.append
+            client.ask(when_free=True)
+            await until(lambda: rig.queue.reports.has_askers)
+            assert not leases
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
-            await until(lambda: rig.router.parts)
-            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: leases)
+            assert (leases[0].instance, client.load.free_count) == ("a", 0)
+            assert rig.queue.load.free_count == 0
+            client.give_back(leases[0])
+            await until(lambda: rig.queue.load.free_count == 1)
+
+    run(main)
+
+
+def test_a_router_that_has_asked_hears_of_a_free_instance_that_executes_many_at_once(run, busy):
+    async def main():
+        async with holding() as rig:
+            number = await busy(rig)
+            for _ in range(4):
+                rig.queue.start(Request(1, 5))
+            rig.queue.done("a", Done(EPOCH, number, 1000_000))
+            await until(lambda: len(rig.a.parts) == 2)
+            client = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
+            client.ask(when_free=True)
+            await until(lambda: rig.queue.reports.has_askers)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[1][0].number, 1000_000))
             await until(lambda: client.load.free_count == 1)
-            assert client.load.waiting_count == 0
+            assert client.lease_count == 0
 
     run(main)
 

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a router does with leases, and hears of loads."""
 
+import asyncio
+
+from deployments.pool_queue.load_reports import WAIT_PERIOD_S
 from deployments.pool_queue.messages import LeaseEnd
 from tests.support.lane_rig import until
-from tests.support.ticket_rig import CONFIG, EPOCH, Request, TicketRig
+from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Request, TicketRig
 
 
 async def known(rig):
@@ -111,7 +114,7 @@ def test_a_lease_cannot_be_used_after_its_lane_is_lost(run):
     run(main)
 
 
-def test_a_router_hears_the_load_with_its_first_ticket_and_when_it_asks(run):
+def test_a_router_that_has_asked_hears_the_load_when_its_ticket_waits(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
@@ -119,11 +122,68 @@ def test_a_router_hears_the_load_with_its_first_ticket_and_when_it_asks(run):
             client.on_load = heard.append
             assert client.load_s == float("-inf")
             client.start(Request())
-            await until(lambda: heard)
+            await until(lambda: rig.queue.waiting)
+            assert not heard
+            client.ask()
+            await until(lambda: len(heard) == 1)
             assert (client.load.waiting_count, client.load.instance_count) == (1, 2)
             assert client.load_s > 0
-            client.ask()
+            await asyncio.sleep(WAIT_PERIOD_S * 2)
+            client.start(Request())
             await until(lambda: len(heard) == 2)
+            assert client.load.waiting_count == 2
+
+
+def test_a_lease_that_answers_a_question_is_used_by_the_request_it_is_for(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.remote_lane()
+            client = lane.queue_of("model", 1, CONFIG)
+            leases = []
+            client.on_lease = leases.append
+            client.start(Request())
+            await until(lambda: rig.queue.waiting)
+            (party,) = rig.server.lanes
+            rig.queue.lease(party, 9, "a")
+            rig.queue.lease(party, 10, "b")
+            await until(lambda: len(leases) == 2)
+            assert client.start_on(leases[0], request := Request())
+            ((instance, part, sent),) = rig.router.parts
+            assert (instance, part.number, sent) == ("a", 9, [request])
+            rig.router.unreachable.add("b")
+            assert not client.start_on(leases[1], request := Request())
+            assert request.queue is None
+            await until(lambda: rig.queue.given_back == [10])
+
+    run(main)
+
+
+def test_what_a_holder_without_the_queue_turns_away_may_go_elsewhere(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = (await rig.lane()).queue_of("new", 2, NEW_CONFIG)
+            client.on_turned_away = lambda: True
+            client.start(request := Request())
+            client.start(Request(correlation_id=3))
+            await until(lambda: rig.router.back == [request] and client._parked)
+            assert client.waiting_count == 1
+
+    run(main)
+
+
+def test_a_withdrawal_ends_with_its_lane(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(request := Request())
+            await until(lambda: rig.queue.waiting)
+            client.withdraw(request, rig.router.taken)
+            assert (client.waiting_count, client.staying_count) == (1, 0)
+            (party,) = rig.server.lanes
+            party.close()
+            await until(lambda: rig.router.back == [request])
+            assert rig.router.moved == [None]
+            assert client.staying_count == 0
 
     run(main)
 

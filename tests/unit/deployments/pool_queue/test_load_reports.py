@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""How often routers hear of a queue's load."""
+"""Which routers hear of a queue's load, and how often."""
 
 import asyncio
 
-from deployments.pool_queue.load_reports import DRY_PERIOD_S, INTEREST_S, PERIOD_S, LoadReports
+from deployments.pool_queue.load_reports import GRANT_PERIOD_S, WAIT_PERIOD_S, LoadReports
 from deployments.pool_queue.messages import Load
 from tests.support.virtual_time import run
 
@@ -17,63 +17,95 @@ class Hearer:
         self.heard.append(load.waiting_count)
 
 
-def reports_of(counts):
-    loop = asyncio.get_running_loop()
-    return LoadReports(loop, lambda: Load("m", 1, counts["waiting"]))
+class Queue:
+    def __init__(self):
+        self.waiting = self.free = 0
+        self.reports = LoadReports(asyncio.get_running_loop(), lambda: self.load)
+
+    @property
+    def load(self):
+        return Load("m", 1, self.waiting, self.free)
 
 
-def test_a_router_hears_at_once_and_then_every_ten_milliseconds():
+def test_a_router_that_has_not_asked_hears_nothing():
     async def main():
-        counts = {"waiting": 0}
-        reports, hearer = reports_of(counts), Hearer()
-        reports.changed(1, 0)
-        reports.used_by(hearer)
-        for waiting in range(1, 101):
-            counts["waiting"] = waiting
-            reports.changed(waiting, 0)
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(PERIOD_S)
-        assert 11 <= len(hearer.heard) <= 12
-        assert hearer.heard[-1] == 100
-        reports.used_by(hearer)
-        assert len(hearer.heard) <= 12
-
-    run(main())
-
-
-def test_a_queue_that_runs_dry_says_so_sooner():
-    async def main():
-        counts = {"waiting": 5}
-        reports, hearer = reports_of(counts), Hearer()
-        reports.used_by(hearer)
-        reports.changed(5, 0)
-        assert hearer.heard == [5, 5]
-        await asyncio.sleep(DRY_PERIOD_S * 2)
-        counts["waiting"] = 0
-        reports.changed(0, 0)  # nothing waits, but nothing is free either
-        assert hearer.heard == [5, 5]
-        reports.changed(0, 1)
-        assert hearer.heard == [5, 5, 0]
-        await asyncio.sleep(DRY_PERIOD_S * 2)
-        reports.changed(0, 1)  # it was dry before
-        assert hearer.heard == [5, 5, 0]
-        reports.close()
-
-    run(main())
-
-
-def test_a_router_that_has_sent_nothing_for_long_hears_no_more():
-    async def main():
-        reports, old, new = reports_of({"waiting": 1}), Hearer(), Hearer()
-        reports.used_by(old)
-        await asyncio.sleep(INTEREST_S - 1)
-        reports.used_by(new)
-        await asyncio.sleep(2)
-        reports.changed(1, 0)
-        assert (len(old.heard), len(new.heard)) == (1, 2)
-        reports.forget(new)
+        queue, hearer = Queue(), Hearer()
+        queue.waiting = 1
+        queue.reports.used_by(hearer)
+        queue.reports.granted(hearer)
         await asyncio.sleep(1)
-        reports.changed(1, 0)
-        assert len(new.heard) == 2
+        assert not hearer.heard
+        assert not queue.reports.has_hearers
+        queue.reports.asked(hearer, when_free=False)
+        assert hearer.heard == [1]
+
+    run(main())
+
+
+def test_a_router_hears_what_it_is_granted_with_every_ten_milliseconds():
+    async def main():
+        queue, hearer, other = Queue(), Hearer(), Hearer()
+        for each in (hearer, other):
+            queue.reports.asked(each, when_free=False)
+        for _ in range(100):
+            await asyncio.sleep(GRANT_PERIOD_S / 10)
+            queue.reports.granted(hearer)
+        assert 9 <= len(hearer.heard) - 1 <= 10
+        assert len(other.heard) == 1
+
+    run(main())
+
+
+def test_a_router_whose_request_has_to_wait_hears_every_millisecond():
+    async def main():
+        queue, hearer = Queue(), Hearer()
+        queue.reports.asked(hearer, when_free=False)
+        for waiting in range(1, 51):
+            await asyncio.sleep(WAIT_PERIOD_S / 5)
+            queue.waiting = waiting
+            queue.reports.used_by(hearer)
+            queue.reports.used_by(hearer)
+        await asyncio.sleep(1)
+        assert 9 <= len(hearer.heard) - 1 <= 10
+        queue.reports.used_by(hearer)
+        queue.waiting = 0  # it was granted in the same tick
+        count = len(hearer.heard)
+        await asyncio.sleep(1)
+        assert len(hearer.heard) == count
+
+    run(main())
+
+
+def test_a_free_instance_answers_one_question():
+    async def main():
+        queue, first, second = Queue(), Hearer(), Hearer()
+        queue.reports.asked(first, when_free=True)
+        queue.reports.asked(second, when_free=True)
+        assert not first.heard
+        assert not queue.reports.answered(queue.load)
+        queue.free = 1
+        assert queue.reports.answered(queue.load) == [first]
+        assert queue.reports.has_askers
+        queue.reports.tell(second)  # which hears by that of the free instance, too
+        assert not queue.reports.has_askers
+
+    run(main())
+
+
+def test_a_router_that_is_gone_hears_no_more():
+    async def main():
+        queue, gone, asker = Queue(), Hearer(), Hearer()
+        queue.reports.asked(gone, when_free=False)
+        queue.reports.asked(asker, when_free=True)
+        await asyncio.sleep(1)
+        queue.waiting = 1
+        queue.reports.used_by(gone)
+        queue.reports.forget(gone)
+        await asyncio.sleep(1)
+        queue.reports.granted(gone)
+        assert gone.heard == [0]
+        queue.reports.close()
+        assert not queue.reports.has_askers
+        assert not queue.reports.has_hearers
 
     run(main())

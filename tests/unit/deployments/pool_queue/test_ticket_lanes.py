@@ -192,19 +192,20 @@ def test_a_withdrawn_request_comes_back_to_the_router(run):
         async with TicketRig() as rig:
             client = await rig.client()
             client.start(request := Request())
-            client.withdraw(request)
+            client.withdraw(request, rig.router.taken)
             await until(lambda: rig.router.moved)
             assert rig.router.moved == [request]
             assert not request.ended.done()
             assert not rig.queue.waiting
-            client.withdraw(request)  # which waits here no more
+            client.withdraw(request, rig.router.taken)  # which waits here no more
+            await until(lambda: rig.router.moved == [request, None])
             client.start(request)
-            client.withdraw(request)
+            client.withdraw(request, rig.router.taken)
             request.cancelled = True
             client.cancelled(request)
             await request.ended
             assert isinstance(request.error, RequestCancelledError)
-            assert rig.router.moved == [request]
+            assert rig.router.moved == [request, None, None]
 
     run(main)
 
@@ -213,12 +214,14 @@ def test_a_withdrawn_request_that_is_granted_meanwhile_goes_on(run):
     async def main():
         async with TicketRig() as rig:
             client = await rig.client()
-            client.start(Request())
+            client.start(waiting := Request())
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("a")
-            client.withdraw(Request())  # never started here
+            client.withdraw(waiting, rig.router.taken)
             await until(lambda: rig.router.parts)
-            assert not rig.router.moved
+            assert rig.router.moved == [None]
+            client.withdraw(Request(), rig.router.taken)  # never started here
+            await until(lambda: rig.router.moved == [None, None])
 
     run(main)
 
@@ -334,7 +337,7 @@ def test_a_parked_request_can_be_cancelled_and_withdrawn(run):
             cancelled.cancelled = True
             client.cancelled(cancelled)
             assert isinstance(cancelled.error, RequestCancelledError)
-            client.withdraw(moved)
+            client.withdraw(moved, rig.router.taken)
             await until(lambda: rig.router.moved == [moved])
             assert client.waiting_count == 0
 

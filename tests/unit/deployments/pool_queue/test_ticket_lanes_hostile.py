@@ -29,7 +29,7 @@ from deployments.lane.frames import (
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, Setup, encode
 from deployments.pool_queue import party_lane
-from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Ticket
+from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Missing, Question, Ticket
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
 from tests.support.lane_rig import SECRET, RawPeer, frame, until
@@ -98,7 +98,7 @@ def test_frames_about_what_is_over_are_no_crime(run):
                 frame(WITHDRAW, 9),
                 frame(WITHDRAW, 0, encode(Missing("gone", 1, 1, 1, "a", 1))),
                 frame(LEASE_END, 0, encode(LeaseEnd("gone", 1, 1))),
-                frame(LOAD, 0, encode(Load("gone", 1))),
+                frame(LOAD, 0, encode(Question("gone", 1))),
                 frame(PING, 3),
             ):
                 peer.write(sent)
@@ -249,7 +249,8 @@ _MESSAGES = st.sampled_from(
         encode(Ticket("new", 2)),
         encode(Missing("model", 1, 1, 1, "a", 1)),
         encode(LeaseEnd("model", 1, 1)),
-        encode(Load("model", 1)),
+        encode(Question("model", 1)),
+        encode(Question("model", 1, when_free=True)),
         b"",
         b"\xc1",
     ]

@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The instances of a model version on one node, as requests of a router get there.
+
+A node is reached by the queue of its pool, or, while it has a pool of one, by the instance's own
+lane. A queue that another process holds says how much waits there; what it says goes to
+`PlaceEvents`. While its holder has no such queue, because the node's instances are gone or not
+adopted yet, the node is *away*: what may as well wait elsewhere is sent there.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from deployments.lane.client import LaneClient
+from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.messages import Lease, Load
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import NodeQueue
+from deployments.pool_queue.ticket_queue import TicketQueue
+from deployments.routing.node_view import NodeView
+from deployments.routing.pool import Link
+from deployments.routing.routed_request import RoutedRequest
+
+# Learns what became of a request that was withdrawn: it is back, or None.
+Taken = Callable[[OwnRequest | None], None]
+
+
+class PlaceEvents(Protocol):
+    """What a node's holder says; `deployments.routing.node_routes.NodeRoutes`."""
+
+    def learned(self, place: "NodePlace", load: Load) -> None:
+        """Take what the node says of its load."""
+
+    def leased(self, place: "NodePlace", queue: TicketQueue, lease: Lease) -> None:
+        """Use the lease for a request that waits elsewhere, or give it back."""
+
+    def turned_away(self, place: "NodePlace") -> bool:
+        """Learn that the place is away; return whether there is another one."""
+
+
+class NodePlace:
+    """The instances of a model version on one node.
+
+    Args:
+        node_id: The node.
+        is_own: Whether it is this router's.
+        events: Learns what its holder says.
+
+    Attributes:
+        node_id: The node.
+        is_own: Whether it is this router's.
+        links: The ways to its instances.
+        queue: The queue of its pool; None for a pool of one, and while it has no holder.
+        view: What is known of it.
+    """
+
+    __slots__ = (
+        "_events", "_held", "_is_away", "_tickets", "is_own", "links", "node_id", "queue", "view",
+    )  # fmt: skip
+
+    def __init__(self, node_id: str, *, is_own: bool, events: PlaceEvents) -> None:
+        self.node_id = node_id
+        self.is_own = is_own
+        self.links: list[Link] = []
+        self.queue: NodeQueue | None = None
+        self.view = NodeView(node_id, is_own=is_own, is_single=True)
+        self._events = events
+        self._held: HeldQueue | None = None
+        self._tickets: TicketQueue | None = None
+        self._is_away = False
+
+    def lead_to(self, queue: NodeQueue | None) -> None:
+        """Have a queue, or none any more."""
+        if queue is self.queue:
+            return
+        self.let_go()
+        self.queue = queue
+        self._held = queue if isinstance(queue, HeldQueue) else None
+        self._tickets = tickets = queue if isinstance(queue, TicketQueue) else None
+        self._forget()
+        if tickets is not None:
+            tickets.on_load = self._learned
+            tickets.on_turned_away = self._turned_away
+            if not self.is_own:
+                # Those of the own node are kept for the next requests.
+                tickets.on_lease = lambda lease: self._events.leased(self, tickets, lease)
+            tickets.ask()
+
+    def let_go(self) -> None:
+        """Hear of the queue no more; what it turns away is the router's again."""
+        tickets = self._tickets
+        if tickets is not None:
+            tickets.on_load = tickets.on_lease = None
+            tickets.on_turned_away = lambda: True
+        self.queue = self._tickets = self._held = None
+
+    def _forget(self) -> None:
+        is_single = self.queue is None
+        self.view = NodeView(
+            self.node_id, is_own=self.is_own, queue=self._held, is_single=is_single
+        )
+        self._is_away = False
+
+    # What its holder says
+
+    def _learned(self, load: Load) -> None:
+        self._is_away = False
+        self._events.learned(self, load)
+
+    def _turned_away(self) -> bool:
+        if not self._is_away:
+            self._forget()
+            self._is_away = True
+        return self._events.turned_away(self)
+
+    # What is known
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether its holder has to say something before it is known."""
+        return self._tickets is not None and self.view.is_unheard
+
+    def look(self, now_ns: int) -> bool:
+        """Renew what is known; return whether requests can be sent there."""
+        view = self.view
+        if self._held is not None:
+            view.waiting_count = self._held.own_waiting_count
+            return True
+        if self._tickets is not None:
+            view.waiting_count = self._tickets.staying_count
+            return not self._is_away and any(link.lane is not None for link in self.links)
+        lane = self.lane()
+        if lane is None:
+            return False
+        view.known_ns = now_ns
+        view.waiting_count = lane.outstanding
+        return True
+
+    def probe(self, now_ns: int) -> None:
+        """Ask a node that has said nothing for long what waits there."""
+        view = self.view
+        if self._tickets is not None and not view.is_trusted(now_ns) and view.is_probe_due(now_ns):
+            view.probed_ns = now_ns
+            self._tickets.ask()
+
+    def ask(self, *, when_free: bool) -> None:
+        """Have its holder say how much waits there, now or when an instance is free."""
+        if self._tickets is not None:
+            self._tickets.ask(when_free=when_free)
+
+    @property
+    def has_movable(self) -> bool:
+        """Whether requests wait there that may as well wait elsewhere."""
+        queue = self._held or self._tickets
+        return queue is not None and queue.has_movable
+
+    # Requests
+
+    def lane(self, avoid: object | None = None) -> LaneClient | None:
+        """Return the open lane to an instance that is on its own."""
+        best: LaneClient | None = None
+        for link in self.links:
+            lane = link.lane
+            if lane is None or lane.draining or lane.holder is not None or lane is avoid:
+                continue
+            if best is None or lane.outstanding < best.outstanding:
+                best = lane
+        return best
+
+    def start(self, request: OwnRequest, *, was_promised: bool = False) -> bool:
+        """Send a request there; return whether that could be done."""
+        if self.queue is not None:
+            self.view.sent(was_promised=was_promised)
+            self.queue.start(request)
+            return True
+        lane = self.lane(avoid=request.lane)
+        if lane is None:
+            return False
+        request.queue = None
+        lane.start(request)
+        return True
+
+    def withdraw(self, count: int, taken: Taken) -> int:
+        """Have requests back that wait there and may as well wait elsewhere, the oldest first.
+
+        Args:
+            count: How many at most.
+            taken: Called for each: with what is to be sent elsewhere, or with None when there is
+                nothing, as it was granted meanwhile.
+
+        Returns:
+            How many there are.
+        """
+        requests: list[OwnRequest] = []
+        if self._tickets is not None:
+            requests = self._tickets.oldest(count)
+            for request in requests:
+                self._tickets.withdraw(request, taken)
+        elif self._held is not None:
+            requests = self._held.withdraw_oldest(count)
+            for request in requests:
+                taken(request.moved() if isinstance(request, RoutedRequest) else None)
+        return len(requests)

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences over the pools of several nodes: each stays where it has started."""
+
+import asyncio
+from collections.abc import Iterable
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig, SequenceBatching
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from tests.support.lane_rig import until
+from tests.support.pool_cluster import Cluster, cluster_of, executed
+from tests.support.pool_node import Node, outcome
+from tests.support.pool_rig import request_for
+
+SEQUENCES = ModelConfig(
+    "m", max_batch_size=4, sequence_batching=SequenceBatching(max_sequence_idle_us=60_000_000)
+)
+
+
+async def send(node: Node, ids: Iterable[int], flags: int = 0, router: int = 0) -> list:
+    """Send one request of each sequence, and return what they end with."""
+    requests = [
+        node.send(request_for(correlation_id=each, flags=flags), router=router) for each in ids
+    ]
+    return [await outcome(each) for each in requests]
+
+
+def running(node: Node) -> set[int]:
+    """Return the sequences that run on a node."""
+    return {each for x in node.instances for each in x.executor.feeder.running.values()}
+
+
+def failures(outcomes: list) -> list:
+    return [each for each in outcomes if isinstance(each, TritonError)]
+
+
+async def settled(cluster: Cluster) -> None:
+    """Wait until no execution is under way."""
+    await until(lambda: all(n.held.load.free_count == len(n.instances) for n in cluster.nodes))
+
+
+async def test_a_new_sequence_starts_on_the_node_with_most_free_slots() -> None:
+    async with cluster_of(SEQUENCES, [2, 3]) as cluster:
+        first, second = cluster.nodes
+        assert not failures(await send(first, range(1, 21), SEQUENCE_START))
+        assert len(running(first)) == 8
+        assert len(running(second)) == 12
+
+
+async def test_a_sequence_goes_on_where_it_runs_whatever_router_gets_it() -> None:
+    async with cluster_of(SEQUENCES, [2, 3], router_count=2) as cluster:
+        first, second = cluster.nodes
+        assert not failures(await send(first, range(1, 21), SEQUENCE_START))
+        began = running(first), running(second)
+        for node in (second, first):
+            for router in (0, 1):
+                assert not failures(await send(node, range(1, 21), router=router))
+        assert (running(first), running(second)) == began
+        assert not failures(await send(second, range(1, 21), SEQUENCE_END, router=1))
+        await until(lambda: not running(first) and not running(second))
+
+
+async def test_instances_that_are_lost_end_their_sequences_only() -> None:
+    async with cluster_of(SEQUENCES, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        assert not failures(await send(first, range(1, 17), SEQUENCE_START))
+        await settled(cluster)
+        lost = second.instances.pop()
+        ended = set(lost.executor.feeder.running.values())
+        assert ended
+        await asyncio.wrap_future(lost.reactor.submit(lost.server.close))
+        cluster.publish()
+        await until(lambda: second.held.load.instance_count == 1)
+        outcomes = await send(first, range(1, 17))
+        failed = {at for at, each in enumerate(outcomes, 1) if isinstance(each, TritonError)}
+        assert failed == ended
+        assert executed(first) + executed(second)

@@ -52,7 +52,7 @@ class Adoption:
         self._epoch = message.epoch
         with executor.mutex:
             batch_count = pushed.adopted()
-            running = pushed.running
+            running = pushed.coming
         executor.look_again()
         return Adopted(batch_count, running, is_limited=executor.grant is not None)
 

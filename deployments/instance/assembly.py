@@ -35,6 +35,7 @@ class PoolBatch(Generic[Item]):
         number: The batch, in that epoch.
         items: Its requests.
         slots: Of sequences, the slot of each request; else empty.
+        row_count: Where each slot has its row, how many rows there are at least.
         kept: Slots whose request is executed once more.
         is_late: Whether it is what came too late of a batch: nobody is told of its end.
         is_counted: Whether another holder than the one who formed it was told to wait for its end.
@@ -54,6 +55,7 @@ class PoolBatch(Generic[Item]):
         "kept",
         "number",
         "rescheduled",
+        "row_count",
         "slots",
     )
 
@@ -63,6 +65,7 @@ class PoolBatch(Generic[Item]):
         self.items: list[Item] = []
         self.slots: list[int] = []
         self.kept: list[int] = []
+        self.row_count = 0
         self.is_late = False
         self.is_counted = False
         self.execution_ns = 0
@@ -91,6 +94,7 @@ class PoolBatch(Generic[Item]):
         self.items += items
         self.slots += part.slots
         self.kept += part.kept
+        self.row_count = max(self.row_count, part.row_count)
         self._settled_count += part.here_count + part.unsent_count
         # The holder's part says how many there are, which may be none but those that are kept.
         if part.total_count or part.kept or not (part.here_count or part.unsent_count):

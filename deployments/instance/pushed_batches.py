@@ -14,8 +14,9 @@ Under the rate limiter each batch is executed under a grant of its own
 (`deployments.instance.batch_grants`).
 """
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from backends.api.errors import (
@@ -26,7 +27,7 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from backends.api.request import SEQUENCE_START
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
 from deployments.instance.batch_grants import BatchGrants
 from deployments.instance.outbox import AnyWork, Outbox
@@ -63,6 +64,7 @@ class PushedBatches:
         "_clock_ns",
         "_executed_ns",
         "_feeder",
+        "_handed_out",
         "_idle_ns",
         "_kept",
         "_model_name",
@@ -92,6 +94,7 @@ class PushedBatches:
         self._assembly: Assembly[AnyWork] = Assembly()
         self._queue: deque[WorkBatch] = deque()
         self._running: WorkBatch | None = None
+        self._handed_out: Iterable[tuple[AnyWork, int]] = ()
         self._kept: dict[int, AnyWork] = {}
         self._clock_ns = clock_ns
         self._executed_ns = 0
@@ -101,6 +104,20 @@ class PushedBatches:
     def running(self) -> dict[int, int | str]:
         """By slot, the sequences that run here."""
         return {} if self._feeder is None else dict(self._feeder.running)
+
+    @property
+    def coming(self) -> dict[int, int | str]:
+        """By slot, the sequences that will run here once all that lies here is executed."""
+        coming = self.running
+        lying = [zip(each.items, each.slots, strict=False) for each in self._queue]
+        lying += [zip(each.items, each.slots, strict=False) for each in self._assembly.batches]
+        # What is handed out is not fed at once.
+        for work, slot in itertools.chain(self._handed_out, *lying):
+            if work.flags & SEQUENCE_END:
+                coming.pop(slot, None)
+            elif work.flags & SEQUENCE_START:
+                coming[slot] = work.correlation_id
+        return coming
 
     def fits(self, part: BatchPart) -> bool:
         """Whether the slots of a part are this model's."""
@@ -227,7 +244,10 @@ class PushedBatches:
             self._running = batch
             works, batch.items = batch.items, []
             slots, batch.slots = batch.slots, []
-            return Decision(works, None, dropped, None, slots)
+            if slots:
+                self._handed_out = list(zip(works, slots, strict=True))
+            rows = min(batch.row_count, self._slot_count)
+            return Decision(works, None, dropped, None, slots, rows)
         self.grants.is_busy = False
         self.grants.give_back_unused()
         return Decision([], None, dropped)
@@ -258,6 +278,7 @@ class PushedBatches:
         if not is_last:
             return
         self._running = None
+        self._handed_out = ()
         if batch.items:
             self.pending_count += len(batch.items)
             self._queue.append(batch)

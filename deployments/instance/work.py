@@ -19,6 +19,7 @@ from backends.api.errors import (
 )
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
+from deployments.scheduling.request_terms import RequestTerms
 from deployments.scheduling.sequence_controls import SequenceStates
 from deployments.scheduling.shape_buckets import Lengths, ShapeBuckets
 from deployments.scheduling.signature import Signature
@@ -152,7 +153,7 @@ class ExecutedModel:
         return Tensor(output.name, output.datatype, output.shape[:lead] + dims, output.data)
 
 
-class Work:
+class Work(RequestTerms):
     """One request in an executor; implements what schedulers and backends ask of it.
 
     Attributes:
@@ -192,39 +193,6 @@ class Work:
                 self.batch_size = max(1, shape[0])
         signature = model.signature
         self.signature = None if signature is None else signature(request)
-
-    @property
-    def request_id(self) -> str:
-        """The client's id."""
-        return self.request.id
-
-    @property
-    def timeout_us(self) -> int:
-        """Queue timeout the client asked for."""
-        return self.request.timeout_us
-
-    @property
-    def priority(self) -> int:
-        """Level the client asked for."""
-        return self.request.priority
-
-    @property
-    def correlation_id(self) -> int | str:
-        """Of its sequence."""
-        return self.request.correlation_id
-
-    @correlation_id.setter
-    def correlation_id(self, correlation_id: int | str) -> None:
-        self.request.correlation_id = correlation_id
-
-    @property
-    def flags(self) -> int:
-        """Whether it starts or ends its sequence."""
-        return self.request.flags
-
-    @flags.setter
-    def flags(self, flags: int) -> None:
-        self.request.flags = flags
 
     @property
     def is_cancelled(self) -> bool:

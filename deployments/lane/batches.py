@@ -80,6 +80,7 @@ class BatchPart(msgspec.Struct, array_like=True):
         queued_ns: When each request of this part was queued, on the node's monotonic clock; 0 or
             nothing where that is not known.
         unsent_count: Requests of this part that do not come: no lane can carry them.
+        row_count: Where each slot has its row, how many rows the batch has at least.
     """
 
     epoch: int
@@ -90,6 +91,7 @@ class BatchPart(msgspec.Struct, array_like=True):
     kept: Sequence[int] = ()
     queued_ns: Sequence[int] = ()
     unsent_count: int = 0
+    row_count: int = 0
 
 
 def without(part: BatchPart, places: Container[int]) -> BatchPart:

@@ -36,7 +36,10 @@ async def dial(
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         await loop.sock_connect(sock, endpoint.uds)
-        await loop.create_unix_connection(lambda: end, sock=sock)
+        transport, _ = await loop.create_unix_connection(lambda: end, sock=sock)
     except BaseException:
         sock.close()
         raise
+    if transport.is_closing() and type(transport).__module__.startswith("uvloop"):
+        # Lost before uvloop took the socket: libuv has closed the descriptor, or will.
+        sock.detach()

@@ -8,8 +8,10 @@ finds the name taken connects to it. Between another's ``bind`` and ``listen``, 
 process still has its descriptors, a connection is refused although the name is taken: both pass
 within milliseconds, and are tried again.
 
-A holder that is stopped keeps the name. Nobody can take its place, nor need anybody fear that it
-goes on where another has begun.
+A holder that is stopped keeps the name. Who finds it silent goes on to the *next* name, and so on:
+whoever is first there holds. Of two holders the later one is right, which instances know: one that
+was left behind is told so (`Candidacy.depose`) and begins again with the first name. So does
+everybody whose lane ends otherwise.
 """
 
 import asyncio
@@ -92,7 +94,9 @@ class Candidacy:
         self._events = events
         self._clock_ns = clock_ns
         self._supervisor = Supervisor("choice of the holder")
-        self._given_up = asyncio.Event()
+        self._ended = asyncio.Event()
+        # How many names are passed over because their holders say nothing.
+        self._passed_count = 0
         self.epoch = 0
         self.lane: TicketLane | None = None
 
@@ -111,10 +115,15 @@ class Candidacy:
         When this returns the name is free, and the lanes of the other routers are closed.
         """
         self._may_hold = False
+        self.depose()
+
+    def depose(self) -> None:
+        """Hold no more for now: a later holder is there, or this process ends."""
         if self.epoch and self._server is not None:
             self.epoch = 0
             self._server.close()
-        self._given_up.set()
+        self._passed_count = 0
+        self._ended.set()
 
     async def close(self) -> None:
         """Leave: neither hold nor use a queue; `CandidacyEvents.lost` is the last of a lane."""
@@ -123,11 +132,17 @@ class Candidacy:
         if self.lane is not None:
             self.lane.close()
 
+    @property
+    def _name_now(self) -> str:
+        """The name that is competed for now."""
+        return f"{self._name}/{self._passed_count}" if self._passed_count else self._name
+
     async def _compete(self) -> None:
         delay_s = _FIRST_RETRY_S
         while True:
-            if self.epoch or self._try_to_hold():
-                await self._given_up.wait()
+            if self._try_to_hold():
+                await self._ended.wait()
+                continue
             lane = await self._connect()
             if lane is not None:
                 delay_s = _FIRST_RETRY_S
@@ -142,13 +157,14 @@ class Candidacy:
             return False
         sock = _unix_socket()
         try:
-            sock.bind(self._name)
+            sock.bind(self._name_now)
             sock.listen(BACKLOG)
         except OSError as error:
             sock.close()
             if error.errno != errno.EADDRINUSE:
                 logger.warning("cannot hold the queues of this node: %s", error)
             return False
+        self._ended.clear()
         self.epoch = epoch = self._clock_ns()
         server.open(sock, epoch)
         logger.info("the queues of this node are held here")
@@ -159,15 +175,18 @@ class Candidacy:
         sock = _unix_socket()
         try:
             # Not through the loop: such a connection is made, or refused, at once.
-            sock.connect(self._name)
+            sock.connect(self._name_now)
         except OSError:
             # Nobody listens; or so many want to connect that another time is better.
             sock.close()
+            self._passed_count = 0
             return None
         try:
             return await TicketLane.connect_unix(sock, self._options)
         except UnavailableError as error:
             logger.info("%s; trying again", error)
+            if isinstance(error.__cause__, TimeoutError):
+                self._passed_count += 1
             return None
 
     async def _use(self, lane: TicketLane) -> None:
@@ -175,6 +194,7 @@ class Candidacy:
         lane.on_ended = self._lose
         self._events.connected(lane)
         await lane.wait_ended()
+        self._passed_count = self._passed_count + 1 if lane.was_silent else 0
 
     def _lose(self) -> None:
         self.lane = None

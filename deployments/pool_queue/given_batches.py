@@ -116,7 +116,10 @@ class GivenBatches:
         tickets, slots = decision.batch, decision.slots
         self._given[instance][number] = _Given(tickets, slots)
         if not self._kept and all(ticket.party is None for ticket in tickets):
-            self._send_own(instance, number, (tickets, slots), (), len(tickets))
+            part = BatchPart(
+                self._epoch, number, 0, len(tickets), slots, row_count=decision.row_count
+            )
+            self._send_own(instance, tickets, part)
             return ()
         kept: list[int] = []
         own: _Share = ([], [])
@@ -130,7 +133,16 @@ class GivenBatches:
             share[0].append(ticket)
             if slots:
                 share[1].append(slots[at])
-        self._send_own(instance, number, own, kept, len(tickets) - len(kept))
+        part = BatchPart(
+            self._epoch,
+            number,
+            0,
+            len(tickets) - len(kept),
+            own[1],
+            kept,
+            row_count=decision.row_count,
+        )
+        self._send_own(instance, own[0], part)
         for party, (theirs, their_slots) in shares.items():
             numbers = [ticket.number for ticket in theirs]
             ids = self._ids_given(theirs)
@@ -144,15 +156,7 @@ class GivenBatches:
         self._nameless.difference_update(tickets)
         return ids
 
-    def _send_own(
-        self,
-        instance: str,
-        number: int,
-        share: tuple[Sequence[QueuedTicket], Sequence[int]],
-        kept: Sequence[int],
-        total_count: int,
-    ) -> None:
-        tickets, slots = share
+    def _send_own(self, instance: str, tickets: Sequence[QueuedTicket], part: BatchPart) -> None:
         requests = cast("Sequence[OwnRequest]", tickets)
         own = self.own
         queued_ns = []
@@ -160,5 +164,6 @@ class GivenBatches:
             request.queue = None
             own.pop(request, None)
             queued_ns.append(request.enqueue_ns)
-        part = BatchPart(self._epoch, number, len(requests), total_count, slots, kept, queued_ns)
+        part.here_count = len(requests)
+        part.queued_ns = queued_ns
         self.lanes[instance].start_batch(part, requests)

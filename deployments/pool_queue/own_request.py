@@ -11,6 +11,7 @@ from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.inflight import LaneInflight
 from deployments.scheduling.factory import make_signature
+from deployments.scheduling.request_terms import RequestTerms
 from deployments.scheduling.shape_buckets import shape_buckets_of
 
 
@@ -21,7 +22,7 @@ class WaitingPlace(Protocol):
         """End a request that waits here."""
 
 
-class OwnRequest(LaneInflight):
+class OwnRequest(LaneInflight, RequestTerms):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
     All but ``queue`` and ``has_given_id`` is set by a `TicketMaker`.
@@ -66,29 +67,8 @@ class OwnRequest(LaneInflight):
         self.queue: WaitingPlace | None = None
         self.has_given_id = False
 
-    @property
-    def request_id(self) -> str:
-        """The client's id."""
-        return self.request.id
-
-    @property
-    def timeout_us(self) -> int:
-        """Queue timeout the client asked for."""
-        return self.request.timeout_us
-
-    @property
-    def priority(self) -> int:
-        """Level the client asked for."""
-        return self.request.priority
-
-    @property
-    def correlation_id(self) -> int | str:
-        """The sequence it belongs to."""
-        return self.request.correlation_id
-
-    @correlation_id.setter
-    def correlation_id(self, value: int | str) -> None:
-        self.request.correlation_id = value
+    def _belong_to(self, correlation_id: int | str) -> None:
+        super()._belong_to(correlation_id)
         self.has_given_id = True
 
     @property
@@ -102,15 +82,6 @@ class OwnRequest(LaneInflight):
             self.has_given_id = False
             self.request.correlation_id = 0
             self.request.flags = 0
-
-    @property
-    def flags(self) -> int:
-        """SEQUENCE_START | SEQUENCE_END."""
-        return self.request.flags
-
-    @flags.setter
-    def flags(self, value: int) -> None:
-        self.request.flags = value
 
     @property
     def is_cancelled(self) -> bool:

@@ -12,7 +12,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import RequestCancelledError, UnavailableError, error_from_code
@@ -31,10 +30,9 @@ from deployments.lane.frames import (
     FrameError,
 )
 from deployments.lane.handshake import ClientHandshake
-from deployments.lane.messages import LaneLimits, Setup, decode_error, encode
+from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
 from deployments.pool_queue.connection import (
-    TICKET_LIMITS,
     epoch_of,
     holder_name,
     ticket_connection,
@@ -48,29 +46,14 @@ from deployments.pool_queue.messages import (
 )
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.ticket_queue import TicketQueue
-from deployments.pool_queue.waiting_ticket import TicketOwner, WaitingTicket
+from deployments.pool_queue.waiting_ticket import TicketLaneOptions, WaitingTicket
 from deployments.reactor.transport import Cancellable
+
+__all__ = ["TicketLane", "TicketLaneOptions"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_NUMBER: Final = 0xFFFFFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class TicketLaneOptions:
-    """What all lanes of tickets of a router have in common.
-
-    Attributes:
-        secret: The cluster's lane secret.
-        owner: The router.
-        limits: Bounds of each lane.
-        silence_s: How long a holder that has tickets may be silent; 0.0 for ever.
-    """
-
-    secret: bytes
-    owner: TicketOwner
-    limits: LaneLimits = TICKET_LIMITS
-    silence_s: float = 0.0
 
 
 class TicketLane:
@@ -90,6 +73,7 @@ class TicketLane:
         max_message_bytes: Longest message.
         waiting: What the holder has not decided on, by number.
         lost_reason: Why it ended; empty before.
+        was_silent: Whether it ended because the holder said nothing.
         on_ended: Called when it has ended, before what waited comes back; None for nobody.
     """
 
@@ -106,6 +90,7 @@ class TicketLane:
         self.max_message_bytes = options.limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
         self.lost_reason = ""
+        self.was_silent = False
         self.on_ended: Callable[[], None] | None = None
         self._queues: dict[tuple[str, int], TicketQueue] = {}
         self._last_number = 0
@@ -118,7 +103,8 @@ class TicketLane:
             LOAD: self._on_load,
             LEASE: self._on_lease,
             LEASE_END: self._on_lease_end,
-            PONG: self._on_pong,
+            # Any byte shows that the holder turns.
+            PONG: lambda _: None,
         }
 
     @classmethod
@@ -214,11 +200,19 @@ class TicketLane:
         return queue
 
     def forget(self, model_name: str, version: int) -> None:
-        """Let go of the queue of a model version that nothing is sent to any more."""
+        """Let go of the queue of a model version; what waits there is the router's again soon."""
         queue = self._queues.get((model_name, version))
-        if queue is not None and not queue.waiting_count:
+        if queue is None:
+            return
+        for waiting in [each for each in self.waiting.values() if each.queue is queue]:
+            queue.withdraw(waiting.request, self._give_back)
+        if not queue.waiting_count:
             del self._queues[model_name, version]
             queue.close()
+
+    def _give_back(self, request: OwnRequest | None) -> None:
+        if request is not None:
+            self.owner.returned([request])
 
     def close(self) -> None:
         """Close the lane; what waits is the router's again before this returns."""
@@ -285,6 +279,7 @@ class TicketLane:
         """Break off with a holder that has tickets and says nothing."""
         if self._silence.pass_period(is_owed=bool(self.waiting)):
             silence_s = self._period_s * SILENT_PERIODS
+            self.was_silent = True
             self._connection.break_off(f"the holder showed no progress for {silence_s:g} s")
         else:
             self._timer = self._loop.call_later(self._period_s, self._check)
@@ -391,6 +386,3 @@ class TicketLane:
         queue = self._queues.get((ended.model_name, ended.version))
         if queue is not None:
             queue.called_back(ended.number)
-
-    def _on_pong(self, _: Frame) -> None:
-        """Do nothing: any byte shows that the holder turns."""

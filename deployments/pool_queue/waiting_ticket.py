@@ -3,9 +3,12 @@
 """A ticket at the router's end, and what its queue and its lane want of each other."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from backends.api.errors import TritonError
+from deployments.lane.messages import LaneLimits
+from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.messages import Grant
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import PartSender
@@ -77,6 +80,23 @@ class WaitingTicket:
         taken, self.taken = self.taken, None
         if taken is not None:
             taken(request)
+
+
+@dataclass(frozen=True, slots=True)
+class TicketLaneOptions:
+    """What all lanes of tickets of a router have in common.
+
+    Attributes:
+        secret: The cluster's lane secret.
+        owner: The router.
+        limits: Bounds of each lane.
+        silence_s: How long a holder that has tickets may be silent; 0.0 for ever.
+    """
+
+    secret: bytes
+    owner: TicketOwner
+    limits: LaneLimits = TICKET_LIMITS
+    silence_s: float = 0.0
 
 
 class TicketSender(Protocol):

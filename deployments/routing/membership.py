@@ -72,13 +72,25 @@ class Membership:
         """Compete, or look for the holder, from now on."""
         self._pools.clock = self._timer
         self._pools.told_of_remote = self.told_of_remote
+        self._pools.deposed = self.deposed
         self._pools.follow(None)
         self._candidacy.start()
 
+    def deposed(self) -> None:
+        """Hold no more: while this process was stopped another one took its place."""
+        if self._candidacy.is_holder:
+            _log.warning("the queues of this node have a later holder")
+            self._candidacy.depose()
+            self._pools.follow(None)
+
     async def close(self) -> None:
         """Leave the node."""
+        if self._is_closed:
+            return
         self._is_closed = True
         await self._candidacy.close()
+        # What waited in a queue waits for an instance now, which the router ends.
+        self._pools.follow(None)
         for remote in list(self._remote.values()):
             await remote.close()
         self._timer.close()
@@ -162,6 +174,8 @@ class Membership:
         return self._pools.held(model_name, version)
 
     def party_lost(self, party: ForeignParty) -> None:
-        """Learn that another router is gone."""
+        """Learn that another router is gone; not when it is this holder that ends its lanes."""
+        if not self._candidacy.is_holder:
+            return
         for queue in self._pools.all_held():
             queue.party_lost(party)

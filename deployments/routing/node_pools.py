@@ -10,9 +10,10 @@ holder, requests wait as they do for a lane.
 [ADR 9]: docs/decisions/0009-one-queue-for-the-pool-of-a-node.md
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -28,12 +29,18 @@ from deployments.scheduling.holds import Holds
 
 _log = logging.getLogger(__name__)
 
+# How long a new holder waits for instances to tell which sequences run there.
+GATHER_S: Final = 5.0
+
 
 class TicketQueues(Protocol):
     """The queues of this node in another process; `deployments.pool_queue.ticket_client`."""
 
     def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
         """Return the queue of a model version."""
+
+    def forget(self, model_name: str, version: int) -> None:
+        """Have what waits in the queue of a model version back."""
 
 
 class InstanceLink:
@@ -104,9 +111,12 @@ class NodePools:
         self._queue_changed = queue_changed
         # Off until there is, or is to be, a holder.
         self._is_on = False
+        self._gathering: asyncio.TimerHandle | None = None
         self._adopt: Adopt | None = None
         self._tickets: TicketQueues | None = None
         self._links: dict[Link, InstanceLink] = {}
+        # Called when an instance has a later holder than this process.
+        self.deposed: Callable[[], None] = lambda: None
         # What an instance of another node says of its holder.
         self.told_of_remote: Callable[[str, Holder], None] | None = None
         self._by_incarnation: dict[str, InstanceLink] = {}
@@ -119,6 +129,8 @@ class NodePools:
         self._is_on = True
         self._adopt = adopt
         self._tickets = None
+        loop = asyncio.get_running_loop()
+        self._gathering = loop.call_later(GATHER_S, self._end_gathering)
         for pool in list(self._pools.values()):
             self.refresh(pool)
 
@@ -128,6 +140,9 @@ class NodePools:
         What waited in queues that were held here is sent again.
         """
         self._is_on = True
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         self._adopt = None
         self._tickets = tickets
         for pool in list(self._pools.values()):
@@ -153,8 +168,7 @@ class NodePools:
     def held(self, name: str, version: int) -> HeldQueue | None:
         """Return the queue of a version, if it is held here and has instances."""
         pool = self._pools.get((name, version))
-        held = None if pool is None else pool.held
-        return held if held is not None and held.has_instances else None
+        return None if pool is None or not self._is_served_here(pool) else pool.held
 
     def remote_changed(self, node_id: str) -> None:
         """Learn that the holder of another node is there, or gone."""
@@ -195,6 +209,8 @@ class NodePools:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
             self._send_again(pool, held)
+            if self._tickets is not None:
+                self._tickets.forget(*pool.key)
 
     def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
         """Send what waits in a queue that this process no longer holds."""
@@ -221,10 +237,27 @@ class NodePools:
         self._settle(pool)
         self._send_again(pool, held)
 
+    def _is_served_here(self, pool: LinkPool) -> bool:
+        """Whether the queue here takes requests.
+
+        That of a model with sequences first learns from all instances which of them run already.
+        """
+        if pool.held is None or not pool.held.has_instances:
+            return False
+        if self._gathering is None or pool.held.config.sequence_batching is None:
+            return True
+        adopted = {link for link, instance in self._links.items() if instance.queue is pool.held}
+        return all(link in adopted for link in pool.links if link.is_local)
+
+    def _end_gathering(self) -> None:
+        self._gathering = None
+        for pool in self.all():
+            self._settle(pool)
+
     def _settle(self, pool: LinkPool) -> None:
         """Choose where requests of a pool wait."""
         queue: NodeQueue | None = None
-        if pool.held is not None and pool.held.has_instances:
+        if self._is_served_here(pool):
             queue = pool.held
         elif self._adopt is None and self._tickets is not None and pool.config is not None:
             queue = self._tickets.queue_of(*pool.key, pool.config)
@@ -302,6 +335,8 @@ class NodePools:
         queue = link.pool.held
         if message.is_refused or queue is None:
             _log.warning("instance %s is not adopted: it has a later holder", link.endpoint.name)
+            if message.is_refused:
+                self.deposed()
             return
         instance.queue = queue
         queue.join(link.endpoint.incarnation, instance.lane, message)
@@ -324,6 +359,9 @@ class NodePools:
             pool.is_pooled = True
             self._renew(pool)
             self._settle(pool)
+        if self._adopt is not None and message.epoch > self._adopt.epoch:
+            self.deposed()
+            return
         if self._adopt is not None and message.epoch < self._adopt.epoch:
             instance.queue = None
             self._adopt_now(instance)

@@ -55,11 +55,14 @@ class WaitingRequests:
         self._pools: list[LinkPool] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_exiting = False
+        self._is_closed = False
 
     def add(self, pool: LinkPool, routed: LaneInflight) -> None:
         """Let a request wait for a lane, or fail it when none can come or too many wait already."""
         local_only = isinstance(routed, RoutedRequest) and routed.local_only
-        if not self._may_come(pool, local_only=local_only):
+        if self._is_closed:
+            routed.sink.fail(UnavailableError("Server exiting"))
+        elif not self._may_come(pool, local_only=local_only):
             routed.sink.fail(no_instance(routed.request.model_name, local_only=local_only))
         elif len(pool.waiting) >= self._limits.requests:
             routed.sink.fail(self._too_many(routed.request.model_name))
@@ -89,7 +92,8 @@ class WaitingRequests:
                 self.fail(pool, UnavailableError("Server exiting"))
 
     def close(self) -> None:
-        """Fail everything that waits."""
+        """Fail everything that waits, and what comes later."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -26,6 +26,7 @@ from backends.api.request import (
     element_count,
     id_prefix,
 )
+from deployments.scheduling.scheduler import Scheduled
 
 _CORRID = "CONTROL_SEQUENCE_CORRID"
 _STRING_LENGTH_BYTES = 4
@@ -64,26 +65,25 @@ class SequenceControls:
         """Inputs that `add` adds."""
         return len(self._flags[0]) + (self._corrid is not None)
 
-    def check(self, correlation_id: int | str, request_id: str) -> None:
+    def check(self, correlation_id: int | str, item: Scheduled) -> None:
         """Check that a correlation id has the type the model takes.
 
         Args:
             correlation_id: The id.
-            request_id: The client's id of the request, for the message.
+            item: Its request, for the message.
 
         Raises:
             InvalidArgumentError: It is a string where the model takes a number, or the reverse.
         """
         corrid = self._corrid
-        if corrid is None:
+        if corrid is None or isinstance(correlation_id, str) == (corrid.datatype == "BYTES"):
             return
         given = "BYTES" if isinstance(correlation_id, str) else "UINT64"
-        if (given == "BYTES") != (corrid.datatype == "BYTES"):
-            raise InvalidArgumentError(
-                f"{id_prefix(request_id)}sequence batching control '{corrid.name}' data-type is "
-                f"'{given}', but model '{self._model_name}' expects '{corrid.datatype}'",
-                Phase.ENQUEUE,
-            )
+        raise InvalidArgumentError(
+            f"{id_prefix(item.request_id)}sequence batching control '{corrid.name}' data-type is "
+            f"'{given}', but model '{self._model_name}' expects '{corrid.datatype}'",
+            Phase.ENQUEUE,
+        )
 
     def add(self, request: InferenceRequest) -> None:
         """Give a request its control inputs."""

@@ -100,7 +100,7 @@ class SequenceFeeder(Generic[FedT]):
         # Inputs added to each request, for one that is executed again to lose.
         self._fed_count = self._controls.count + (0 if states is None else len(states.initial))
 
-    def groups(self, items: Sequence[FedT], slots: Sequence[int]) -> list[Group[FedT]]:
+    def groups(self, items: list[FedT], slots: Sequence[int]) -> list[Group[FedT]]:
         """Split a batch into those that can be executed together: states of equal shapes.
 
         Args:
@@ -109,7 +109,7 @@ class SequenceFeeder(Generic[FedT]):
         """
         rules = self._rules
         if rules is None or not rules.is_variable or len(items) == 1:
-            return [Group(list(items), slots)]
+            return [Group(items, slots)]
         by_shapes: dict[object, tuple[list[FedT], list[int]]] = {}
         for item, slot in zip(items, slots, strict=True):
             states = self._states.get(slot)
@@ -138,7 +138,7 @@ class SequenceFeeder(Generic[FedT]):
         if not self._has_rows:
             return None
         row_count = max(row_count, max(slots) + 1)
-        if row_count == len(items) and all(slot == row for row, slot in enumerate(slots)):
+        if row_count == 1 or (row_count == len(items) and list(slots) == list(range(row_count))):
             return None
         first, first_slot = items[0], slots[0]
         rows: dict[int, ExecuteRequest] = dict(zip(slots, items, strict=True))
@@ -157,11 +157,13 @@ class SequenceFeeder(Generic[FedT]):
             items: Requests that were fed; ``is_rescheduled`` says which of them go on.
             slots: The slot of each.
         """
+        if not self._is_iterative:
+            return
         for item, slot in zip(items, slots, strict=True):
             if item.is_rescheduled:
                 self.take_off(item)
                 self.running[slot] = item.request.correlation_id
-            elif self._is_iterative:
+            else:
                 # The queue ends such a sequence without an END when nothing more of it is there.
                 self.running.pop(slot, None)
 

@@ -122,9 +122,11 @@ class SequencePool(ABC, Generic[SequencedT]):
                 f"to requirements of sequence batcher",
                 Phase.ENQUEUE,
             )
-        if item.correlation_id:
-            self._controls.check(item.correlation_id, item.request_id)
-        self._reap(now_ns)
+        correlation_id = item.correlation_id
+        if correlation_id:
+            self._controls.check(correlation_id, item)
+        if self._sequences.has_quiet:
+            self._reap(now_ns)
         sequence = self._sequences.admit(item, now_ns)
         if sequence.phase is SequencePhase.RUNNING:
             self._advance(sequence, now_ns)
@@ -227,25 +229,27 @@ class DirectSequencePool(SequencePool[SequencedT]):
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[SequencedT]:
         """Decide for an instance that is free."""
-        self._reap(now_ns)
+        if self._sequences.has_quiet:
+            self._reap(now_ns)
         home = self._sequences.homes[instance]
         ready = self._ready(home)
-        if any(sequence.queue[0].is_cancelled for sequence in ready):
+        if [each for each in ready if each.queue[0].is_cancelled]:
             for sequence in ready:
                 self._drop_cancelled(sequence)
             ready = self._ready(home)
         dropped = self._take_dropped()
         if not ready or (self._is_held and self._holds_back()):
             return Decision([], self._wake_at_ns(None), dropped)
-        lead = min(ready, key=_arrival)
-        due_ns = _arrival(lead) + self._delay_ns
-        if now_ns < due_ns and len(ready) < self._wanted_count:
-            return Decision([], self._wake_at_ns(due_ns), dropped)
+        lead = ready[0] if len(ready) == 1 else min(ready, key=_arrival)
+        if self._delay_ns and len(ready) < self._wanted_count:
+            due_ns = _arrival(lead) + self._delay_ns
+            if now_ns < due_ns:
+                return Decision([], self._wake_at_ns(due_ns), dropped)
         signature = lead.queue[0].signature
-        chosen = [sequence for sequence in ready if sequence.queue[0].signature == signature]
-        batch = [self._sequences.take(sequence) for sequence in chosen]
+        chosen = [each for each in ready if each.queue[0].signature == signature]
+        batch = [self._sequences.take(each) for each in chosen]
         home.executing = chosen
-        slots = [sequence.slot for sequence in chosen]
+        slots = [each.slot for each in chosen]
         return Decision(batch, None, dropped, None, slots, ready[-1].slot + 1)
 
     def clear(self) -> list[SequencedT]:
@@ -327,7 +331,8 @@ class OldestSequencePool(SequencePool[SequencedT]):
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[SequencedT]:
         """Decide for an instance that is free."""
-        self._reap(now_ns)
+        if self._sequences.has_quiet:
+            self._reap(now_ns)
         batcher, batched = self._batchers[instance], self._batched[instance]
         dropped: list[tuple[SequencedT, TritonError]] = []
         while True:

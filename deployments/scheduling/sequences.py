@@ -114,6 +114,11 @@ class Sequences(Generic[SequencedT]):
             return None
         return next(iter(self._quiet.values())) + self._idle_ns
 
+    @property
+    def has_quiet(self) -> bool:
+        """Whether a sequence may go idle."""
+        return bool(self._quiet)
+
     def knows(self, correlation_id: CorrelationId) -> bool:
         """Whether a sequence of this id is open."""
         return correlation_id in self._open
@@ -147,7 +152,8 @@ class Sequences(Generic[SequencedT]):
         left: list[tuple[SequencedT, TritonError]] = []
         for sequence in gone.running:
             error = self.loss(sequence.id)
-            self._note_lost(sequence.id)
+            if self._open.get(sequence.id) is sequence:
+                self._note_lost(sequence.id)
             left += [(item, error) for item in self._leave(sequence, SequenceEvent.INSTANCE_GONE)]
         del self.homes[name]
         return left
@@ -174,13 +180,11 @@ class Sequences(Generic[SequencedT]):
             UnavailableError: It would start a sequence, and the scheduler was stopped; or its
                 sequence ended with an instance.
         """
-        if not item.correlation_id:
-            self._give_id(item)
+        correlation_id = item.correlation_id or self._give_id(item)
         flags = item.flags
-        is_start = bool(flags & SEQUENCE_START)
+        is_start = flags & SEQUENCE_START
         if is_start and self.is_stopped:
             raise UnavailableError(STOPPED)
-        correlation_id = item.correlation_id
         sequence = self._open.get(correlation_id)
         if sequence is None:
             if not is_start:
@@ -202,9 +206,11 @@ class Sequences(Generic[SequencedT]):
                 self._model_name,
             )
         sequence.queue.append(item)
-        self._count(sequence, 1)
-        self._quiet.pop(sequence, None)
-        if sequence.phase is SequencePhase.BACKLOG and item.timeout_us:
+        self.queued_count += 1
+        if sequence.phase is SequencePhase.RUNNING:
+            sequence.home.queued_count += 1
+            self._quiet.pop(sequence, None)
+        elif item.timeout_us:
             self._expire_at(sequence, now_ns + item.timeout_us * _NS_PER_US)
         if flags & SEQUENCE_END:
             del self._open[correlation_id]
@@ -212,7 +218,8 @@ class Sequences(Generic[SequencedT]):
 
     def take(self, sequence: Sequence[SequencedT]) -> SequencedT:
         """Take the next request of a sequence, to be batched."""
-        self._count(sequence, -1)
+        self.queued_count -= 1
+        sequence.home.queued_count -= 1
         item = sequence.in_flight = sequence.queue.popleft()
         return item
 
@@ -288,7 +295,7 @@ class Sequences(Generic[SequencedT]):
             home.adopted = []
         return items
 
-    def _give_id(self, item: SequencedT) -> None:
+    def _give_id(self, item: SequencedT) -> CorrelationId:
         if not self._is_iterative:
             raise InvalidArgumentError(
                 f"inference request to model '{self._model_name}' must specify a non-zero or "
@@ -301,6 +308,7 @@ class Sequences(Generic[SequencedT]):
                 break
         item.correlation_id = self._last_own_id
         item.flags = SEQUENCE_START
+        return self._last_own_id
 
     def _start(self, correlation_id: CorrelationId) -> Sequence[SequencedT]:
         sequence: Sequence[SequencedT] = Sequence(correlation_id)

@@ -38,12 +38,21 @@ def main() -> int:
         "--concurrency", type=int, default=Options.concurrency,
         help="clients of each protocol (%(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--reloads", type=int, default=Options.reloads, help="of the reload loops (%(default)s)"
+    )
     parser.add_argument("--logs", type=Path, help="folder for what each server prints")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(FAULTS))
         return 0
-    options = Options(arguments.models, arguments.processes, arguments.concurrency, arguments.logs)
+    options = Options(
+        arguments.models,
+        arguments.processes,
+        arguments.concurrency,
+        arguments.reloads,
+        arguments.logs,
+    )
     reports = [_run(name, options) for name in arguments.only or FAULTS]
     print(table(reports), flush=True)
     return 0 if all(report.is_kept for report in reports) else 1

@@ -10,7 +10,6 @@ BUSY: Final = "busy"
 OTHER: Final = "other"
 # Its presence in a model's directory ends the execution thread of one instance.
 FATAL_FILE: Final = "end_the_execution_thread"
-MAX_QUEUE_DELAY_US: Final = 100
 
 # OUTPUT0 is the sum; PID the process that executed it.
 #
@@ -126,11 +125,13 @@ class Shape:
         instances: Instances of its pool.
         max_batch_size: Largest batch.
         execution_s: How long an execution takes.
+        max_queue_delay_us: How long requests wait for a full batch.
     """
 
     instances: int = 4
     max_batch_size: int = 8
     execution_s: float = 0.0
+    max_queue_delay_us: int = 100
 
 
 SINGLE: Final = Shape(instances=1)
@@ -145,7 +146,7 @@ def write_model(repository: Path, name: str, shape: Shape = SINGLE) -> None:
     (repository / name / "config.pbtxt").write_text(
         f'backend: "python" max_batch_size: {shape.max_batch_size}\n{_CONFIG}'
         f"dynamic_batching {{ preferred_batch_size: {sizes}\n"
-        f"  max_queue_delay_microseconds: {MAX_QUEUE_DELAY_US} }}\n"
+        f"  max_queue_delay_microseconds: {shape.max_queue_delay_us} }}\n"
         f"instance_group {{ kind: KIND_CPU count: {shape.instances} }}\n"
         'parameters { key: "execution_s" '
         f'value {{ string_value: "{shape.execution_s}" }} }}\n'
@@ -182,7 +183,7 @@ def config_of_round(number: int, shape: Shape) -> dict[str, object]:
         ],
         "dynamic_batching": {
             "preferred_batch_size": [shape.max_batch_size],
-            "max_queue_delay_microseconds": MAX_QUEUE_DELAY_US,
+            "max_queue_delay_microseconds": shape.max_queue_delay_us,
         },
         "instance_group": [{"kind": "KIND_CPU", "count": shape.instances}],
         "parameters": {key: {"string_value": str(value)} for key, value in parameters.items()},

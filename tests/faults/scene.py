@@ -36,12 +36,14 @@ class Options:
         models: Models of the scrape storm.
         processes: How many of those have a process of their own; the others are ensembles.
         concurrency: Clients of each protocol.
+        reloads: How often the model is loaded again where that is the fault.
         logs: Folder that gets what each server printed; None for none.
     """
 
     models: int = 300
     processes: int | None = None
     concurrency: int = 16
+    reloads: int = 20
     logs: Path | None = None
 
 

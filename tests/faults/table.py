@@ -33,7 +33,6 @@ from tests.support.busy_sequences import BusySequences
 HEARTBEAT_TIMEOUT_S: Final = 10.0
 _SLACK_S: Final = 5.0
 _STOP_S: Final = 10.0
-_RELOADS: Final = 20
 _COUNTS: Final = (1, 4, 2, 4)
 
 
@@ -123,7 +122,7 @@ def _sigstop_for_a_while(title: str) -> Callable[[Scene], None]:
 
 
 def _reload_loop(scene: Scene) -> None:
-    _reload(scene, [scene.shape] * _RELOADS)
+    _reload(scene, [scene.shape] * scene.options.reloads)
 
 
 def _scale(scene: Scene) -> None:
@@ -193,10 +192,10 @@ FAULTS: Final[dict[str, Fault]] = {
         write=write_sequence_model,
         clients=BusySequences,
     ),
-    # What another ingress's clients ask waits until the holder is replaced.
+    # What the other ingress's clients ask waits until that takes over.
     "sigstop-holder": Fault(
         sigstop_ingress(is_holder=True),
-        Rule(slowest_s=_REPLICA_LIMIT_S, heal_s=_REPLICA_LIMIT_S),
+        Rule(slowest_s=HEARTBEAT_TIMEOUT_S + _SLACK_S, heal_s=_REPLICA_LIMIT_S),
         flags=_TWO_REPLICAS,
         patience_s=2 * _REPLICA_LIMIT_S + _SLACK_S,
     ),

@@ -28,6 +28,7 @@ from deployments.http.server.server import HttpServer
 from deployments.http2 import frames
 from deployments.lane.frames import INFER, PREFIX, FrameError, FrameReader
 from deployments.lane.messages import decode_call, decode_request, decode_response, decode_setup
+from tests.fuzz.pool_lanes import feed_pool, pool_seed
 from tests.fuzz.ticket_lanes import feed_holder, feed_router, holder_seeds, router_seeds
 from tests.support.abuse import HTTP1_CUT_OFF, HTTP2_BORNE, HTTP2_CUT_OFF, START, call, head
 from tests.support.grpc_messages import add_sub_request, framed, words_request
@@ -138,6 +139,10 @@ def _lane(data: bytes) -> None:
                     decoders[frame.kind % len(decoders)](frame.message)
 
 
+def _pool_lane(data: bytes) -> None:
+    feed_pool(_pieces(data))
+
+
 def _config(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for parse in (lambda: parse_pbtxt(text, "config.pbtxt"), lambda: from_json(data)):
@@ -231,6 +236,7 @@ TARGETS: Final[dict[str, Target]] = {
     "bytes_tensor": Target(_bytes_tensor, (serialize_bytes([b"a", b"", b"x" * 300]),)),
     "grpc_request": Target(_grpc_request, tuple(_grpc_seeds())),
     "lane": Target(_lane, _stream_seeds(iter((_lane_seed(),)))),
+    "pool_lane": Target(_pool_lane, _stream_seeds(iter((pool_seed(),)))),
     "tickets": Target(lambda data: feed_holder(_pieces(data)), _stream_seeds(router_seeds())),
     "grants": Target(lambda data: feed_router(_pieces(data)), _stream_seeds(holder_seeds())),
     "config": Target(_config, (_CONFIG, to_json(parse_pbtxt(_CONFIG.decode(), "config.pbtxt")))),

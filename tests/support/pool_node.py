@@ -72,6 +72,12 @@ class Node:
         await until(lambda: router.node_pools.has_holder)
         return router
 
+    async def end(self, router: Router) -> None:
+        """Close a router, unless that was done."""
+        if router in self.routers:
+            self.routers.remove(router)
+            await router.close()
+
     async def serving(self) -> None:
         """Wait until every router can queue requests."""
         for router in self.routers:
@@ -150,7 +156,7 @@ async def node_of(
         for _ in range(instance_count):
             node.add(await stack.enter_async_context(PooledInstance(config, model())))
         for _ in range(router_count):
-            stack.push_async_callback((await node.join()).close)
+            stack.push_async_callback(node.end, await node.join())
         node.publish()
         await node.serving()
         yield node

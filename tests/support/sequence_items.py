@@ -19,6 +19,7 @@ from backends.api.request import (
     tensor_from_numpy,
 )
 from deployments.scheduling.factory import make_feeder, make_scheduler
+from deployments.scheduling.request_terms import RequestTerms
 from deployments.scheduling.scheduler import Decision
 from deployments.scheduling.sequence_controls import SequenceStates
 from deployments.scheduling.sequence_feeder import SequenceFeeder
@@ -34,7 +35,7 @@ CONTROLS = (
 
 
 @dataclass(eq=False)
-class SequenceRequest:
+class SequenceRequest(RequestTerms):
     """One request of a sequence; its name is ``<id>.<number>``."""
 
     request: InferenceRequest
@@ -49,34 +50,6 @@ class SequenceRequest:
 
     def __repr__(self) -> str:
         return self.name
-
-    @property
-    def request_id(self) -> str:
-        return self.request.id
-
-    @property
-    def timeout_us(self) -> int:
-        return self.request.timeout_us
-
-    @property
-    def priority(self) -> int:
-        return self.request.priority
-
-    @property
-    def correlation_id(self) -> int | str:
-        return self.request.correlation_id
-
-    @correlation_id.setter
-    def correlation_id(self, correlation_id: int | str) -> None:
-        self.request.correlation_id = correlation_id
-
-    @property
-    def flags(self) -> int:
-        return self.request.flags
-
-    @flags.setter
-    def flags(self, flags: int) -> None:
-        self.request.flags = flags
 
     def respond(self, response: InferenceResponse | None, *, final: bool = True) -> None:
         assert response is not None

@@ -260,3 +260,32 @@ async def test_kept_requests_fail_when_the_instance_ends():
         await holder.next("done")
         assert await instance.executor.close(30)
         assert "stopped accepting" in (await answer(request)).message
+
+
+async def test_a_new_holder_hears_of_sequences_whose_first_request_lies_at_the_instance():
+    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+        holder = await instance.holder()
+        with instance.held():
+            begun = holder.push(1, part(1, SEQUENCE_START), slots=[0])
+            await instance.entered()
+            lying = holder.push(2, part(2, SEQUENCE_START), part(1, SEQUENCE_END), slots=[1, 0])
+            late = holder.push(3, part(3, SEQUENCE_START), total=2, slots=[2])
+            adopted = await holder.adopt(EPOCH + 1)
+            assert adopted.running == {1: 2, 2: 3}
+        assert await counts([*begun, *lying]) == [1, 1, 2]
+        assert await counts(late) == [1]
+
+
+async def test_a_sequence_begins_when_its_first_request_is_handed_out_not_when_it_is_fed():
+    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+        holder = await instance.holder()
+        executor, seen = instance.executor, []
+        feed = executor.feeder.feed
+
+        def look_and_feed(*arguments, **options):
+            seen.append((dict(executor.feeder.running), executor._pushed.coming))
+            return feed(*arguments, **options)
+
+        executor.feeder.feed = look_and_feed
+        assert await counts(holder.push(1, part(5, SEQUENCE_START), slots=[3])) == [1]
+        assert seen[0] == ({}, {3: 5})

@@ -213,7 +213,7 @@ def test_a_stranger_that_squats_on_the_name_gets_no_tickets(run):
     run(main)
 
 
-def test_a_stopped_holder_loses_its_clients_and_is_found_again(run):
+def test_a_stopped_holder_is_succeeded_by_whom_it_left_behind_until_that_one_is_deposed(run):
     async def main():
         name = unused_name()
         holder = await _process(name)
@@ -224,9 +224,10 @@ def test_a_stopped_holder_loses_its_clients_and_is_found_again(run):
                 holder.send_signal(signal.SIGSTOP)
                 candidate.candidacy.lane.queue_of("model", 1, CONFIG).start(request := Request())
                 await until(lambda: candidate.router.back == [request])
-                await until(lambda: candidate.heard == ["connected", "lost"])
+                await until(lambda: candidate.heard == ["connected", "lost", "holder"])
                 holder.send_signal(signal.SIGCONT)
-                await until(lambda: candidate.heard == ["connected", "lost", "connected"])
+                candidate.candidacy.depose()
+                await until(lambda: candidate.heard[3:] == ["connected"])
         finally:
             holder.kill()
             await holder.wait()

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from backends.api.errors import UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from deployments.contracts.routing_table import RoutingTable
 from deployments.routing.routed_request import RoutedRequest
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
@@ -102,3 +104,54 @@ async def test_no_sequence_starts_at_an_instance_that_has_left_the_table() -> No
         assert await leaving.executor.drain(10)
         for request in started:
             request.cancel()
+
+
+async def test_sequences_go_on_when_their_holder_is_gone() -> None:
+    async with node_of(SEQUENCES, instance_count=4, router_count=2) as node:
+        begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 17)]
+        await answered([node.send(each, router=1) for each in begun])
+        await node.end(node.routers[0])
+        for flags in (0, 0, SEQUENCE_END):
+            going_on = [request_for(correlation_id=at, flags=flags) for at in range(1, 17)]
+            await answered([node.send(each) for each in going_on])
+
+
+async def test_what_waits_for_a_model_that_is_served_no_more_is_told_so_at_once() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=2) as node:
+        with node.busy():
+            running = [node.send(router=0) for _ in range(2)]
+            await until(lambda: node.held.load.free_count == 0)
+            waiting = [node.send(router=at % 2) for at in range(4)]
+            await until(lambda: node.held.load.waiting_count == 4)
+            for router in node.routers:
+                router.update(RoutingTable(router.table.version + 1, {}, initialised=True))
+            async with asyncio.timeout(3):
+                for request in waiting:
+                    assert isinstance(await outcome(request), UnavailableError)
+        await answered(running)
+
+
+async def test_what_waits_at_a_holder_that_closes_ends_at_once() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=1) as node:
+        with node.busy():
+            requests = [node.send() for _ in range(4)]
+            await until(lambda: node.held.load.waiting_count == 2)
+            await node.routers[0].close()
+            async with asyncio.timeout(3):
+                for request in requests:
+                    assert isinstance(await outcome(request), UnavailableError)
+
+
+async def test_what_a_router_has_waiting_elsewhere_ends_when_it_closes() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=2) as node:
+        with node.busy():
+            running = [node.send(router=0) for _ in range(2)]
+            await until(lambda: node.held.load.free_count == 0)
+            waiting = [node.send(router=1) for _ in range(2)]
+            await until(lambda: node.held.load.waiting_count == 2)
+            await node.routers[1].close()
+            waiting.append(node.send(router=1))
+            async with asyncio.timeout(3):
+                for request in waiting:
+                    assert isinstance(await outcome(request), UnavailableError)
+        await answered(running)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pool of a node batches and balances as one, whoever sent the requests."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -36,8 +35,9 @@ async def test_a_request_goes_to_whichever_instance_is_free_first() -> None:
             await until(lambda: sum(len(each.model.sizes) for each in node.instances) == 2)
             assert node.held.load.waiting_count == 1
             node.instances[1].model.gate.set()
-            await asyncio.gather(*(outcome(each) for each in requests[1:]), return_exceptions=True)
-            assert len(node.instances[1].model.sizes) + len(node.instances[0].model.sizes) == 3
+            await until(lambda: node.instances[1].model.sizes == [1, 1])
+        for request in requests:
+            assert (await outcome(request)).outputs
 
 
 async def test_the_bound_of_the_queue_is_that_of_the_pool() -> None:
@@ -78,8 +78,8 @@ async def test_what_waits_at_a_holder_that_ends_waits_at_the_next_one() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():
             requests = [node.send(router=1) for _ in range(6)]
-            await until(lambda: node.held.load.waiting_count == 4)
-            await node.routers.pop(0).close()
+            await until(lambda: node.sizes == [1, 1])
+            await node.end(node.routers[0])
             await until(lambda: node.routers[0].find("m").pool.held is not None)
             await until(lambda: node.held is not None and node.held.load.waiting_count == 4)
         for request in requests:

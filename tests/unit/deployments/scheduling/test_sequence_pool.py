@@ -264,6 +264,15 @@ def test_sequences_end_with_their_instance_and_say_so(strategy):
     assert run.queue.sequence_count == 0
 
 
+@STRATEGIES
+def test_a_sequence_that_had_all_its_requests_is_not_said_to_have_ended_early(strategy):
+    run = pool("A", 1, strategy=strategy)
+    run.enqueue(part(1, START), part(1, END))
+    run.leave("A")
+    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
+        run.queue.enqueue(part(1), 0)
+
+
 def test_what_an_oldest_batcher_holds_ends_with_its_instance():
     run = pool("A", 4, strategy="oldest", preferred_batch_size=(4,), max_queue_delay_us=9000)
     first, second = part(1, START), part(1)

@@ -356,8 +356,7 @@ class TicketQueue:
 
     def ask(self, *, when_free: bool = False) -> None:
         """Have the holder tell its load now, or answer when it has a free instance."""
-        question = Question(self._model_name, self._version, when_free)
-        self._lane.send(LOAD, 0, encode(question))
+        self._lane.send(LOAD, 0, encode(Question(self._model_name, self._version, when_free)))
 
     # Leases
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster.models import states as versions
 from deployments.http2 import streams
 from deployments.rate_limiter import arbiter
-from deployments.scheduling import sequences
+from deployments.scheduling import sequence_slots
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "state-machines.md"
 
@@ -34,7 +34,7 @@ def of_streams() -> Iterable[Arrow]:
 
 
 def of_sequences() -> Iterable[Arrow]:
-    for (phase, event), after in sequences._NEXT_PHASE.items():  # noqa: SLF001 - drawn, not used
+    for (phase, event), after in sequence_slots._NEXT_PHASE.items():  # noqa: SLF001 - drawn, not used
         yield phase.name, event.name, after.name
 
 
@@ -48,7 +48,7 @@ def of_claims() -> Iterable[Arrow]:
 MACHINES = (
     ("A model version", "cluster/models/states.py", of_versions),
     ("An HTTP/2 stream", "deployments/http2/streams.py", of_streams),
-    ("A sequence", "deployments/scheduling/sequences.py", of_sequences),
+    ("A sequence", "deployments/scheduling/sequence_slots.py", of_sequences),
     ("An instance's claim on limited resources", "deployments/rate_limiter/arbiter.py", of_claims),
 )
 

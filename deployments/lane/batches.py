@@ -168,6 +168,9 @@ class PoolEvents(Protocol):
     def granted(self) -> None:
         """Learn that the instance may execute one batch."""
 
+    def draining(self) -> None:
+        """Learn that the instance ends once it has executed what lies there soon."""
+
     def bounced(self, inflight: LaneInflight) -> None:
         """Take a request back that is to be sent by way of the queue."""
 

@@ -284,6 +284,8 @@ class LaneClient(PoolClient):
 
     def _on_goaway(self, _: Frame) -> None:
         self.draining = True
+        if self.events is not None:
+            self.events.draining()
 
     def lost(self, reason: str) -> None:
         """Hand over what has no outcome."""

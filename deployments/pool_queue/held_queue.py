@@ -34,6 +34,7 @@ from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
 from deployments.scheduling.pool_scheduler import CorrelationId
 
+_NS_PER_US: Final = 1000
 # What a queue goes by in a config.
 _DECIDING: Final = (
     "name",
@@ -195,6 +196,22 @@ class HeldQueue:
             del self._own[request]
             self.withdrawn(request)
         return moved
+
+    def draining(self) -> None:
+        """Learn that an instance is about to end: if they all are, they get what waits."""
+        if all(lane.draining for lane in self._batches.lanes.values()):
+            self.flush()
+
+    def flush(self) -> None:
+        """Have what waits executed by the instances that are there, which nobody follows."""
+        batching = self._config.dynamic_batching
+        delay_ns = 0 if batching is None else batching.max_queue_delay_us * _NS_PER_US
+        now_ns = self._clock_ns()
+        actions = self._queue.flush(now_ns + delay_ns)
+        for batch in actions.batches:
+            self._give(batch, now_ns)
+        for ticket, error in actions.dropped:
+            self._drop(ticket, error, now_ns)
 
     def clear(self) -> list[OwnRequest]:
         """Give up what waits; return the requests of this process, oldest first.

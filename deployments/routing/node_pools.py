@@ -29,6 +29,9 @@ from deployments.scheduling.holds import Holds
 
 _log = logging.getLogger(__name__)
 
+# A router that is told of a change later than this is taken for gone.
+_HOLDER_HEARS_S = 1.0
+
 # How long a new holder waits for instances to tell which sequences run there.
 GATHER_S: Final = 5.0
 
@@ -78,6 +81,11 @@ class InstanceLink:
         """Learn that the instance may execute one batch."""
         if self.queue is not None:
             self.queue.granted(self.link.endpoint.incarnation)
+
+    def draining(self) -> None:
+        """Have what waits executed before the last instances of a pool end."""
+        if self.queue is not None:
+            self.queue.draining()
 
     def bounced(self, inflight: LaneInflight) -> None:
         """Send a request by way of the queue."""
@@ -203,14 +211,21 @@ class NodePools:
         self._settle(pool)
 
     def forget(self, pool: LinkPool) -> None:
-        """Let go of a pool whose version is served no more; what waits is sent, to fail."""
+        """Let go of a pool whose version is served no more.
+
+        What waits is executed by the instances that leave; what cannot be is sent, to fail.
+        """
         self._pools.pop(pool.key, None)
         if pool.is_pooled:
             pool.is_pooled = False
             held, pool.held, pool.queue = pool.held, None, None
+            if held is not None:
+                held.flush()
             self._send_again(pool, held)
             if self._tickets is not None:
-                self._tickets.forget(*pool.key)
+                # The holder hears of it, too, and has what waits executed.
+                loop = asyncio.get_running_loop()
+                loop.call_later(_HOLDER_HEARS_S, self._tickets.forget, *pool.key)
 
     def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
         """Send what waits in a queue that this process no longer holds."""

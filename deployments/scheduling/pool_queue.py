@@ -17,6 +17,7 @@ lease may fill with one request.
 Pure: the clock is passed in, and what is to be sent is returned.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Generic, NamedTuple
 
@@ -309,6 +310,24 @@ class PoolQueue(Generic[Item]):
                 break
         declined = self._declined() if self._has_limited else ()
         return Actions(batches, dropped, wake_at_ns, asked, declined)
+
+    def flush(self, now_ns: int) -> Actions[Item]:
+        """Give instances all that waits, busy or not: they are about to end, and nobody follows.
+
+        Args:
+            now_ns: An instant at which no batch waits to grow any more.
+        """
+        batches: list[Batch[Item]] = []
+        dropped: list[tuple[Item, TritonError]] = []
+        instances = itertools.cycle(self.instances.values())
+        while self._is_shared and self.instances and self._scheduler.pending_count:
+            instance = next(instances)
+            decision = self._scheduler.next_batch(instance.name, now_ns)
+            dropped += decision.dropped
+            if not decision.batch:
+                break
+            batches.append(self._give(instance, decision))
+        return Actions(batches, dropped)
 
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up requests whose time is over."""

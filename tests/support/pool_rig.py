@@ -60,6 +60,9 @@ class PoolRouter:
     def granted(self) -> None:
         self.told.append(("granted", None))
 
+    def draining(self) -> None:
+        self.told.append(("draining", None))
+
     def bounced(self, inflight: LaneInflight) -> None:
         self.told.append(("bounced", inflight))
 

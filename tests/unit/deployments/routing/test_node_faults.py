@@ -116,18 +116,31 @@ async def test_sequences_go_on_when_their_holder_is_gone() -> None:
             await answered([node.send(each) for each in going_on])
 
 
-async def test_what_waits_for_a_model_that_is_served_no_more_is_told_so_at_once() -> None:
+async def test_what_waits_when_all_instances_drain_is_executed_before_they_end() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():
             running = [node.send(router=0) for _ in range(2)]
             await until(lambda: node.held.load.free_count == 0)
             waiting = [node.send(router=at % 2) for at in range(4)]
             await until(lambda: node.held.load.waiting_count == 4)
-            for router in node.routers:
-                router.update(RoutingTable(router.table.version + 1, {}, initialised=True))
-            async with asyncio.timeout(3):
-                for request in waiting:
-                    assert isinstance(await outcome(request), UnavailableError)
+            for instance in node.instances:
+                await asyncio.wrap_future(instance.reactor.submit(instance.server.start_draining))
+            for instance in node.instances:
+                await until(lambda instance=instance: instance.executor.inflight_count == 3)
+        await answered([*running, *waiting])
+
+
+async def test_what_cannot_be_executed_any_more_is_told_so() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=2) as node:
+        with node.busy():
+            running = [node.send(router=0) for _ in range(2)]
+            await until(lambda: node.held.load.free_count == 0)
+            waiting = node.send(router=1)
+            await until(lambda: node.held.load.waiting_count == 1)
+            # The holder has not heard of it.
+            node.routers[1].update(RoutingTable(10**9, {}, initialised=True))
+            async with asyncio.timeout(10):
+                assert isinstance(await outcome(waiting), UnavailableError)
         await answered(running)
 
 

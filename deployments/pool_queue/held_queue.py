@@ -32,7 +32,6 @@ from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
-from deployments.scheduling.pool_scheduler import CorrelationId
 
 _NS_PER_US: Final = 1000
 # What a queue goes by in a config.
@@ -129,21 +128,12 @@ class HeldQueue:
         """Whether an instance is there that takes what comes."""
         return any(not each.is_leaving for each in self._queue.instances.values())
 
-    @property
-    def sequence_count(self) -> int:
-        """Sequences that have started and not ended."""
-        return self._queue.sequence_count
-
     def configure(self, config: ModelConfig) -> bool:
         """Go by another config of the same model version; return whether that can be done."""
         if any(getattr(config, name) != getattr(self._config, name) for name in _DECIDING):
             return False
         self._config = config
         return True
-
-    def knows(self, correlation_id: CorrelationId) -> bool:
-        """Whether a sequence of this id goes on here."""
-        return self._queue.knows(correlation_id)
 
     def close(self) -> None:
         """Tell nobody anything any more."""

@@ -180,12 +180,11 @@ class LinkSet:
             link.pool.lanes.remove(lane)
         if is_leaving:
             link.pool.leaving.append(link)
-        if link.pool.sequences is not None:
-            link.pool.sequences.retire(link)
-            self._node_pools.retired(link)
-        elif self._node_pools.retired(link):
-            pass
-        elif not is_leaving:
+        sequences = link.pool.sequences
+        if sequences is not None:
+            sequences.retire(link)
+        is_needed = self._node_pools.retired(link)
+        if not (is_needed or is_leaving or sequences is not None):
             lane.close_when_idle()
 
     def _start_connecting(self, link: Link) -> None:

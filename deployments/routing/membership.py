@@ -158,14 +158,11 @@ class Membership:
     def returned(self, requests: list[OwnRequest]) -> None:
         """Send what waited at a holder that is gone to the next one."""
         for request in requests:
-            self._again(request)
-
-    def _again(self, request: OwnRequest) -> None:
-        request.queue = None
-        if request.cancelled:
-            request.sink.fail(RequestCancelledError(""))
-        else:
-            self._pools.send_again(request)
+            request.queue = None
+            if request.cancelled:
+                request.sink.fail(RequestCancelledError(""))
+            else:
+                self._pools.send_again(request)
 
     # `deployments.pool_queue.foreign_ticket.HeldQueues`
 

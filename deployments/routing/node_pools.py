@@ -30,14 +30,13 @@ from deployments.scheduling.holds import Holds
 _log = logging.getLogger(__name__)
 
 # A router that is told of a change later than this is taken for gone.
-_HOLDER_HEARS_S = 1.0
-
+_HOLDER_HEARS_S: Final = 1.0
 # How long a new holder waits for instances to tell which sequences run there.
 GATHER_S: Final = 5.0
 
 
 class TicketQueues(Protocol):
-    """The queues of this node in another process; `deployments.pool_queue.ticket_client`."""
+    """The queues of this node in another process; `deployments.pool_queue.ticket_lane`."""
 
     def queue_of(self, name: str, version: int, config: ModelConfig) -> NodeQueue:
         """Return the queue of a model version."""

@@ -42,7 +42,7 @@ class Ticket(msgspec.Struct, array_like=True):
         model_name: Model.
         version: Version number.
         batch_size: Leading dimension of its inputs; 1 when the model does not batch.
-        queued_ns: When the router got it, on the node's monotonic clock; 0 from another node.
+        queued_ns: Since when it waits, on the node's monotonic clock; 0 from another node.
         signature: What must be equal among requests that share a batch, as plain data.
         timeout_us: Queue timeout the client asked for; 0 means none.
         priority: Level the client asked for; 0 means the model's default.
@@ -50,6 +50,7 @@ class Ticket(msgspec.Struct, array_like=True):
         flags: SEQUENCE_START | SEQUENCE_END.
         request_id: The client's id, for messages.
         avoid: Incarnation of an instance that is not to get it; empty for none.
+        waited_ns: How long it has waited, from another node.
     """
 
     model_name: str
@@ -63,6 +64,7 @@ class Ticket(msgspec.Struct, array_like=True):
     flags: int = 0
     request_id: str = ""
     avoid: str = ""
+    waited_ns: int = 0
 
 
 class Grant(msgspec.Struct, array_like=True):

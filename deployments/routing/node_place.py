@@ -177,6 +177,7 @@ class NodePlace:
         if lane is None:
             return False
         request.queue = None
+        request.count_wait()
         request.sink = TimedSink(request, lane, self.view)
         lane.start(request)
         return True

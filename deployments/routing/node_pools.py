@@ -12,6 +12,7 @@ holder, requests wait as they do for a lane.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -86,9 +87,9 @@ class InstanceLink:
         if self.queue is not None:
             self.queue.draining()
 
-    def bounced(self, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
-        self._pools.bounced(self.link.pool, inflight)
+        self._pools.bounced(inflight, waited_ns)
 
     def holder(self, message: Holder) -> None:
         """Learn that somebody, or nobody any more, decides what the instance executes."""
@@ -380,7 +381,8 @@ class NodePools:
             instance.queue = None
             self._adopt_now(instance)
 
-    def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
         if isinstance(inflight, OwnRequest):
+            inflight.wait_from(time.monotonic_ns() - waited_ns)
             self.send_again(inflight)

@@ -19,6 +19,7 @@ time, or when there are too many; the oldest go first.
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -33,6 +34,7 @@ from backends.api.errors import (
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.client import LaneInflight
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.routing.pool import Link, LinkPool
 from deployments.supervision.supervisor import Supervisor
 
@@ -255,6 +257,8 @@ class SequenceRoutes:
         """Count a request that waits for what instances know, or fail it: too many do."""
         if self._waiting_count < _MOST_WAITING:
             self._waiting_count += 1
+            if isinstance(inflight, OwnRequest):
+                inflight.wait_from(time.monotonic_ns())
             return True
         inflight.fail(
             ResourceExhaustedError(
@@ -288,6 +292,8 @@ class SequenceRoutes:
                 )
             )
         else:
+            if isinstance(inflight, OwnRequest):
+                inflight.count_wait()
             link.lane.start(inflight)
 
     def _forget_old(self) -> None:

@@ -61,6 +61,7 @@ HOSTILE_TO_HOLDER = {
     "same_number_twice": frame(TICKET, 1, A_TICKET) * 2,
     "negative_size": frame(TICKET, 1, encode(Ticket("model", 1, batch_size=-1))),
     "negative_time": frame(TICKET, 1, encode(Ticket("model", 1, queued_ns=-1))),
+    "negative_wait": frame(TICKET, 1, encode(Ticket("model", 1, waited_ns=-1))),
     "deep_signature": frame(TICKET, 1, encode(Ticket("model", 1, signature=[[[[[[]]]]]]))),
     "signature_of_maps": frame(TICKET, 1, encode(Ticket("model", 1, signature={"a": 1}))),
     "missing_garbage": frame(WITHDRAW, 1, b"\xc1"),

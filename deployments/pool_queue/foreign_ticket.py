@@ -55,6 +55,9 @@ class HeldQueue(Protocol):
     @property
     def reports(self) -> LoadReports: ...  # noqa: D102
 
+    def has_sequence(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here, in a slot or in the backlog."""
+
     def enqueue(self, ticket: "ForeignTicket") -> None:
         """Take a ticket.
 

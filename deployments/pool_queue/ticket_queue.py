@@ -25,14 +25,7 @@ from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
-from deployments.pool_queue.messages import (
-    Grant,
-    Lease,
-    LeaseEnd,
-    Load,
-    Missing,
-    Question,
-)
+from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.ticket_message import ticket_of
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
@@ -353,6 +346,10 @@ class TicketQueue:
     def ask(self, *, when_free: bool = False) -> None:
         """Have the holder tell its load now, or answer when it has a free instance."""
         self._lane.send(LOAD, 0, encode(Question(self._model_name, self._version, when_free)))
+
+    async def knows(self, correlation_id: int | str) -> bool | None:
+        """Whether a sequence goes on there; None when the holder does not say."""
+        return await self._lane.knows(self._model_name, self._version, correlation_id)
 
     # Leases
 

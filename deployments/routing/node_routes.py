@@ -149,12 +149,17 @@ class NodeRoutes:
         view.promised()
         return next((x for x in self._place_of(view).links if x.lane is not None), None)
 
-    def start_at(self, link: Link, request: LaneInflight) -> bool:
-        """Send a request to a link's node, where its sequence is; return whether it was sent."""
+    def queue_at(self, link: Link) -> NodeQueue | None:
+        """Return the queue of a link's node; None when its instances are on their own."""
         node_id = link.endpoint.node_id
         place = next((each for each in self._places if each.node_id == node_id), None)
-        if place is not None and place.queue is not None and isinstance(request, OwnRequest):
-            place.queue.start(request)
+        return None if place is None else place.queue
+
+    def start_at(self, link: Link, request: LaneInflight) -> bool:
+        """Send a request to a link's node, where its sequence is; return whether it was sent."""
+        queue = self.queue_at(link)
+        if queue is not None and isinstance(request, OwnRequest):
+            queue.start(request)
             return True
         return False
 

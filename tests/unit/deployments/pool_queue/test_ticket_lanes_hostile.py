@@ -21,6 +21,7 @@ from deployments.lane.frames import (
     LOAD,
     PING,
     RELEASE,
+    SEQUENCE,
     SETUP,
     SLAB,
     TICKET,
@@ -67,6 +68,7 @@ HOSTILE_TO_HOLDER = {
     "missing_garbage": frame(WITHDRAW, 1, b"\xc1"),
     "lease_end_garbage": frame(LEASE_END, 1, b"\xc1"),
     "question_garbage": frame(LOAD, 1, b"\xc1"),
+    "sequence_garbage": frame(SEQUENCE, 1, b"\xc1"),
     "huge_message": frame(TICKET, 1)[:8] + b"\xff" * 12,
 }
 

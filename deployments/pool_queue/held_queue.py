@@ -334,6 +334,8 @@ class HeldQueue:
             self._own.pop(cast("OwnRequest", ticket), None)
             ticket.fail(error)
             return
+        if ticket.avoid:
+            self._queue.avoid(ticket, ticket.avoid)
         if is_due:
             if self._looks_at_once:
                 self._look()

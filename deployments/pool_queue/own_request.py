@@ -25,7 +25,7 @@ class WaitingPlace(Protocol):
 class OwnRequest(LaneInflight, RequestTerms):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
-    All but ``queue``, ``has_given_id`` and ``enqueue_ns`` is set by a `TicketMaker`.
+    A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns`` and ``has_given_id``.
 
     Attributes:
         queue: Where it waits; None while it does not.
@@ -33,7 +33,7 @@ class OwnRequest(LaneInflight, RequestTerms):
         enqueue_ns: Since when it waits, wherever it has waited; 0 before.
         signature: What must be equal among requests that share a batch.
         number: Its ticket's number at another process's queue.
-        avoid: Incarnation of an instance that is not to get it.
+        avoid: Incarnation of an instance that is not to get it; empty for none.
         party: None: this process has it.
         is_rescheduled: Whether it is to be executed once more.
         is_kept: Whether its instance keeps it for that.
@@ -53,7 +53,6 @@ class OwnRequest(LaneInflight, RequestTerms):
         "signature",
     )
 
-    avoid: str
     batch_size: int
     is_kept: bool
     is_rescheduled: bool
@@ -64,6 +63,7 @@ class OwnRequest(LaneInflight, RequestTerms):
     def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         super().__init__(request, sink)
         self.queue: WaitingPlace | None = None
+        self.avoid = ""
         self.enqueue_ns = 0
         self.has_given_id = False
 
@@ -127,7 +127,6 @@ class TicketMaker:
         request.lane = None
         request.queue = queue
         request.party = None
-        request.avoid = ""
         request.number = 0
         if not request.enqueue_ns:
             request.enqueue_ns = self._clock_ns()

@@ -189,7 +189,8 @@ class TicketQueue:
 
     def _start_on(self, lease: Lease, request: OwnRequest) -> bool:
         part = BatchPart(lease.epoch, lease.number, 1, 1)
-        if self._send_part(lease.instance, part, [request]):
+        is_avoided = request.avoid == lease.instance
+        if not is_avoided and self._send_part(lease.instance, part, [request]):
             return True
         self.give_back(lease)
         return False

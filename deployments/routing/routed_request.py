@@ -60,7 +60,7 @@ class RoutedRequest(OwnRequest):
         """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
         successor = RoutedRequest(self._resend, self.pool, self.request, self.sink)
         successor.local_only, successor.retried = self.local_only, self.retried
-        successor.enqueue_ns = self.enqueue_ns
+        successor.avoid, successor.enqueue_ns = self.avoid, self.enqueue_ns
         self._successor = successor
         self.cancelled = True
         self.queue = None

@@ -153,14 +153,11 @@ class NodePools:
             self._gathering = None
         self._adopt = None
         self._tickets = tickets
-        for pool in list(self._pools.values()):
-            self.refresh(pool)
         for instance in self._links.values():
             instance.queue = None
-        for pool in self._pools.values():
+        for pool in self.all():
             held, pool.held = pool.held, None
-            pool.queue = None
-            self._settle(pool)
+            self.refresh(pool)
             self._send_again(pool, held)
 
     @property
@@ -181,7 +178,9 @@ class NodePools:
     def remote_changed(self, node_id: str) -> None:
         """Learn that the holder of another node is there, or gone."""
         for pool in self.all():
-            if any(link.endpoint.node_id == node_id for link in pool.links):
+            links = [link for link in pool.links if link.endpoint.node_id == node_id]
+            # What is on its own there has no holder.
+            if any(link.lane is None or link.lane.holder is not None for link in links):
                 self._queue_changed(pool)
 
     def all(self) -> list[LinkPool]:

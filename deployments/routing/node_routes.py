@@ -84,9 +84,12 @@ class NodeRoutes:
             place.links.append(link)
         self._places = sorted(places.values(), key=lambda place: not place.is_own)
         for place in self._places:
-            place.lead_to(
-                self._pool.queue if place.is_own else self._remote_queue(place.node_id, self._pool)
-            )
+            queue = self._pool.queue
+            if not place.is_own:
+                # Its holder may have queues of other models only.
+                is_held = place.is_held
+                queue = self._remote_queue(place.node_id, self._pool) if is_held else None
+            place.lead_to(queue)
             if place.is_awaited:
                 self._watch()
         for gone in known.values():

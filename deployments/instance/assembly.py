@@ -11,7 +11,7 @@ speak of requests that have come.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from deployments.lane.batches import BatchPart, Forget
@@ -23,6 +23,7 @@ PART_WAIT_NS: Final = 100_000_000
 # Batches that wait for a part; the oldest is given out when there are more.
 MAX_INCOMPLETE_COUNT: Final = 1024
 _REMEMBERED_COUNT: Final = 4096
+_NO_SEQUENCES: Final[Mapping[int, int | str]] = {}
 
 _Key = tuple[int, int]
 
@@ -36,6 +37,8 @@ class PoolBatch(Generic[Item]):
         items: Its requests.
         slots: Of sequences, the slot of each request; else empty.
         row_count: Where each slot has its row, how many rows there are at least.
+        sequences: By slot, the sequences that requests begin which parts of others than the holder
+            bring; 0 for those that they end.
         kept: Slots whose request is executed once more.
         is_late: Whether it is what came too late of a batch: nobody is told of its end.
         is_counted: Whether another holder than the one who formed it was told to wait for its end.
@@ -56,6 +59,7 @@ class PoolBatch(Generic[Item]):
         "number",
         "rescheduled",
         "row_count",
+        "sequences",
         "slots",
     )
 
@@ -66,6 +70,7 @@ class PoolBatch(Generic[Item]):
         self.slots: list[int] = []
         self.kept: list[int] = []
         self.row_count = 0
+        self.sequences: Mapping[int, int | str] = _NO_SEQUENCES
         self.is_late = False
         self.is_counted = False
         self.execution_ns = 0
@@ -95,6 +100,8 @@ class PoolBatch(Generic[Item]):
         self.slots += part.slots
         self.kept += part.kept
         self.row_count = max(self.row_count, part.row_count)
+        if part.sequences:
+            self.sequences = part.sequences
         self._settled_count += part.here_count + part.unsent_count
         # The holder's part says how many there are, which may be none but those that are kept.
         if part.total_count or part.kept or not (part.here_count or part.unsent_count):
@@ -128,6 +135,14 @@ class Assembly(Generic[Item]):
         for batch in self._incomplete.values():
             return batch.due_ns
         return None
+
+    def expects(self, part: BatchPart) -> bool:
+        """Whether a batch waits for a part."""
+        return (part.epoch, part.number) in self._incomplete
+
+    def has_given_out(self, part: BatchPart) -> bool:
+        """Whether a part comes too late for its batch."""
+        return (part.epoch, part.number) in self._given_out
 
     def add(self, part: BatchPart, items: Sequence[Item], now_ns: int) -> list[PoolBatch[Item]]:
         """Take a part.

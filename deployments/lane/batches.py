@@ -81,6 +81,8 @@ class BatchPart(msgspec.Struct, array_like=True):
             nothing where that is not known.
         unsent_count: Requests of this part that do not come: no lane can carry them.
         row_count: Where each slot has its row, how many rows the batch has at least.
+        sequences: Of the holder's part: by slot, the sequences that requests of other parts begin;
+            0 for those that they end.
     """
 
     epoch: int
@@ -92,6 +94,7 @@ class BatchPart(msgspec.Struct, array_like=True):
     queued_ns: Sequence[int] = ()
     unsent_count: int = 0
     row_count: int = 0
+    sequences: dict[int, int | str] = {}
 
 
 def without(part: BatchPart, places: Container[int]) -> BatchPart:

@@ -3,12 +3,15 @@
 """The batches of one queue that lie at instances: how they get there, and what is known of them.
 
 The holder's own part of a batch goes over its own lane, other routers get grants for theirs. The
-own part is always sent, and be it empty: it says how many requests there are in all.
+own part is always sent, and be it empty: it says how many requests there are in all, and which
+sequences begin and end with those of others. So the instance can tell the next holder of them,
+should that one come before they do.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from backends.api.request import SEQUENCE_END
 from deployments.lane.batches import BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
 from deployments.pool_queue.messages import Grant, Missing
@@ -124,6 +127,7 @@ class GivenBatches:
         kept: list[int] = []
         own: _Share = ([], [])
         shares: dict[Party, _Share] = {}
+        sequences: dict[int, int | str] = {}
         for at, ticket in enumerate(tickets):
             if ticket in self._kept:
                 kept.append(slots[at])
@@ -133,6 +137,9 @@ class GivenBatches:
             share[0].append(ticket)
             if slots:
                 share[1].append(slots[at])
+                if party is not None and ticket.flags:
+                    is_last = ticket.flags & SEQUENCE_END
+                    sequences[slots[at]] = 0 if is_last else ticket.correlation_id
         part = BatchPart(
             self._epoch,
             number,
@@ -141,6 +148,7 @@ class GivenBatches:
             own[1],
             kept,
             row_count=decision.row_count,
+            sequences=sequences,
         )
         self._send_own(instance, own[0], part)
         for party, (theirs, their_slots) in shares.items():

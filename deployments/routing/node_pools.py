@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from backends.api.errors import TritonError
+from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
 from deployments.lane.batches import Adopt, Adopted, Done, Holder
 from deployments.lane.client import LaneClient
@@ -382,5 +382,7 @@ class NodePools:
 
     def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
         """Send a request by way of the queue."""
-        if isinstance(inflight, OwnRequest):
+        if inflight.cancelled:
+            inflight.sink.fail(RequestCancelledError(""))
+        elif isinstance(inflight, OwnRequest):
             self.send_again(inflight)

@@ -8,12 +8,16 @@ import dataclasses
 import pytest
 
 from backends.api.errors import RequestCancelledError, UnavailableError
+from backends.api.model_config import SequenceBatching
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.batches import Adopted, Done, Forget
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.scheduling.holds import NO_HOLDS
 from tests.support.lane_rig import until
 from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, TicketRig
+
+BATCHING = SequenceBatching(max_sequence_idle_us=60_000_000)
 
 
 class Instance(InstanceLane):
@@ -77,6 +81,23 @@ def test_requests_of_all_routers_of_a_node_share_a_batch(run, busy):
             ((instance, their_part, sent),) = rig.router.parts
             assert (instance, sent) == ("a", [theirs])
             assert (their_part.number, their_part.here_count) == (part.number, 1)
+
+    run(main)
+
+
+def test_an_instance_hears_with_the_holders_part_which_sequences_other_parts_begin_and_end(run):
+    config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
+
+    async def main():
+        async with holding(config) as rig:
+            client = await rig.client()
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_START))
+            await until(lambda: len(rig.a.parts) == 1)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[0][0].number, 1000_000))
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_END))
+            client.start(Request(1, 5, correlation_id=8, flags=SEQUENCE_START))
+            await until(lambda: rig.queue.load.waiting_count == 0 and len(rig.a.parts) == 2)
+            assert [part.sequences for part, _ in rig.a.parts] == [{0: 7}, {0: 0, 1: 8}]
 
     run(main)
 

@@ -116,6 +116,15 @@ async def test_sequences_go_on_when_their_holder_is_gone() -> None:
             await answered([node.send(each) for each in going_on])
 
 
+async def test_a_holder_that_closes_gives_out_nothing_once_another_may_hold() -> None:
+    async with node_of(SEQUENCES, instance_count=2, router_count=1) as node:
+        router = node.routers[0]
+        closing = asyncio.create_task(router.close())
+        await asyncio.sleep(0)
+        assert not router.node_pools.all_held()
+        await closing
+
+
 async def test_what_waits_when_all_instances_drain_is_executed_before_they_end() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():

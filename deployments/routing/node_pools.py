@@ -140,6 +140,10 @@ class NodePools:
         self._gathering = loop.call_later(GATHER_S, self._end_gathering)
         for pool in list(self._pools.values()):
             self.refresh(pool)
+        for instance in list(self._links.values()):
+            # Of instances that have left the table the sequences go on.
+            if instance.link.closed and instance.link.is_local:
+                self._ask(instance)
 
     def follow(self, tickets: TicketQueues | None) -> None:
         """Have another process hold the queues; None while there is none.
@@ -260,8 +264,10 @@ class NodePools:
             return False
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
-        adopted = {link for link, instance in self._links.items() if instance.queue is pool.held}
-        return all(link in adopted for link in pool.links if link.is_local)
+        instances = [each for each in self._links.values() if each.link.pool is pool]
+        adopted = {each.link for each in instances if each.queue is pool.held}
+        is_asked = any(each.is_asked for each in instances)
+        return not is_asked and all(link in adopted for link in pool.links if link.is_local)
 
     def _end_gathering(self) -> None:
         self._gathering = None
@@ -297,6 +303,8 @@ class NodePools:
         if instance is not None:
             del self._by_incarnation[link.endpoint.incarnation]
             self._leave(instance)
+            if instance.is_asked:
+                self._settle(link.pool)
 
     def retired(self, link: Link) -> bool:
         """Give an instance that has left the table nothing but what its sequences need.
@@ -336,8 +344,12 @@ class NodePools:
                 self.send_again(request)
 
     def _adopt_now(self, instance: InstanceLink) -> None:
-        adopt, link = self._adopt, instance.link
-        if adopt is None or link.closed or instance.is_asked or instance.queue is not None:
+        if not instance.link.closed:
+            self._ask(instance)
+
+    def _ask(self, instance: InstanceLink) -> None:
+        adopt, pool = self._adopt, instance.link.pool
+        if adopt is None or not pool.is_pooled or instance.is_asked or instance.queue is not None:
             return
         instance.is_asked = True
         instance.lane.adopt(adopt)

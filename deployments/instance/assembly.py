@@ -6,8 +6,8 @@ A batch is complete when as many requests have come as its holder has said, less
 instance hears that they do not come. One that waits too long for a part is given out as it is, and
 what comes of it afterwards makes late batches, one for each part.
 
-A number that was given out is remembered for a while: to know late parts, and because FORGET may
-speak of requests that have come.
+Whose part has come, or will not come, counts once: FORGET may speak of a part that has come, or
+overtake it. A number that was given out is remembered for a while, to know what comes too late.
 """
 
 from collections import deque
@@ -48,6 +48,7 @@ class PoolBatch(Generic[Item]):
 
     __slots__ = (
         "_due_ns",
+        "_parties",
         "_settled_count",
         "_total_count",
         "epoch",
@@ -77,6 +78,8 @@ class PoolBatch(Generic[Item]):
         self.rescheduled: list[int] = []
         # Requests that have come or will not come; of how many, -1 while that is not known.
         self._settled_count = 0
+        # Bit by bit, the routers whose parts these are.
+        self._parties = 0
         self._total_count = -1
         self._due_ns = 0
 
@@ -102,16 +105,25 @@ class PoolBatch(Generic[Item]):
         self.row_count = max(self.row_count, part.row_count)
         if part.sequences:
             self.sequences = part.sequences
-        self._settled_count += part.here_count + part.unsent_count
+        if self._settles(part.party):
+            self._settled_count += part.here_count + part.unsent_count
         # The holder's part says how many there are, which may be none but those that are kept.
         if part.total_count or part.kept or not (part.here_count or part.unsent_count):
             self._total_count = part.total_count
 
-    def forget(self, count: int, *, is_all: bool) -> None:
+    def forget(self, message: Forget, *, is_all: bool) -> None:
         """Wait for fewer requests; for none of others when those are all that is known of."""
-        self._settled_count += count
+        if self._settles(message.party):
+            self._settled_count += message.count
         if is_all:
             self._total_count = self._settled_count
+
+    def _settles(self, party: int) -> bool:
+        """Whether nothing was known of a router's part yet; the holder's comes once."""
+        bit = 1 << party
+        is_new = party == 0 or not self._parties & bit
+        self._parties |= bit
+        return is_new
 
 
 class Assembly(Generic[Item]):
@@ -183,13 +195,13 @@ class Assembly(Generic[Item]):
         key = (message.epoch, message.number)
         batch = self._incomplete.get(key)
         if batch is not None:
-            batch.forget(message.count, is_all=False)
+            batch.forget(message, is_all=False)
             return [self._give_out(key)] if batch.is_complete else []
         if key in self._given_out:
             return []
         # A lease whose router is gone: nobody else can have sent anything.
         batch = PoolBatch(message.epoch, message.number)
-        batch.forget(message.count, is_all=True)
+        batch.forget(message, is_all=True)
         self._remember(key)
         return [batch]
 

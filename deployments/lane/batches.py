@@ -17,7 +17,7 @@ ADOPT    holder, inst `Adopt`                   I hold your pool's queue from no
 ADOPTED  inst, holder `Adopted`                 so be it; this is how far I am
 BATCH    router, inst `BatchPart`               the next INFER frames are a part of a batch
 DONE     inst, holder `Done`                    a batch is executed
-FORGET   holder, inst `Forget`                  so many requests of a batch will not come
+FORGET   holder, inst `Forget`                  a part of a batch will not come
 BOUNCE   inst, router none; id of the request   send it by way of the queue
 ASK      holder, inst none                      requests wait: get your grant (rate limiter)
 GRANTED  inst, holder none                      I may execute one batch
@@ -83,6 +83,8 @@ class BatchPart(msgspec.Struct, array_like=True):
         row_count: Where each slot has its row, how many rows the batch has at least.
         sequences: Of the holder's part: by slot, the sequences that requests of other parts begin;
             0 for those that they end.
+        party: Which of the batch's other routers sends the part, from 1 on; 0 for the holder, and
+            for a router that fills a lease.
     """
 
     epoch: int
@@ -95,6 +97,7 @@ class BatchPart(msgspec.Struct, array_like=True):
     unsent_count: int = 0
     row_count: int = 0
     sequences: dict[int, int | str] = {}
+    party: int = 0
 
 
 def without(part: BatchPart, places: Container[int]) -> BatchPart:
@@ -130,11 +133,19 @@ class Done(msgspec.Struct, array_like=True):
 
 
 class Forget(msgspec.Struct, array_like=True):
-    """The message of FORGET."""
+    """The message of FORGET.
+
+    Attributes:
+        epoch: Of the batch.
+        number: The batch.
+        count: How many requests will not come, unless the part has come already.
+        party: Whose part it is; see `BatchPart`.
+    """
 
     epoch: int
     number: int
     count: int
+    party: int = 0
 
 
 class Holder(msgspec.Struct, array_like=True):

@@ -8,8 +8,8 @@ sequences begin and end with those of others. So the instance can tell the next 
 should that one come before they do.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
 
 from backends.api.request import SEQUENCE_END
 from deployments.lane.batches import BatchPart, Done, Forget
@@ -20,6 +20,7 @@ from deployments.pool_queue.queued_request import Party, QueuedTicket
 from deployments.scheduling.pool_queue import Batch
 
 _Share = tuple[list[QueuedTicket], list[int]]
+_NO_SHARES: Final[Mapping[Party, _Share]] = {}
 
 
 class _Given:
@@ -28,13 +29,19 @@ class _Given:
     Attributes:
         slots: Of sequences, the slot of each request.
         tickets: Its requests.
+        shares: What other routers were granted of it, in the order of their numbers.
     """
 
-    __slots__ = ("slots", "tickets")
+    __slots__ = ("shares", "slots", "tickets")
 
     def __init__(self, tickets: list[QueuedTicket], slots: Sequence[int]) -> None:
         self.tickets = tickets
         self.slots = slots
+        self.shares: Mapping[Party, _Share] = _NO_SHARES
+
+    def number_of(self, party: Party) -> int:
+        """Return what a router is called in the batch; 0 when it has no part of it."""
+        return next((at for at, each in enumerate(self.shares, 1) if each is party), 0)
 
 
 class GivenBatches:
@@ -95,19 +102,23 @@ class GivenBatches:
             ticket.is_kept = True
         return places
 
-    def missing(self, missing: Missing) -> None:
-        """Have an instance not wait for requests that were granted and will not come."""
-        lane = self.lanes.get(missing.instance)
-        if lane is not None and missing.epoch == self._epoch:
-            lane.forget(Forget(missing.epoch, missing.number, missing.count))
+    def missing(self, party: Party, missing: Missing) -> None:
+        """Have an instance not wait for a part that was granted and will not come."""
+        given = self._given.get(missing.instance, {}).get(missing.number)
+        if given is not None and missing.epoch == self._epoch:
+            self._forget(missing.instance, missing.number, given, party)
 
     def party_lost(self, party: Party) -> None:
-        """Have instances not wait for requests of a router that is gone."""
+        """Have instances not wait for parts of a router that is gone."""
         for instance, batches in self._given.items():
             for number, given in batches.items():
-                lost_count = sum(ticket.party is party for ticket in given.tickets)
-                if lost_count:
-                    self.lanes[instance].forget(Forget(self._epoch, number, lost_count))
+                self._forget(instance, number, given, party)
+
+    def _forget(self, instance: str, number: int, given: _Given, party: Party) -> None:
+        party_number = given.number_of(party)
+        if party_number:
+            count = len(given.shares[party][0])
+            self.lanes[instance].forget(Forget(self._epoch, number, count, party_number))
 
     def give(self, batch: Batch[QueuedTicket]) -> Iterable[Party]:
         """Send a batch to its instance.
@@ -117,7 +128,7 @@ class GivenBatches:
         """
         number, instance, decision = batch
         tickets, slots = decision.batch, decision.slots
-        self._given[instance][number] = _Given(tickets, slots)
+        self._given[instance][number] = given = _Given(tickets, slots)
         if not self._kept and all(ticket.party is None for ticket in tickets):
             part = BatchPart(
                 self._epoch, number, 0, len(tickets), slots, row_count=decision.row_count
@@ -150,11 +161,13 @@ class GivenBatches:
             row_count=decision.row_count,
             sequences=sequences,
         )
+        given.shares = shares
         self._send_own(instance, own[0], part)
-        for party, (theirs, their_slots) in shares.items():
+        for at, (party, (theirs, their_slots)) in enumerate(shares.items(), 1):
             numbers = [ticket.number for ticket in theirs]
             ids = self._ids_given(theirs)
-            party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
+            grant = Grant(self._epoch, number, instance, numbers, their_slots, ids, at)
+            party.grant(grant, theirs)
         return shares
 
     def _ids_given(self, tickets: list[QueuedTicket]) -> Sequence[int | str]:

@@ -291,4 +291,5 @@ def _without(grant: Grant, gone: list[int]) -> Grant:
         rest(grant.tickets),
         rest(grant.slots),
         rest(grant.correlation_ids),
+        grant.party,
     )

@@ -246,18 +246,18 @@ class TicketQueue:
                     request.flags |= SEQUENCE_START
         queued_ns = [request.enqueue_ns for request in requests] if self._lane.is_local else ()
         part = BatchPart(
-            grant.epoch, grant.number, len(requests), slots=grant.slots, queued_ns=queued_ns
+            grant.epoch,
+            grant.number,
+            len(requests),
+            slots=grant.slots,
+            queued_ns=queued_ns,
+            party=grant.party,
         )
         if self._send_part(grant.instance, part, requests):
             self._retry_s = _FIRST_RETRY_S
             return
         missing = Missing(
-            self._model_name,
-            self._version,
-            grant.epoch,
-            grant.number,
-            grant.instance,
-            len(requests),
+            self._model_name, self._version, grant.epoch, grant.number, grant.instance
         )
         self._lane.send(WITHDRAW, 0, encode(missing))
         for waiting in granted:

@@ -151,7 +151,7 @@ def test_a_part_that_will_not_come_is_forgotten_and_queued_for_another_instance(
             client.start(request := Request())
             await until(lambda: rig.a.forgotten)
             ((part, _),) = rig.a.parts
-            assert rig.a.forgotten == [Forget(EPOCH, part.number, 1)]
+            assert rig.a.forgotten == [Forget(EPOCH, part.number, 1, 1)]
             rig.queue.join("b", rig.b, Adopted())
             await until(lambda: rig.router.parts)
             assert rig.router.parts[0][0] == "b"
@@ -172,7 +172,7 @@ def test_what_a_router_leaves_behind_is_forgotten(run, busy):
             await until(lambda: rig.router.parts)
             lane.close()
             await until(lambda: not rig.queue.load.waiting_count)
-            await until(lambda: rig.a.forgotten == [Forget(EPOCH, rig.a.parts[1][0].number, 1)])
+            await until(lambda: rig.a.forgotten == [Forget(EPOCH, rig.a.parts[1][0].number, 1, 1)])
             assert len(rig.a.parts) == 2
 
     run(main)

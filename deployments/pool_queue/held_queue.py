@@ -253,6 +253,8 @@ class HeldQueue:
     def _answer(self, now_ns: int) -> None:
         """Let routers whose requests wait elsewhere have what is free."""
         load = self.load
+        if not load.free_count:
+            self._desk.want_back(now_ns)
         for hearer in self.reports.answered(load):
             party = cast("ForeignParty", hearer)
             if is_shared(load) or not self._desk.answer(party, now_ns):

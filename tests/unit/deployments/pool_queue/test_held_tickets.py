@@ -37,12 +37,23 @@ class Instance(InstanceLane):
         self.forgotten.append(forget)
 
 
+class StoppedClock:
+    """Time does not pass: no alarm rings."""
+
+    def call_at_ns(self, at_ns, callback):
+        del at_ns, callback
+        return self
+
+    def cancel(self):
+        pass
+
+
 @contextlib.asynccontextmanager
-async def holding(config=CONFIG):
+async def holding(config=CONFIG, clock=None):
     """A holder with a real queue of two instances, one of them busy for a start."""
     with contextlib.closing(PreciseTimer()) as timer:
         async with TicketRig() as rig:
-            rig.queue = held = HeldQueue(config, 1, EPOCH, timer, NO_HOLDS)
+            rig.queue = held = HeldQueue(config, 1, EPOCH, clock or timer, NO_HOLDS)
             rig.queues.by_model = {("model", 1): held}
             rig.queues.party_lost = held.party_lost
             rig.a, rig.b = Instance(), Instance()
@@ -247,5 +258,23 @@ def test_a_lease_is_called_back_for_a_request_that_waits(run):
             rig.queue.start(own := Request())
             await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
             assert client.lease_count == 0
+
+    run(main)
+
+
+def test_an_unused_lease_is_called_back_for_a_router_that_has_asked(run):
+    async def main():
+        async with holding(clock=StoppedClock()) as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: client.lease_count)
+            asking = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
+            leases = []
+            asking.on_lease = leases.append
+            asking.ask(when_free=True)
+            await until(lambda: leases)
+            assert (leases[0].instance, client.lease_count) == ("a", 0)
 
     run(main)

@@ -145,5 +145,5 @@ class Adoption:
             return
         if batch.is_counted or batch.epoch >= self._epoch:
             self._lane.send_done(
-                Done(batch.epoch, batch.number, batch.execution_ns, batch.rescheduled)
+                Done(batch.epoch, batch.number, batch.execution_ns, batch.rescheduled, batch.ended)
             )

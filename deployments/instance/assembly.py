@@ -44,6 +44,7 @@ class PoolBatch(Generic[Item]):
         is_counted: Whether another holder than the one who formed it was told to wait for its end.
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more.
+        ended: By slot, the sequences that have ended before their time.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class PoolBatch(Generic[Item]):
         "_parties",
         "_settled_count",
         "_total_count",
+        "ended",
         "epoch",
         "execution_ns",
         "is_counted",
@@ -76,6 +78,7 @@ class PoolBatch(Generic[Item]):
         self.is_counted = False
         self.execution_ns = 0
         self.rescheduled: list[int] = []
+        self.ended: dict[int, int | str] = {}
         # Requests that have come or will not come; of how many, -1 while that is not known.
         self._settled_count = 0
         # Bit by bit, the routers whose parts these are.

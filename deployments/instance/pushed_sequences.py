@@ -115,6 +115,7 @@ class PushedSequences:
                 if is_here or (starts and not is_taken):
                     # What is missing cannot be made good: it ends its sequence.
                     feeder.forget(slot)
+                batch.ended[slot] = work.correlation_id
             elif starts and is_taken:
                 # A late one does not take its slot from another that has it by now.
                 dropped.append((work, BOUNCED))
@@ -123,6 +124,7 @@ class PushedSequences:
                 doubled.slots.append(slot)
             elif not (is_here or starts):
                 dropped.append((work, self._no_sequence(work)))
+                batch.ended[slot] = work.correlation_id
             else:
                 left[slot] = work
         batch.items, batch.slots = list(left.values()), list(left)

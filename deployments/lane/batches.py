@@ -124,12 +124,15 @@ class Done(msgspec.Struct, array_like=True):
         number: The batch.
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more; it is kept for that.
+        ended: By slot, the sequences that have ended there because a request of them was cancelled
+            before it was executed, or that do not run there.
     """
 
     epoch: int
     number: int
     execution_ns: int = 0
     rescheduled: Sequence[int] = ()
+    ended: dict[int, int | str] = {}
 
 
 class Forget(msgspec.Struct, array_like=True):

@@ -305,6 +305,8 @@ class HeldQueue:
     def done(self, instance: str, done: Done) -> None:
         """Learn that an instance has executed a batch."""
         now_ns = self._clock_ns()
+        if done.ended:
+            self._queue.ended(instance, done.ended, now_ns)
         if done.epoch != self._epoch:
             self._queue.executed(instance, -1, done.execution_ns, now_ns)
         else:

@@ -72,6 +72,7 @@ class PoolQueue(Generic[Item]):
     Attributes:
         enqueue: Takes a request and returns whether `next` has to be asked; see
             `PoolScheduler.enqueue`.
+        ended: Learns that an instance has ended sequences; see `PoolScheduler.ended`.
         instances: The instances, by name.
         leased: The instance of each lease, by its number.
         mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
@@ -85,6 +86,7 @@ class PoolQueue(Generic[Item]):
         "_scheduler",
         "_short",
         "_short_ns",
+        "ended",
         "enqueue",
         "instances",
         "leased",
@@ -95,6 +97,7 @@ class PoolQueue(Generic[Item]):
         self, scheduler: PoolScheduler[Item], short_execution_ns: int = _SHORT_EXECUTION_NS
     ) -> None:
         self.enqueue = scheduler.enqueue
+        self.ended = scheduler.ended
         self.instances: dict[str, PoolInstance[Item]] = {}
         self.leased: dict[int, str] = {}
         self.mean_batch_size = 1.0

@@ -102,6 +102,15 @@ class PoolScheduler(Protocol[Item]):
         Items that are to be executed once more have ``is_rescheduled`` set.
         """
 
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """Learn that an instance has ended sequences by itself; call it before `executed`.
+
+        Args:
+            instance: Its name.
+            sequences: By slot, the sequences.
+            now_ns: Now.
+        """
+
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up requests whose time is over, and sequences that are idle."""
 
@@ -178,6 +187,9 @@ class SharedScheduler(Generic[Item]):
 
     def executed(self, instance: str, batch: Iterable[Item], now_ns: int) -> None:
         """What was executed is nothing to it any more."""
+
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """Sequences are nothing to it."""
 
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""

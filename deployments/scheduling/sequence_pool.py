@@ -157,6 +157,29 @@ class SequencePool(ABC, Generic[SequencedT]):
             else:
                 self._sequences.rest(sequence, now_ns)
 
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """End sequences that have ended at their instance; see `PoolScheduler.ended`.
+
+        What one has queued is cancelled; from a START on it goes on as another sequence.
+        """
+        home = self._sequences.homes.get(instance)
+        if home is None:
+            return
+        for slot, correlation_id in sequences.items():
+            sequence = home.slots[slot] if slot < len(home.slots) else None
+            if sequence is None or sequence.id != correlation_id:
+                continue
+            if sequence in home.executing:
+                home.executing.remove(sequence)
+                sequence.in_flight = None
+            elif sequence.in_flight is not None:
+                # The instance will say the same when it has come there.
+                continue
+            if self._sequences.cut(sequence):
+                self._advance(sequence, now_ns)
+            else:
+                self._end(sequence, SequenceEvent.CANCELLED, now_ns)
+
     def expire(self, now_ns: int) -> list[tuple[SequencedT, TritonError]]:
         """Give up sequences that are idle or have waited too long for a slot."""
         self._reap(now_ns)

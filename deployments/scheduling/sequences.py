@@ -242,6 +242,18 @@ class Sequences(Generic[SequencedT]):
 
     # Ends of sequences
 
+    def cut(self, sequence: Sequence[SequencedT]) -> bool:
+        """Cancel what a running sequence has queued before it starts again.
+
+        Returns:
+            Whether it does.
+        """
+        queue = sequence.queue
+        while queue and not queue[0].flags & SEQUENCE_START:
+            self._count(sequence, -1)
+            self.dropped.append((queue.popleft(), RequestCancelledError()))
+        return bool(queue)
+
     def end(
         self, sequence: Sequence[SequencedT], event: SequenceEvent
     ) -> Sequence[SequencedT] | None:

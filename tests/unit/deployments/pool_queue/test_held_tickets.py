@@ -113,6 +113,23 @@ def test_an_instance_hears_with_the_holders_part_which_sequences_other_parts_beg
     run(main)
 
 
+def test_what_a_sequence_has_waiting_ends_with_it_when_its_instance_has_ended_it(run):
+    config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
+
+    async def main():
+        async with holding(config) as rig:
+            client = await rig.client()
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_START))
+            client.start(waiting := Request(1, 5, correlation_id=7))
+            await until(lambda: len(rig.a.parts) == 1 and rig.queue.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[0][0].number, 0, [], {0: 7}))
+            await waiting.ended
+            assert isinstance(waiting.error, RequestCancelledError)
+            assert rig.queue.load.free_slot_count == CONFIG.max_batch_size
+
+    run(main)
+
+
 def test_a_ticket_is_refused_when_the_queue_is_full(run, busy):
     config = dataclasses.replace(
         CONFIG,

@@ -62,8 +62,13 @@ class HeldQueue(Protocol):
             TritonError: It is not queued; the error ends the request.
         """
 
-    def withdrawn(self, ticket: "ForeignTicket") -> None:
-        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted."""
+    def withdrawn(self, ticket: "ForeignTicket", *, is_ended: bool = False) -> None:
+        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted.
+
+        Args:
+            ticket: The ticket.
+            is_ended: Whether that ends its request, which counts as a failure here.
+        """
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Learn that requests of a granted batch will not come: the instance is to forget them."""

@@ -156,13 +156,10 @@ class HeldQueue:
 
     def cancelled(self, request: OwnRequest) -> None:
         """End a request of this process that waits."""
-        self._statistics.record_failure(
-            FailureReason.CANCELED, self._clock_ns() - request.enqueue_ns
-        )
         request.queue = None
         self._own.pop(request, None)
+        self.withdrawn(request, is_ended=True)
         request.sink.fail(RequestCancelledError(""))
-        self.withdrawn(request)
 
     @property
     def own_waiting_count(self) -> int:
@@ -228,9 +225,16 @@ class HeldQueue:
             self._batches.came_nameless(ticket)
         self._take(ticket)
 
-    def withdrawn(self, ticket: QueuedTicket) -> None:
-        """Forget a ticket that is cancelled, as soon as the queue looks at it."""
-        del ticket
+    def withdrawn(self, ticket: QueuedTicket, *, is_ended: bool = False) -> None:
+        """Forget a ticket that is cancelled, as soon as the queue looks at it.
+
+        Args:
+            ticket: The ticket.
+            is_ended: Whether that ends its request.
+        """
+        if is_ended:
+            waited_ns = self._clock_ns() - ticket.enqueue_ns
+            self._statistics.record_failure(FailureReason.CANCELED, waited_ns)
         self._withdrawn_count += 1
         self._expiry.set(0)
 

@@ -14,7 +14,8 @@ on that instance without asking. It ends with the DONE of the batch, or by being
 frame     from, to       message   meaning
 ========= ============== ========= ====================================================
 TICKET    router, holder `Ticket`  a request waits here; the frame's id is its number
-WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile
+WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile;
+                                   with FLAG_FINAL its request was cancelled, else it goes elsewhere
 WITHDRAW  router, holder `Missing` my part of a granted batch will not come
 GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without

@@ -218,7 +218,7 @@ class PartyLane:
             return
         ticket.is_cancelled = True
         self.connection.send(WITHDRAW, frame.request_id)
-        ticket.queue.withdrawn(ticket)
+        ticket.queue.withdrawn(ticket, is_ended=frame.flags & FLAG_FINAL != 0)
 
     def _on_lease_end(self, frame: Frame) -> None:
         ended = decode_lease_end(frame.message)

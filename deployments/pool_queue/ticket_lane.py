@@ -244,10 +244,10 @@ class TicketLane:
             waiting.queue.waiting_count -= 1
         return waiting
 
-    def send(self, kind: int, number: int, message: bytes = b"") -> None:
+    def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
         """Send a frame, if the lane is open."""
         if not self._connection.is_lost:
-            self._connection.send(kind, number, message)
+            self._connection.send(kind, number, message, flags)
 
     # What the connection calls: `deployments.lane.connection.LaneRole`
 

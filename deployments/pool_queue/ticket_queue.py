@@ -23,7 +23,7 @@ from backends.api.errors import (
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
-from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
+from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import (
     Grant,
@@ -130,7 +130,7 @@ class TicketQueue:
         If it is granted meanwhile, its instance hears of the cancel.
         """
         waiting = self._lane.find(request) if request.queue is self else None
-        if waiting is not None and self._withdraw(waiting):
+        if waiting is not None and self._withdraw(waiting, FLAG_FINAL):
             self._fail(request, RequestCancelledError(""))
 
     def start_on(self, lease: Lease, request: OwnRequest) -> bool:
@@ -182,7 +182,7 @@ class TicketQueue:
         )
         return list(itertools.islice(movable, count))
 
-    def _withdraw(self, waiting: WaitingTicket) -> bool:
+    def _withdraw(self, waiting: WaitingTicket, flags: int = 0) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
         is_new, waiting.is_withdrawn = not waiting.is_withdrawn, True
@@ -191,7 +191,7 @@ class TicketQueue:
             self._lane.strike_out(number)
             return True
         if is_new:
-            self._lane.send(WITHDRAW, number)
+            self._lane.send(WITHDRAW, number, flags=flags)
         return False
 
     def _start_on(self, lease: Lease, request: OwnRequest) -> bool:

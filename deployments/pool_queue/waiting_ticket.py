@@ -126,5 +126,5 @@ class TicketSender(Protocol):
     def strike_out(self, number: int) -> WaitingTicket | None:
         """Forget what is written down of a number."""
 
-    def send(self, kind: int, number: int, message: bytes = b"") -> None:
+    def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
         """Send a frame, if the lane is open."""

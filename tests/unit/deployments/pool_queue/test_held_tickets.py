@@ -167,6 +167,24 @@ def test_a_cancelled_ticket_leaves_the_queue(run, busy):
             await until(lambda: not rig.queue.load.waiting_count)
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
             assert len(rig.a.parts) == 1
+            assert rig.queue.snapshot().fail_count["CANCELED"] == 1
+
+    run(main)
+
+
+def test_a_ticket_that_is_taken_back_or_left_behind_is_no_failure(run, busy):
+    async def main():
+        async with holding() as rig:
+            await busy(rig)
+            client = await rig.client()
+            client.start(moved := Request())
+            client.start(Request())
+            await until(lambda: rig.queue.load.waiting_count == 2)
+            client.withdraw(moved, rig.router.taken)
+            await until(lambda: rig.router.moved == [moved])
+            client._lane.close()
+            await until(lambda: rig.queue.snapshot().pending_count == 0)
+            assert not any(rig.queue.snapshot().fail_count.values())
 
     run(main)
 

@@ -162,12 +162,13 @@ class GivenBatches:
             sequences=sequences,
         )
         given.shares = shares
-        self._send_own(instance, own[0], part)
+        # Theirs have a hop more to go.
         for at, (party, (theirs, their_slots)) in enumerate(shares.items(), 1):
             numbers = [ticket.number for ticket in theirs]
             ids = self._ids_given(theirs)
             grant = Grant(self._epoch, number, instance, numbers, their_slots, ids, at)
             party.grant(grant, theirs)
+        self._send_own(instance, own[0], part)
         return shares
 
     def _ids_given(self, tickets: list[QueuedTicket]) -> Sequence[int | str]:

@@ -26,7 +26,7 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
-from deployments.pool_queue.connection import holder_name, ticket_connection
+from deployments.pool_queue.connection import hand_out, holder_name, ticket_connection
 from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_queue
 from deployments.pool_queue.messages import (
     Grant,
@@ -147,12 +147,7 @@ class PartyLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take tickets, and what else the router has to say."""
-        handlers = self._handlers
-        for frame in frames:
-            handle = handlers.get(frame.kind)
-            if handle is None:
-                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-            handle(frame)
+        hand_out(frames, self._handlers)
 
     def lost(self, reason: str) -> None:
         """Cancel what waits; its requests are the router's."""

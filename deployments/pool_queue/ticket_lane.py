@@ -34,6 +34,7 @@ from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
 from deployments.pool_queue.connection import (
     epoch_of,
+    hand_out,
     holder_name,
     ticket_connection,
 )
@@ -286,12 +287,7 @@ class TicketLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take grants, errors and what else the holder has to say."""
-        handlers = self._handlers
-        for frame in frames:
-            handle = handlers.get(frame.kind)
-            if handle is None:
-                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-            handle(frame)
+        hand_out(frames, self._handlers)
 
     def lost(self, reason: str) -> None:
         """Hand back what waits."""

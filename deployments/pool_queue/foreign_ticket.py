@@ -16,6 +16,7 @@ from deployments.pool_queue.messages import (
     Ticket,
     canonical_signature,
 )
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import Party
 
 
@@ -53,7 +54,7 @@ class HeldQueue(Protocol):
     """
 
     @property
-    def reports(self) -> LoadReports: ...  # noqa: D102
+    def reports(self) -> LoadReports["ForeignParty"]: ...  # noqa: D102
 
     def enqueue(self, ticket: "ForeignTicket") -> None:
         """Take a ticket.
@@ -157,6 +158,10 @@ class ForeignTicket:
     def turn_away(self, error: TritonError) -> None:
         """Tell the router that its queue is gone, if the ticket still waits there."""
         self.party.turn_away(self, error)
+
+
+# What waits in a queue that is held here.
+HeldTicket = OwnRequest | ForeignTicket
 
 
 def no_queue(model_name: str, version: int) -> UnavailableError:

@@ -14,13 +14,13 @@ from typing import Final, cast
 from backends.api.request import SEQUENCE_END
 from deployments.lane.batches import BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
+from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket
 from deployments.pool_queue.messages import Grant, Missing
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import Party, QueuedTicket
 from deployments.scheduling.pool_queue import Batch
 
-_Share = tuple[list[QueuedTicket], list[int]]
-_NO_SHARES: Final[Mapping[Party, _Share]] = {}
+_Share = tuple[list[HeldTicket], list[int]]
+_NO_SHARES: Final[Mapping[ForeignParty, _Share]] = {}
 
 
 class _Given:
@@ -34,12 +34,12 @@ class _Given:
 
     __slots__ = ("shares", "slots", "tickets")
 
-    def __init__(self, tickets: list[QueuedTicket], slots: Sequence[int]) -> None:
+    def __init__(self, tickets: list[HeldTicket], slots: Sequence[int]) -> None:
         self.tickets = tickets
         self.slots = slots
-        self.shares: Mapping[Party, _Share] = _NO_SHARES
+        self.shares: Mapping[ForeignParty, _Share] = _NO_SHARES
 
-    def number_of(self, party: Party) -> int:
+    def number_of(self, party: ForeignParty) -> int:
         """Return what a router is called in the batch; 0 when it has no part of it."""
         return next((at for at, each in enumerate(self.shares, 1) if each is party), 0)
 
@@ -63,9 +63,9 @@ class GivenBatches:
         self.own: dict[OwnRequest, None] = {}
         self._given: dict[str, dict[int, _Given]] = {}
         # Requests that are executed again: their instances have them.
-        self._kept: set[QueuedTicket] = set()
+        self._kept: set[HeldTicket] = set()
         # Other routers' requests of iterative models that came without a correlation id.
-        self._nameless: set[QueuedTicket] = set()
+        self._nameless: set[HeldTicket] = set()
 
     def join(self, instance: str, lane: LaneClient) -> None:
         """Have batches go to an instance."""
@@ -77,11 +77,11 @@ class GivenBatches:
         self._given.pop(instance, None)
         return self.lanes.pop(instance, None) is not None
 
-    def is_kept(self, ticket: QueuedTicket) -> bool:
+    def is_kept(self, ticket: HeldTicket) -> bool:
         """Whether an instance has begun a request, so that its end is that instance's."""
         return ticket in self._kept
 
-    def came_nameless(self, ticket: QueuedTicket) -> None:
+    def came_nameless(self, ticket: HeldTicket) -> None:
         """Note another router's request that will be given a correlation id."""
         self._nameless.add(ticket)
 
@@ -102,25 +102,25 @@ class GivenBatches:
             ticket.is_kept = True
         return places
 
-    def missing(self, party: Party, missing: Missing) -> None:
+    def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Have an instance not wait for a part that was granted and will not come."""
         given = self._given.get(missing.instance, {}).get(missing.number)
         if given is not None and missing.epoch == self._epoch:
             self._forget(missing.instance, missing.number, given, party)
 
-    def party_lost(self, party: Party) -> None:
+    def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for parts of a router that is gone."""
         for instance, batches in self._given.items():
             for number, given in batches.items():
                 self._forget(instance, number, given, party)
 
-    def _forget(self, instance: str, number: int, given: _Given, party: Party) -> None:
+    def _forget(self, instance: str, number: int, given: _Given, party: ForeignParty) -> None:
         party_number = given.number_of(party)
         if party_number:
             count = len(given.shares[party][0])
             self.lanes[instance].forget(Forget(self._epoch, number, count, party_number))
 
-    def give(self, batch: Batch[QueuedTicket]) -> Iterable[Party]:
+    def give(self, batch: Batch[HeldTicket]) -> Iterable[ForeignParty]:
         """Send a batch to its instance.
 
         Returns:
@@ -137,7 +137,7 @@ class GivenBatches:
             return ()
         kept: list[int] = []
         own: _Share = ([], [])
-        shares: dict[Party, _Share] = {}
+        shares: dict[ForeignParty, _Share] = {}
         sequences: dict[int, int | str] = {}
         for at, ticket in enumerate(tickets):
             if ticket in self._kept:
@@ -171,14 +171,14 @@ class GivenBatches:
         self._send_own(instance, own[0], part)
         return shares
 
-    def _ids_given(self, tickets: list[QueuedTicket]) -> Sequence[int | str]:
+    def _ids_given(self, tickets: list[HeldTicket]) -> Sequence[int | str]:
         if not self._nameless:
             return ()
         ids = [ticket.correlation_id if ticket in self._nameless else 0 for ticket in tickets]
         self._nameless.difference_update(tickets)
         return ids
 
-    def _send_own(self, instance: str, tickets: Sequence[QueuedTicket], part: BatchPart) -> None:
+    def _send_own(self, instance: str, tickets: Sequence[HeldTicket], part: BatchPart) -> None:
         requests = cast("Sequence[OwnRequest]", tickets)
         own = self.own
         queued_ns = []

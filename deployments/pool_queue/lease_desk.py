@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket
 from deployments.pool_queue.leases import LeaseOffer, Leases, OutstandingLease
 from deployments.pool_queue.messages import Lease, LeaseEnd
-from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.pool_queue import PoolQueue
 
 
@@ -27,7 +26,7 @@ class LeaseDesk:
 
     def __init__(
         self,
-        queue: PoolQueue[QueuedTicket],
+        queue: PoolQueue[HeldTicket],
         model_name: str,
         version: int,
         epoch: int,

@@ -44,7 +44,7 @@ class PoolBatch(Generic[Item]):
         is_counted: Whether another holder than the one who formed it was told to wait for its end.
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more.
-        ended: By slot, the sequences that have ended before their time.
+        ended: By slot, the sequences that have ended before their time; None for none.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class PoolBatch(Generic[Item]):
         self.is_counted = False
         self.execution_ns = 0
         self.rescheduled: list[int] = []
-        self.ended: dict[int, int | str] = {}
+        self.ended: dict[int, int | str] | None = None
         # Requests that have come or will not come; of how many, -1 while that is not known.
         self._settled_count = 0
         # Bit by bit, the routers whose parts these are.
@@ -108,7 +108,7 @@ class PoolBatch(Generic[Item]):
         self.row_count = max(self.row_count, part.row_count)
         if part.sequences:
             self.sequences = part.sequences
-        if self._settles(part.party):
+        if not part.party or self._settles(part.party):
             self._settled_count += part.here_count + part.unsent_count
         # The holder's part says how many there are, which may be none but those that are kept.
         if part.total_count or part.kept or not (part.here_count or part.unsent_count):
@@ -116,15 +116,15 @@ class PoolBatch(Generic[Item]):
 
     def forget(self, message: Forget, *, is_all: bool) -> None:
         """Wait for fewer requests; for none of others when those are all that is known of."""
-        if self._settles(message.party):
+        if not message.party or self._settles(message.party):
             self._settled_count += message.count
         if is_all:
             self._total_count = self._settled_count
 
     def _settles(self, party: int) -> bool:
-        """Whether nothing was known of a router's part yet; the holder's comes once."""
+        """Whether nothing was known of another router's part; the holder's comes once."""
         bit = 1 << party
-        is_new = party == 0 or not self._parties & bit
+        is_new = not self._parties & bit
         self._parties |= bit
         return is_new
 

@@ -72,7 +72,7 @@ class PushedSequences:
     def fits(self, part: BatchPart) -> bool:
         """Whether the slots of a part are this model's."""
         slots = part.slots
-        highest = max((*slots, *part.sequences), default=0)
+        highest = max((*slots, *(part.sequences or ())), default=0)
         return len(slots) == part.here_count and highest < self._slot_count
 
     @staticmethod
@@ -115,7 +115,7 @@ class PushedSequences:
                 if is_here or (starts and not is_taken):
                     # What is missing cannot be made good: it ends its sequence.
                     feeder.forget(slot)
-                batch.ended[slot] = work.correlation_id
+                batch.ended = {**(batch.ended or {}), slot: work.correlation_id}
             elif starts and is_taken:
                 # A late one does not take its slot from another that has it by now.
                 dropped.append((work, BOUNCED))
@@ -124,7 +124,7 @@ class PushedSequences:
                 doubled.slots.append(slot)
             elif not (is_here or starts):
                 dropped.append((work, self._no_sequence(work)))
-                batch.ended[slot] = work.correlation_id
+                batch.ended = {**(batch.ended or {}), slot: work.correlation_id}
             else:
                 left[slot] = work
         batch.items, batch.slots = list(left.values()), list(left)

@@ -82,7 +82,7 @@ class BatchPart(msgspec.Struct, array_like=True):
         unsent_count: Requests of this part that do not come: no lane can carry them.
         row_count: Where each slot has its row, how many rows the batch has at least.
         sequences: Of the holder's part: by slot, the sequences that requests of other parts begin;
-            0 for those that they end.
+            0 for those that they end. None for none.
         party: Which of the batch's other routers sends the part, from 1 on; 0 for the holder, and
             for a router that fills a lease.
     """
@@ -96,7 +96,7 @@ class BatchPart(msgspec.Struct, array_like=True):
     queued_ns: Sequence[int] = ()
     unsent_count: int = 0
     row_count: int = 0
-    sequences: dict[int, int | str] = {}
+    sequences: dict[int, int | str] | None = None
     party: int = 0
 
 
@@ -125,14 +125,14 @@ class Done(msgspec.Struct, array_like=True):
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more; it is kept for that.
         ended: By slot, the sequences that have ended there because a request of them was cancelled
-            before it was executed, or that do not run there.
+            before it was executed, or that do not run there. None for none.
     """
 
     epoch: int
     number: int
     execution_ns: int = 0
     rescheduled: Sequence[int] = ()
-    ended: dict[int, int | str] = {}
+    ended: dict[int, int | str] | None = None
 
 
 class Forget(msgspec.Struct, array_like=True):

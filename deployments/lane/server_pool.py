@@ -271,7 +271,14 @@ def _is_count(number: int) -> bool:
 def _check(part: BatchPart, max_count: int) -> None:
     """Raise FrameError unless a part is one that a router sends."""
     here_count = part.here_count
-    numbers = (part.epoch, part.number, *part.slots, *part.kept, *part.queued_ns, *part.sequences)
+    numbers = (
+        part.epoch,
+        part.number,
+        *part.slots,
+        *part.kept,
+        *part.queued_ns,
+        *(part.sequences or ()),
+    )
     counts = (here_count, part.total_count, part.unsent_count, len(part.kept), part.party)
     if (
         not all(map(_is_count, numbers))

@@ -159,7 +159,7 @@ class GivenBatches:
             own[1],
             kept,
             row_count=decision.row_count,
-            sequences=sequences,
+            sequences=sequences or None,
         )
         given.shares = shares
         # Theirs have a hop more to go.

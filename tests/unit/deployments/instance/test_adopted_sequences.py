@@ -133,7 +133,7 @@ async def test_a_cancelled_request_ends_its_sequence():
         assert isinstance(await answer(gone), RequestCancelledError)
         assert isinstance(await answer(next_one), InvalidArgumentError)
         await holder.next("done", 4)
-        assert [done.ended for done in holder.all("done")] == [{}, {}, {0: 1}, {0: 1}]
+        assert [done.ended for done in holder.all("done")] == [None, None, {0: 1}, {0: 1}]
         assert await counts(holder.push(5, part(1, SEQUENCE_START), slots=[0])) == [1]
 
 

@@ -102,11 +102,13 @@ class GivenBatches:
             ticket.is_kept = True
         return places
 
-    def missing(self, party: ForeignParty, missing: Missing) -> None:
-        """Have an instance not wait for a part that was granted and will not come."""
+    def missing(self, party: ForeignParty, missing: Missing) -> Sequence[HeldTicket]:
+        """Have an instance not wait for a part that was granted and will not come; return that."""
         given = self._given.get(missing.instance, {}).get(missing.number)
-        if given is not None and missing.epoch == self._epoch:
-            self._forget(missing.instance, missing.number, given, party)
+        if given is None or missing.epoch != self._epoch or not given.number_of(party):
+            return ()
+        self._forget(missing.instance, missing.number, given, party)
+        return given.shares[party][0]
 
     def party_lost(self, party: ForeignParty) -> None:
         """Have instances not wait for parts of a router that is gone."""

@@ -239,7 +239,7 @@ class HeldQueue:
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Have an instance not wait for requests that were granted and will not come."""
-        self._batches.missing(party, missing)
+        self._queue.missed(missing.instance, self._batches.missing(party, missing))
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""

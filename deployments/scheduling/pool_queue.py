@@ -72,7 +72,7 @@ class PoolQueue(Generic[Item]):
     Attributes:
         enqueue: Takes a request and returns whether `next` has to be asked; see
             `PoolScheduler.enqueue`.
-        ended: Learns that an instance has ended sequences; see `PoolScheduler.ended`.
+        ended, missed: Learn what became of sequences at an instance; see `PoolScheduler`.
         instances: The instances, by name.
         leased: The instance of each lease, by its number.
         mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
@@ -91,6 +91,7 @@ class PoolQueue(Generic[Item]):
         "instances",
         "leased",
         "mean_batch_size",
+        "missed",
     )
 
     def __init__(
@@ -98,6 +99,7 @@ class PoolQueue(Generic[Item]):
     ) -> None:
         self.enqueue = scheduler.enqueue
         self.ended = scheduler.ended
+        self.missed = scheduler.missed
         self.instances: dict[str, PoolInstance[Item]] = {}
         self.leased: dict[int, str] = {}
         self.mean_batch_size = 1.0

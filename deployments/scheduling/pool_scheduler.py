@@ -102,6 +102,12 @@ class PoolScheduler(Protocol[Item]):
         Items that are to be executed once more have ``is_rescheduled`` set.
         """
 
+    def missed(self, instance: str, items: Sequence[Item]) -> None:
+        """Learn that requests of a batch do not come to its instance: they are enqueued once more.
+
+        It is called before `executed`.
+        """
+
     def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
         """Learn that an instance has ended sequences by itself; call it before `executed`.
 
@@ -187,6 +193,9 @@ class SharedScheduler(Generic[Item]):
 
     def executed(self, instance: str, batch: Iterable[Item], now_ns: int) -> None:
         """What was executed is nothing to it any more."""
+
+    def missed(self, instance: str, items: Sequence[Item]) -> None:
+        """They are nothing to it until they are enqueued once more."""
 
     def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
         """Sequences are nothing to it."""

@@ -240,6 +240,10 @@ class Sequences(Generic[SequencedT]):
             if is_running and not sequence.queue and sequence.in_flight is None:
                 self.rest(sequence, now_ns)
 
+    def reopen(self, sequence: Sequence[SequencedT]) -> None:
+        """Have requests of its id lead to a sequence again whose END request comes once more."""
+        self._open.setdefault(sequence.id, sequence)
+
     # Ends of sequences
 
     def cut(self, sequence: Sequence[SequencedT]) -> bool:

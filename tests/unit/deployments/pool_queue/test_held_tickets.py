@@ -206,6 +206,29 @@ def test_a_part_that_will_not_come_is_forgotten_and_queued_for_another_instance(
     run(main)
 
 
+def test_the_end_of_a_sequence_that_could_not_be_sent_is_sent_again(run):
+    config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
+
+    async def main():
+        async with holding(config) as rig:
+            client = await rig.client()
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_START))
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[0][0].number, 0))
+            rig.router.unreachable = {"a"}
+            client.start(last := Request(1, 5, correlation_id=7, flags=SEQUENCE_END))
+            await until(lambda: rig.a.forgotten)
+            rig.router.unreachable.clear()
+            await until(lambda: rig.queue.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[1][0].number, 0))
+            await until(lambda: len(rig.router.parts) == 2)
+            assert rig.router.parts[1][2] == [last]
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[2][0].number, 0))
+            assert rig.queue.load.free_slot_count == CONFIG.max_batch_size
+
+    run(main)
+
+
 def test_what_a_router_leaves_behind_is_forgotten(run, busy):
     async def main():
         async with holding() as rig:

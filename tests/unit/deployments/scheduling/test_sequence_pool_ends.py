@@ -91,3 +91,16 @@ def test_one_that_an_earlier_queue_began_ends_with_what_it_has_queued(strategy):
         assert batch.decision.batch == [middle]
         actions = end(queue, batch.number, {0: 1})
     assert (queue.pending_count, queue.sequence_count) == (0, 0)
+
+
+@STRATEGIES
+def test_one_whose_last_request_does_not_come_to_its_instance_ends_when_that_comes_again(strategy):
+    queue = queue_of(strategy)
+    queue.executed("A", begin(queue, part(1, START)), 0, 0)
+    last = part(1, END)
+    number = begin(queue, last)
+    queue.missed("A", [last])
+    queue.executed("A", number, 0, 0)
+    assert queue.sequence_count == 1
+    queue.executed("A", begin(queue, part(1, END)), 0, 0)
+    assert queue.sequence_count == 0

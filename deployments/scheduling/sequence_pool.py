@@ -4,10 +4,10 @@
 
 Both keep a sequence in a slot of one instance and have at most one of its requests executed at a
 time, in order. ``DirectSequencePool`` is for models that keep state by row: row k of every batch is
-slot k of the instance. ``OldestSequencePool`` (`deployments.scheduling.oldest_sequence_pool`) is for
-models that tell sequences apart by their correlation id: it hands one request of each sequence at a
-time to a dynamic batcher of its instance. What models are given besides, control inputs and states,
-is added where they execute, by a `SequenceFeeder`.
+slot k of the instance. ``OldestSequencePool`` (`deployments.scheduling.oldest_sequence_pool`) is
+for models that tell sequences apart by their correlation id: it hands one request of each sequence
+at a time to a dynamic batcher of its instance. What models are given besides, control inputs and
+states, is added where they execute, by a `SequenceFeeder`.
 
 Triton: core/src/sequence_batch_scheduler/sequence_batch_scheduler.cc DirectSequenceBatch,
 OldestSequenceBatch @73aad7c. In a direct batch, where shapes differ, Triton goes by the lowest

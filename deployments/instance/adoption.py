@@ -76,7 +76,8 @@ class Adoption:
     def received_part(self, part: BatchPart, requests: list[ServerRequest]) -> None:
         """Take a part of a batch; its requests get their outcomes later.
 
-        For an instance that nobody has adopted they are single requests, which it bounces.
+        For an instance that nobody has adopted they are single requests, which it bounces. So are
+        requests of sequences that an earlier holder has granted and the present one cannot know of.
 
         Raises:
             FrameError: The slots are not those of a batch of this model.
@@ -89,6 +90,11 @@ class Adoption:
             raise FrameError(
                 f"part of a batch for model '{self._config.name}' with slots {part.slots}"
             )
+        if part.epoch < self._epoch:
+            flags = [each.request.flags for each in requests]
+            if not pushed.is_foreseen(part, flags):
+                bounce(requests)
+                return
         now_ns = executor.clock_ns()
         queued_ns = part.queued_ns or [now_ns] * len(requests)
         if part.waited_ns:
@@ -142,5 +148,5 @@ class Adoption:
             return
         if batch.is_counted or batch.epoch >= self._epoch:
             self._lane.send_done(
-                Done(batch.epoch, batch.number, batch.execution_ns, batch.rescheduled)
+                Done(batch.epoch, batch.number, batch.execution_ns, batch.rescheduled, batch.ended)
             )

@@ -17,7 +17,7 @@ ADOPT    holder, inst `Adopt`                   I hold your pool's queue from no
 ADOPTED  inst, holder `Adopted`                 so be it; this is how far I am
 BATCH    router, inst `BatchPart`               the next INFER frames are a part of a batch
 DONE     inst, holder `Done`                    a batch is executed
-FORGET   holder, inst `Forget`                  so many requests of a batch will not come
+FORGET   holder, inst `Forget`                  a part of a batch will not come
 BOUNCE   inst, router `Bounce`, or none; id of  send it by way of the queue
                       the request
 ASK      holder, inst none                      requests wait: get your grant (rate limiter)
@@ -83,6 +83,10 @@ class BatchPart(msgspec.Struct, array_like=True):
         unsent_count: Requests of this part that do not come: no lane can carry them.
         row_count: Where each slot has its row, how many rows the batch has at least.
         waited_ns: How long each request of this part has waited, from a router of another node.
+        sequences: Of the holder's part: by slot, the sequences that requests of other parts begin;
+            0 for those that they end. None for none.
+        party: Which of the batch's other routers sends the part, from 1 on; 0 for the holder, and
+            for a router that fills a lease.
     """
 
     epoch: int
@@ -95,6 +99,8 @@ class BatchPart(msgspec.Struct, array_like=True):
     unsent_count: int = 0
     row_count: int = 0
     waited_ns: Sequence[int] = ()
+    sequences: dict[int, int | str] | None = None
+    party: int = 0
 
 
 def without(part: BatchPart, places: Container[int]) -> BatchPart:
@@ -122,20 +128,31 @@ class Done(msgspec.Struct, array_like=True):
         number: The batch.
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more; it is kept for that.
+        ended: By slot, the sequences that have ended there because a request of them was cancelled
+            before it was executed, or that do not run there. None for none.
     """
 
     epoch: int
     number: int
     execution_ns: int = 0
     rescheduled: Sequence[int] = ()
+    ended: dict[int, int | str] | None = None
 
 
 class Forget(msgspec.Struct, array_like=True):
-    """The message of FORGET."""
+    """The message of FORGET.
+
+    Attributes:
+        epoch: Of the batch.
+        number: The batch.
+        count: How many requests will not come, unless the part has come already.
+        party: Whose part it is; see `BatchPart`.
+    """
 
     epoch: int
     number: int
     count: int
+    party: int = 0
 
 
 class Bounce(msgspec.Struct, array_like=True):

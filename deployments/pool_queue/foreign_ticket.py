@@ -16,6 +16,7 @@ from deployments.pool_queue.messages import (
     Ticket,
     canonical_signature,
 )
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import Party
 
 
@@ -53,7 +54,7 @@ class HeldQueue(Protocol):
     """
 
     @property
-    def reports(self) -> LoadReports: ...  # noqa: D102
+    def reports(self) -> LoadReports["ForeignParty"]: ...  # noqa: D102
 
     def has_sequence(self, correlation_id: int | str) -> bool:
         """Whether a sequence goes on here, in a slot or in the backlog."""
@@ -65,8 +66,13 @@ class HeldQueue(Protocol):
             TritonError: It is not queued; the error ends the request.
         """
 
-    def withdrawn(self, ticket: "ForeignTicket") -> None:
-        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted."""
+    def withdrawn(self, ticket: "ForeignTicket", *, is_ended: bool = False) -> None:
+        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted.
+
+        Args:
+            ticket: The ticket.
+            is_ended: Whether that ends its request, which counts as a failure here.
+        """
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Learn that requests of a granted batch will not come: the instance is to forget them."""
@@ -156,6 +162,10 @@ class ForeignTicket:
     def turn_away(self, error: TritonError) -> None:
         """Tell the router that its queue is gone, if the ticket still waits there."""
         self.party.turn_away(self, error)
+
+
+# What waits in a queue that is held here.
+HeldTicket = OwnRequest | ForeignTicket
 
 
 def no_queue(model_name: str, version: int) -> UnavailableError:

@@ -14,8 +14,9 @@ on that instance without asking. It ends with the DONE of the batch, or by being
 frame     from, to       message   meaning
 ========= ============== ========= ====================================================
 TICKET    router, holder `Ticket`  a request waits here; the frame's id is its number
-WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile
-WITHDRAW  router, holder `Missing` so many requests of a granted batch will not come
+WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile;
+                                   with FLAG_FINAL its request was cancelled, else it goes elsewhere
+WITHDRAW  router, holder `Missing` my part of a granted batch will not come
 GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
                                    FLAG_FINAL the holder has no such queue yet: try again
@@ -81,6 +82,7 @@ class Grant(msgspec.Struct, array_like=True):
         slots: Of sequences, the slot of each request.
         correlation_ids: Of each request, where the queue gives one to those that have none, and
             the START flag with it; empty where it gives none.
+        party: What the router is called in the batch.
     """
 
     epoch: int
@@ -89,6 +91,7 @@ class Grant(msgspec.Struct, array_like=True):
     tickets: Sequence[int]
     slots: Sequence[int] = ()
     correlation_ids: Sequence[int | str] = ()
+    party: int = 0
 
 
 class Missing(msgspec.Struct, array_like=True):
@@ -100,7 +103,6 @@ class Missing(msgspec.Struct, array_like=True):
         epoch: Of the holder.
         number: The batch.
         instance: Incarnation of the instance that waits for the part.
-        count: How many of the batch's requests will not come.
     """
 
     model_name: str
@@ -108,7 +110,6 @@ class Missing(msgspec.Struct, array_like=True):
     epoch: int
     number: int
     instance: str
-    count: int
 
 
 class Load(msgspec.Struct, array_like=True):

@@ -27,7 +27,7 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
-from deployments.pool_queue.connection import holder_name, ticket_connection
+from deployments.pool_queue.connection import hand_out, holder_name, ticket_connection
 from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_queue
 from deployments.pool_queue.messages import (
     Grant,
@@ -150,12 +150,7 @@ class PartyLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take tickets, and what else the router has to say."""
-        handlers = self._handlers
-        for frame in frames:
-            handle = handlers.get(frame.kind)
-            if handle is None:
-                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-            handle(frame)
+        hand_out(frames, self._handlers)
 
     def lost(self, reason: str) -> None:
         """Cancel what waits; its requests are the router's."""
@@ -221,7 +216,7 @@ class PartyLane:
             return
         ticket.is_cancelled = True
         self.connection.send(WITHDRAW, frame.request_id)
-        ticket.queue.withdrawn(ticket)
+        ticket.queue.withdrawn(ticket, is_ended=frame.flags & FLAG_FINAL != 0)
 
     def _on_lease_end(self, frame: Frame) -> None:
         ended = decode_lease_end(frame.message)
@@ -301,4 +296,5 @@ def _without(grant: Grant, gone: list[int]) -> Grant:
         rest(grant.tickets),
         rest(grant.slots),
         rest(grant.correlation_ids),
+        grant.party,
     )

@@ -35,6 +35,7 @@ from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
 from deployments.pool_queue.connection import (
     epoch_of,
+    hand_out,
     holder_name,
     ticket_connection,
 )
@@ -254,10 +255,10 @@ class TicketLane:
         asked = SequenceQuestion(model_name, version, correlation_id)
         return await self._questions.ask(asked)
 
-    def send(self, kind: int, number: int, message: bytes = b"") -> None:
+    def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
         """Send a frame, if the lane is open."""
         if not self._connection.is_lost:
-            self._connection.send(kind, number, message)
+            self._connection.send(kind, number, message, flags)
 
     # What the connection calls: `deployments.lane.connection.LaneRole`
 
@@ -296,12 +297,7 @@ class TicketLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take grants, errors and what else the holder has to say."""
-        handlers = self._handlers
-        for frame in frames:
-            handle = handlers.get(frame.kind)
-            if handle is None:
-                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-            handle(frame)
+        hand_out(frames, self._handlers)
 
     def lost(self, reason: str) -> None:
         """Hand back what waits."""

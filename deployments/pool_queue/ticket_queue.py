@@ -23,7 +23,7 @@ from backends.api.errors import (
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
-from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
+from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
@@ -123,7 +123,7 @@ class TicketQueue:
         If it is granted meanwhile, its instance hears of the cancel.
         """
         waiting = self._lane.find(request) if request.queue is self else None
-        if waiting is not None and self._withdraw(waiting):
+        if waiting is not None and self._withdraw(waiting, FLAG_FINAL):
             self._fail(request, RequestCancelledError(""))
 
     def start_on(self, lease: Lease, request: OwnRequest) -> bool:
@@ -175,7 +175,7 @@ class TicketQueue:
         )
         return list(itertools.islice(movable, count))
 
-    def _withdraw(self, waiting: WaitingTicket) -> bool:
+    def _withdraw(self, waiting: WaitingTicket, flags: int = 0) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
         is_new, waiting.is_withdrawn = not waiting.is_withdrawn, True
@@ -184,7 +184,7 @@ class TicketQueue:
             self._lane.strike_out(number)
             return True
         if is_new:
-            self._lane.send(WITHDRAW, number)
+            self._lane.send(WITHDRAW, number, flags=flags)
         return False
 
     def _start_on(self, lease: Lease, request: OwnRequest) -> bool:
@@ -238,12 +238,13 @@ class TicketQueue:
                 if correlation_id and not request.correlation_id:
                     request.correlation_id = correlation_id
                     request.flags |= SEQUENCE_START
-        part = BatchPart(grant.epoch, grant.number, len(requests), slots=grant.slots)
+        count = len(requests)
+        part = BatchPart(grant.epoch, grant.number, count, slots=grant.slots, party=grant.party)
         if self._send_part(grant.instance, part, requests):
             self._retry_s = _FIRST_RETRY_S
             return
         batch = grant.epoch, grant.number, grant.instance
-        missing = Missing(self._model_name, self._version, *batch, len(requests))
+        missing = Missing(self._model_name, self._version, *batch)
         self._lane.send(WITHDRAW, 0, encode(missing))
         for waiting in granted:
             self._try_elsewhere(waiting, grant.instance)

@@ -73,6 +73,7 @@ class PoolQueue(Generic[Item]):
         avoid: Notes which instance a request that waits is not to go to.
         enqueue: Takes a request and returns whether `next` has to be asked; see
             `PoolScheduler.enqueue`.
+        ended, missed: Learn what became of sequences at an instance; see `PoolScheduler`.
         instances: The instances, by name.
         leased: The instance of each lease, by its number.
         mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
@@ -87,10 +88,12 @@ class PoolQueue(Generic[Item]):
         "_short",
         "_short_ns",
         "avoid",
+        "ended",
         "enqueue",
         "instances",
         "leased",
         "mean_batch_size",
+        "missed",
     )
 
     def __init__(
@@ -98,6 +101,8 @@ class PoolQueue(Generic[Item]):
     ) -> None:
         self.enqueue = scheduler.enqueue
         self.avoid = scheduler.avoid
+        self.ended = scheduler.ended
+        self.missed = scheduler.missed
         self.instances: dict[str, PoolInstance[Item]] = {}
         self.leased: dict[int, str] = {}
         self.mean_batch_size = 1.0

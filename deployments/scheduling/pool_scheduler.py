@@ -112,6 +112,21 @@ class PoolScheduler(Protocol[Item]):
         Items that are to be executed once more have ``is_rescheduled`` set.
         """
 
+    def missed(self, instance: str, items: Sequence[Item]) -> None:
+        """Learn that requests of a batch do not come to its instance: they are enqueued once more.
+
+        It is called before `executed`.
+        """
+
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """Learn that an instance has ended sequences by itself; call it before `executed`.
+
+        Args:
+            instance: Its name.
+            sequences: By slot, the sequences.
+            now_ns: Now.
+        """
+
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up requests whose time is over, and sequences that are idle."""
 
@@ -242,6 +257,12 @@ class SharedScheduler(Generic[Item]):
 
     def executed(self, instance: str, batch: Iterable[Item], now_ns: int) -> None:
         """What was executed is nothing to it any more."""
+
+    def missed(self, instance: str, items: Sequence[Item]) -> None:
+        """They are nothing to it until they are enqueued once more."""
+
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """Sequences are nothing to it."""
 
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""

@@ -91,10 +91,12 @@ class PoolRouter:
         epoch: int = EPOCH,
         slots: Sequence[int] = (),
         kept: Sequence[int] = (),
+        **rest: object,
     ) -> list[LaneInflight]:
         """Send a part; as a holder does unless ``total`` is 0."""
         count = len(requests)
-        part = BatchPart(epoch, number, count, count if total is None else total, slots, kept)
+        total = count if total is None else total
+        part = BatchPart(epoch, number, count, total, slots, kept, **rest)
         inflights = [LaneInflight(request, NotingSink(self)) for request in requests]
         self.lane.start_batch(part, inflights)
         return inflights

@@ -49,6 +49,8 @@ BAD = {
     "a batch within a batch": batch(2) + batch(1),
     "no message": frame(BATCH),
     "adoption without an epoch": frame(ADOPT, message=encode(Adopt(0))),
+    "forget nobody": frame(FORGET, message=encode(Forget(1, 1, 1, -1))),
+    "huge party": frame(BATCH, message=encode(BatchPart(1, 1, 1, party=1 << 40))),
     "forget nothing": frame(FORGET, message=encode(Forget(1, 1, 0))),
     "an answer nobody asked for": frame(ADOPTED, message=encode(Adopted())),
 }

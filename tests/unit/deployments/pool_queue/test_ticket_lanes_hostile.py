@@ -100,7 +100,7 @@ def test_frames_about_what_is_over_are_no_crime(run):
             peer = await rig.raw()
             for sent in (
                 frame(WITHDRAW, 9),
-                frame(WITHDRAW, 0, encode(Missing("gone", 1, 1, 1, "a", 1))),
+                frame(WITHDRAW, 0, encode(Missing("gone", 1, 1, 1, "a"))),
                 frame(LEASE_END, 0, encode(LeaseEnd("gone", 1, 1))),
                 frame(LOAD, 0, encode(Question("gone", 1))),
                 frame(PING, 3),
@@ -251,7 +251,7 @@ _MESSAGES = st.sampled_from(
         A_TICKET,
         encode(Ticket("model", 1, signature=[("A", (1,), b"")])),
         encode(Ticket("new", 2)),
-        encode(Missing("model", 1, 1, 1, "a", 1)),
+        encode(Missing("model", 1, 1, 1, "a")),
         encode(LeaseEnd("model", 1, 1)),
         encode(Question("model", 1)),
         encode(Question("model", 1, when_free=True)),

@@ -116,6 +116,31 @@ async def test_sequences_go_on_when_their_holder_is_gone() -> None:
             await answered([node.send(each) for each in going_on])
 
 
+async def test_sequences_of_an_instance_that_leaves_go_on_when_their_holder_is_gone() -> None:
+    async with node_of(SEQUENCES, instance_count=2, router_count=2) as node:
+        begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 7)]
+        await answered([node.send(each, router=at % 2) for at, each in enumerate(begun)])
+        leaving = node.instances.pop()
+        node.publish(leaving=(leaving,))
+        assert len(leaving.executor.feeder.running) == 3
+        await node.end(node.routers[0])
+        for flags in (0, SEQUENCE_END):
+            going_on = [request_for(correlation_id=at, flags=flags) for at in range(1, 7)]
+            fresh = request_for(correlation_id=10 + flags, flags=SEQUENCE_START)
+            await answered([node.send(each) for each in [*going_on, fresh]])
+            assert 10 + flags not in leaving.executor.feeder.running.values()
+        assert await leaving.executor.drain(10)
+
+
+async def test_a_holder_that_closes_gives_out_nothing_once_another_may_hold() -> None:
+    async with node_of(SEQUENCES, instance_count=2, router_count=1) as node:
+        router = node.routers[0]
+        closing = asyncio.create_task(router.close())
+        await asyncio.sleep(0)
+        assert not router.node_pools.all_held()
+        await closing
+
+
 async def test_what_waits_when_all_instances_drain_is_executed_before_they_end() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():

@@ -7,6 +7,7 @@ Python and custom models, without ensembles, implicit states and shared memory, 
 and tests of their own.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tests.conformance.scheduler_models import VARIANTS
@@ -75,6 +76,16 @@ _SHAPES: Final = tuple(
     )
 )
 
+_TRACED: Final = ("--trace-level=MIN", "--trace-rate=1")
+
+
+def _ordered(title: str, *preserve: str) -> Suite:
+    """Return a suite whose order of responses is read from the server's traces."""
+    suite = _batcher(title, f"batcher {title}", ("multi_batch_preserve_ordering",), 12)
+    verifier = ("L0_batcher/verify_timestamps.py", *preserve)
+    return replace(suite, flags=suite.flags + _TRACED, verifier=verifier)
+
+
 _BATCHER: Final = (
     *(
         suite
@@ -118,10 +129,8 @@ _BATCHER: Final = (
         "batcher delay",
         ("max_queue_delay_only_default", "max_queue_delay_only_non_default"),
     ),
-    *(
-        _batcher(title, f"batcher {title}", ("multi_batch_preserve_ordering",), 12)
-        for title in ("order", "no order")
-    ),
+    _ordered("order", "-p"),
+    _ordered("no order"),
     _suite(
         "L0_batcher, timeout",
         "L0_batcher/queue_timeout_test.py",
@@ -284,6 +293,5 @@ _DYNAMIC: Final = (
 
 SCHEDULER_SUITES: Final = (*_BATCHER, *_SEQUENCE, *_DYNAMIC)
 SCHEDULERS_NOT_RUN: Final = {
-    "L0_batcher, order: verify_timestamps.py": "reads Triton's traces; batches are checked",
     "L0_sequence_batcher, ensembles": "of each model three, whose steps are the models themselves",
 }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triton's tests of its schedulers: which cases run against which models, instances and holds.
 
-Instances, holds and configs are those of the test.sh files. A case runs over the stand-ins for its
-Python and custom models, without ensembles, implicit states and shared memory, which have suites
-and tests of their own.
+Instances, holds, ensembles and configs are those of the test.sh files. A case runs over stand-ins
+for its Python and custom models. Upstream repeats the cases with implicit states and with shared
+memory, which have tests of their own.
 """
 
 from dataclasses import replace
@@ -206,6 +206,7 @@ def _trial(name: str) -> tuple[Suite, ...]:
     """Return the suites of one of test.sh's model trials: an instance count, or v."""
     environment = {
         "BACKENDS": {"0": "python", "v": "onnx"}.get(name, "custom python"),
+        "ENSEMBLES": "1",
         "NO_BATCHING": str(int(name == "0")),
         "MODEL_INSTANCES": {"0": "4", "v": "1"}.get(name, name),
         "BATCHER_TYPE": "VARIABLE" if name == "v" else "FIXED",
@@ -235,7 +236,7 @@ _SEQUENCE: Final = (
         "delay",
         "sequence delay",
         tuple(f"queue_delay_{case}_min_util" for case in ("no", "half", "full")),
-        {},
+        {"BACKENDS": "custom python"},
         (2, 0),
     ),
     _sequence_suite(
@@ -292,6 +293,3 @@ _DYNAMIC: Final = (
 )
 
 SCHEDULER_SUITES: Final = (*_BATCHER, *_SEQUENCE, *_DYNAMIC)
-SCHEDULERS_NOT_RUN: Final = {
-    "L0_sequence_batcher, ensembles": "of each model three, whose steps are the models themselves",
-}

@@ -142,11 +142,12 @@ class GivenBatches:
             kept,
             row_count=decision.row_count,
         )
-        self._send_own(instance, own[0], part)
+        # Theirs have a hop more to go.
         for party, (theirs, their_slots) in shares.items():
             numbers = [ticket.number for ticket in theirs]
             ids = self._ids_given(theirs)
             party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
+        self._send_own(instance, own[0], part)
         return shares
 
     def _ids_given(self, tickets: list[QueuedTicket]) -> Sequence[int | str]:

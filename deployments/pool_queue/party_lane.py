@@ -248,6 +248,7 @@ class PartyLane:
             grant = _without(grant, gone)
         if grant.tickets and not self.connection.is_lost:
             self.connection.send(GRANT, 0, encode(grant))
+            self.connection.flush()
 
     def refuse(self, ticket: ForeignTicket, error: TritonError) -> None:
         """Tell the router the error of a request that waits."""

@@ -32,6 +32,7 @@ from deployments.pool_queue import party_lane
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Missing, Question, Ticket
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
+from tests.support.examples import examples
 from tests.support.lane_rig import SECRET, RawPeer, frame, until
 from tests.support.ticket_rig import (
     CONFIG,
@@ -266,7 +267,7 @@ _FRAMES = st.lists(
 
 
 def test_whatever_a_router_sends_nothing_is_left_of_it(run):
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(frames=_FRAMES, piece=st.integers(1, 200))
     def check(frames, piece):
         async def main():

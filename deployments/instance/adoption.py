@@ -66,8 +66,9 @@ class Adoption:
             queued = executor.replace_scheduler(pushed)
             for work in queued:
                 work.is_closed = True
+        now_ns = executor.clock_ns()
         for work in queued:
-            work.lane.bounce()
+            work.lane.bounce(now_ns - work.enqueue_ns)
             # Its lane knows no more of it; that it has ended is all that is left to note.
             executor.outbox.deliver(work, None, final=True)
         return pushed
@@ -90,6 +91,8 @@ class Adoption:
             )
         now_ns = executor.clock_ns()
         queued_ns = part.queued_ns or [now_ns] * len(requests)
+        if part.waited_ns:
+            queued_ns = [max(1, now_ns - waited_ns) for waited_ns in part.waited_ns]
         make, model = executor.make_work, self._model
         works = [
             make(model, request, min(each_ns or now_ns, now_ns))

@@ -269,13 +269,14 @@ def _is_count(number: int) -> bool:
 def _check(part: BatchPart, max_count: int) -> None:
     """Raise FrameError unless a part is one that a router sends."""
     here_count = part.here_count
-    numbers = (part.epoch, part.number, *part.slots, *part.kept, *part.queued_ns)
+    times = (*part.queued_ns, *part.waited_ns)
+    numbers = (part.epoch, part.number, *part.slots, *part.kept, *times)
     counts = (here_count, part.total_count, part.unsent_count, len(part.kept))
     if (
         not all(map(_is_count, numbers))
         or not all(0 <= count <= max_count for count in counts)
         or len(part.slots) not in {0, here_count}
-        or len(part.queued_ns) not in {0, here_count}
+        or not {len(part.queued_ns), len(part.waited_ns)} <= {0, here_count}
     ):
         text = msgspec.json.encode(part)[:200].decode(errors="replace")
         raise FrameError(f"part {text} of a batch; its numbers are out of bounds or do not match")

@@ -55,6 +55,9 @@ class HeldQueue(Protocol):
     @property
     def reports(self) -> LoadReports: ...  # noqa: D102
 
+    def has_sequence(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here, in a slot or in the backlog."""
+
     def enqueue(self, ticket: "ForeignTicket") -> None:
         """Take a ticket.
 
@@ -126,10 +129,11 @@ class ForeignTicket:
     queue: HeldQueue
 
     def __init__(self, party: ForeignParty, number: int, ticket: Ticket, now_ns: int) -> None:
-        if min(ticket.batch_size, ticket.timeout_us, ticket.priority, ticket.queued_ns) < 0:
+        times = ticket.queued_ns, ticket.waited_ns, ticket.timeout_us
+        if min(ticket.batch_size, ticket.priority, *times) < 0:
             raise FrameError(f"ticket {number} has a negative size, time or priority")
         # A future time would wait for ever; another boot's clock says 0.
-        queued_ns = min(ticket.queued_ns, now_ns) or now_ns
+        queued_ns = min(ticket.queued_ns, now_ns) or max(0, now_ns - ticket.waited_ns)
         self.party = party
         self.number = number
         self.batch_size = ticket.batch_size

@@ -128,6 +128,14 @@ class HeldQueue:
         """Whether an instance is there that takes what comes."""
         return any(not each.is_leaving for each in self._queue.instances.values())
 
+    async def knows(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here, in a slot or in the backlog."""
+        return self.has_sequence(correlation_id)
+
+    def has_sequence(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here; not to be waited for."""
+        return self._queue.knows(correlation_id)
+
     def configure(self, config: ModelConfig) -> bool:
         """Go by another config of the same model version; return whether that can be done."""
         if any(getattr(config, name) != getattr(self._config, name) for name in _DECIDING):
@@ -326,6 +334,8 @@ class HeldQueue:
             self._own.pop(cast("OwnRequest", ticket), None)
             ticket.fail(error)
             return
+        if ticket.avoid:
+            self._queue.avoid(ticket, ticket.avoid)
         if is_due:
             if self._looks_at_once:
                 self._look()

@@ -23,6 +23,9 @@ LOAD      holder, router `Load`    how much waits for a model here
 LOAD      router, holder `Question` tell me this
 LEASE     holder, router `Lease`   you may start one request of your own
 LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
+SEQUENCE  router, holder `SequenceQuestion` does this sequence go on in a queue there?
+SEQUENCE  holder, router bool, none whether it does; none when there is no such queue. The frame's
+                                   id is the question's
 ========= ============== ========= ====================================================
 """
 
@@ -42,7 +45,7 @@ class Ticket(msgspec.Struct, array_like=True):
         model_name: Model.
         version: Version number.
         batch_size: Leading dimension of its inputs; 1 when the model does not batch.
-        queued_ns: When the router got it, on the node's monotonic clock; 0 from another node.
+        queued_ns: Since when it waits, on the node's monotonic clock; 0 from another node.
         signature: What must be equal among requests that share a batch, as plain data.
         timeout_us: Queue timeout the client asked for; 0 means none.
         priority: Level the client asked for; 0 means the model's default.
@@ -50,6 +53,7 @@ class Ticket(msgspec.Struct, array_like=True):
         flags: SEQUENCE_START | SEQUENCE_END.
         request_id: The client's id, for messages.
         avoid: Incarnation of an instance that is not to get it; empty for none.
+        waited_ns: How long it has waited, from another node.
     """
 
     model_name: str
@@ -63,6 +67,7 @@ class Ticket(msgspec.Struct, array_like=True):
     flags: int = 0
     request_id: str = ""
     avoid: str = ""
+    waited_ns: int = 0
 
 
 class Grant(msgspec.Struct, array_like=True):
@@ -163,6 +168,14 @@ class LeaseEnd(msgspec.Struct, array_like=True):
     number: int
 
 
+class SequenceQuestion(msgspec.Struct, array_like=True):
+    """The message of SEQUENCE to a holder."""
+
+    model_name: str
+    version: int
+    correlation_id: int | str
+
+
 decode_ticket: Final = msgspec.msgpack.Decoder(Ticket).decode
 decode_grant: Final = msgspec.msgpack.Decoder(Grant).decode
 decode_missing: Final = msgspec.msgpack.Decoder(Missing).decode
@@ -170,6 +183,8 @@ decode_load: Final = msgspec.msgpack.Decoder(Load).decode
 decode_question: Final = msgspec.msgpack.Decoder(Question).decode
 decode_lease: Final = msgspec.msgpack.Decoder(Lease).decode
 decode_lease_end: Final = msgspec.msgpack.Decoder(LeaseEnd).decode
+decode_sequence_question: Final = msgspec.msgpack.Decoder(SequenceQuestion).decode
+decode_known: Final = msgspec.msgpack.Decoder(bool | None).decode
 
 
 def canonical_signature(signature: object, depth: int = 0) -> object:

@@ -18,6 +18,7 @@ from deployments.lane.frames import (
     LOAD,
     PING,
     PONG,
+    SEQUENCE,
     SETUP,
     TICKET,
     WITHDRAW,
@@ -36,6 +37,7 @@ from deployments.pool_queue.messages import (
     decode_lease_end,
     decode_missing,
     decode_question,
+    decode_sequence_question,
     decode_ticket,
 )
 from deployments.pool_queue.queued_request import QueuedTicket
@@ -104,6 +106,7 @@ class PartyLane:
             LEASE_END: self._on_lease_end,
             LOAD: self._on_question,
             PING: self._on_ping,
+            SEQUENCE: self._on_sequence,
         }
         self.connection: LaneConnection = ticket_connection(
             self, ServerHandshake, server.secret, server.limits
@@ -231,6 +234,12 @@ class PartyLane:
         queue = self._queues.find(asked.model_name, asked.version)
         if queue is not None:
             queue.asked_by(self, when_free=asked.when_free)
+
+    def _on_sequence(self, frame: Frame) -> None:
+        asked = decode_sequence_question(frame.message)
+        queue = self._queues.find(asked.model_name, asked.version)
+        known = None if queue is None else queue.has_sequence(asked.correlation_id)
+        self.connection.send(SEQUENCE, frame.request_id, encode(known))
 
     def _on_ping(self, frame: Frame) -> None:
         self.connection.send(PONG, frame.request_id)

@@ -24,6 +24,7 @@ from deployments.lane.frames import (
     LEASE_END,
     LOAD,
     PONG,
+    SEQUENCE,
     SETUP,
     WITHDRAW,
     Frame,
@@ -39,12 +40,14 @@ from deployments.pool_queue.connection import (
 )
 from deployments.pool_queue.messages import (
     LeaseEnd,
+    SequenceQuestion,
     decode_grant,
     decode_lease,
     decode_lease_end,
     decode_load,
 )
 from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.sequence_questions import SequenceQuestions
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import TicketLaneOptions, WaitingTicket
 from deployments.reactor.transport import Cancellable
@@ -89,6 +92,7 @@ class TicketLane:
         self.epoch = epoch
         self.max_message_bytes = options.limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
+        self._questions = SequenceQuestions(self)
         self.lost_reason = ""
         self.was_silent = False
         self.on_ended: Callable[[], None] | None = None
@@ -105,6 +109,7 @@ class TicketLane:
             LEASE_END: self._on_lease_end,
             # Any byte shows that the holder turns.
             PONG: lambda _: None,
+            SEQUENCE: self._questions.answered,
         }
 
     @classmethod
@@ -244,6 +249,11 @@ class TicketLane:
             waiting.queue.waiting_count -= 1
         return waiting
 
+    async def knows(self, model_name: str, version: int, correlation_id: int | str) -> bool | None:
+        """Ask the holder whether a sequence goes on there; None when it does not say."""
+        asked = SequenceQuestion(model_name, version, correlation_id)
+        return await self._questions.ask(asked)
+
     def send(self, kind: int, number: int, message: bytes = b"") -> None:
         """Send a frame, if the lane is open."""
         if not self._connection.is_lost:
@@ -301,6 +311,7 @@ class TicketLane:
                 future.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
+        self._questions.lost()
         for queue in self._queues.values():
             queue.close()
             queue.waiting_count = 0

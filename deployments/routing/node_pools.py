@@ -12,6 +12,7 @@ holder, requests wait as they do for a lane.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -86,9 +87,9 @@ class InstanceLink:
         if self.queue is not None:
             self.queue.draining()
 
-    def bounced(self, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
-        self._pools.bounced(self.link.pool, inflight)
+        self._pools.bounced(inflight, waited_ns)
 
     def holder(self, message: Holder) -> None:
         """Learn that somebody, or nobody any more, decides what the instance executes."""
@@ -152,14 +153,11 @@ class NodePools:
             self._gathering = None
         self._adopt = None
         self._tickets = tickets
-        for pool in list(self._pools.values()):
-            self.refresh(pool)
         for instance in self._links.values():
             instance.queue = None
-        for pool in self._pools.values():
+        for pool in self.all():
             held, pool.held = pool.held, None
-            pool.queue = None
-            self._settle(pool)
+            self.refresh(pool)
             self._send_again(pool, held)
 
     @property
@@ -180,7 +178,9 @@ class NodePools:
     def remote_changed(self, node_id: str) -> None:
         """Learn that the holder of another node is there, or gone."""
         for pool in self.all():
-            if any(link.endpoint.node_id == node_id for link in pool.links):
+            links = [link for link in pool.links if link.endpoint.node_id == node_id]
+            # What is on its own there has no holder.
+            if any(link.lane is None or link.lane.holder is not None for link in links):
                 self._queue_changed(pool)
 
     def all(self) -> list[LinkPool]:
@@ -380,7 +380,8 @@ class NodePools:
             instance.queue = None
             self._adopt_now(instance)
 
-    def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
         if isinstance(inflight, OwnRequest):
+            inflight.wait_from(time.monotonic_ns() - waited_ns)
             self.send_again(inflight)

@@ -70,6 +70,7 @@ class PoolQueue(Generic[Item]):
         short_execution_ns: Below this an instance has the next batch before it needs it.
 
     Attributes:
+        avoid: Notes which instance a request that waits is not to go to.
         enqueue: Takes a request and returns whether `next` has to be asked; see
             `PoolScheduler.enqueue`.
         instances: The instances, by name.
@@ -85,6 +86,7 @@ class PoolQueue(Generic[Item]):
         "_scheduler",
         "_short",
         "_short_ns",
+        "avoid",
         "enqueue",
         "instances",
         "leased",
@@ -95,6 +97,7 @@ class PoolQueue(Generic[Item]):
         self, scheduler: PoolScheduler[Item], short_execution_ns: int = _SHORT_EXECUTION_NS
     ) -> None:
         self.enqueue = scheduler.enqueue
+        self.avoid = scheduler.avoid
         self.instances: dict[str, PoolInstance[Item]] = {}
         self.leased: dict[int, str] = {}
         self.mean_batch_size = 1.0
@@ -302,7 +305,7 @@ class PoolQueue(Generic[Item]):
                 dropped += decision.dropped
             if not decision.batch:
                 wake_at_ns = _earlier(wake_at_ns, decision.wake_at_ns)
-                if is_shared:
+                if is_shared and not scheduler.is_choosy:
                     break
                 continue
             batches.append(self._give(instance, decision))

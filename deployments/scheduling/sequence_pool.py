@@ -43,6 +43,7 @@ class SequencePool(ABC, Generic[SequencedT]):
 
     is_shared = False
     is_leasable = False
+    is_choosy = False
 
     def __init__(self, config: ModelConfig, batching: SequenceBatching, slot_count: int) -> None:
         self._model_name = config.name
@@ -131,6 +132,9 @@ class SequencePool(ABC, Generic[SequencedT]):
         if sequence.phase is SequencePhase.RUNNING:
             self._advance(sequence, now_ns)
         return True
+
+    def avoid(self, item: SequencedT, instance: str) -> None:
+        """Do nothing: where a request goes is its sequence's."""
 
     def executed(self, instance: str, batch: Items[SequencedT], now_ns: int) -> None:
         """Go on with the sequences whose requests an instance has executed."""

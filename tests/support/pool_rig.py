@@ -63,8 +63,9 @@ class PoolRouter:
     def draining(self) -> None:
         self.told.append(("draining", None))
 
-    def bounced(self, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         self.told.append(("bounced", inflight))
+        self.told.append(("waited", waited_ns))
 
     def holder(self, message: Holder) -> None:
         self.told.append(("holder", message))

@@ -42,6 +42,8 @@ BAD = {
     "too many in all": batch(1, total_count=DEFAULT_LIMITS.max_inflight_count + 1),
     "slots that do not match": batch(2, slots=[1]),
     "times that do not match": batch(2, queued_ns=[1, 2, 3]),
+    "waits that do not match": batch(2, waited_ns=[1, 2, 3]),
+    "a negative wait": batch(1, waited_ns=[-1]),
     "negative slot": batch(1, slots=[-1]),
     "negative kept slot": batch(1, kept=[-1]),
     "a batch within a batch": batch(2) + batch(1),
@@ -73,7 +75,7 @@ async def test_a_part_may_come_in_pieces():
             peer.write(data[byte : byte + 7])
             await asyncio.sleep(0)
         await until(lambda: handler.parts)
-        assert handler.parts == [(BatchPart(1, 1, 1, 1, [], [], []), 1)]
+        assert handler.parts == [(BatchPart(1, 1, 1, 1, [], [], [], waited_ns=[]), 1)]
         assert handler.batches == []
         peer.die()
 

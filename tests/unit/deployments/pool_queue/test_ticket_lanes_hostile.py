@@ -21,6 +21,7 @@ from deployments.lane.frames import (
     LOAD,
     PING,
     RELEASE,
+    SEQUENCE,
     SETUP,
     SLAB,
     TICKET,
@@ -62,11 +63,13 @@ HOSTILE_TO_HOLDER = {
     "same_number_twice": frame(TICKET, 1, A_TICKET) * 2,
     "negative_size": frame(TICKET, 1, encode(Ticket("model", 1, batch_size=-1))),
     "negative_time": frame(TICKET, 1, encode(Ticket("model", 1, queued_ns=-1))),
+    "negative_wait": frame(TICKET, 1, encode(Ticket("model", 1, waited_ns=-1))),
     "deep_signature": frame(TICKET, 1, encode(Ticket("model", 1, signature=[[[[[[]]]]]]))),
     "signature_of_maps": frame(TICKET, 1, encode(Ticket("model", 1, signature={"a": 1}))),
     "missing_garbage": frame(WITHDRAW, 1, b"\xc1"),
     "lease_end_garbage": frame(LEASE_END, 1, b"\xc1"),
     "question_garbage": frame(LOAD, 1, b"\xc1"),
+    "sequence_garbage": frame(SEQUENCE, 1, b"\xc1"),
     "huge_message": frame(TICKET, 1)[:8] + b"\xff" * 12,
 }
 

@@ -144,6 +144,27 @@ async def test_what_cannot_be_executed_any_more_is_told_so() -> None:
         await answered(running)
 
 
+async def test_a_request_is_not_sent_again_to_the_instance_that_its_router_has_lost() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=2) as node:
+        with node.busy():
+            requests = [node.send(router=1) for _ in range(2)]
+            await until(lambda: node.sizes == [1, 1])
+            lost, other = node.instances
+            incarnation = node.endpoint(lost).incarnation
+            links = node.routers[1].links_of("m", 1)
+            (link,) = [each for each in links if each.endpoint.incarnation == incarnation]
+            assert link.lane is not None
+            link.lane.close()
+            await until(lambda: link.lane is not None)
+            await until(lambda: node.held.load.waiting_count == 1)
+            lost.model.gate.set()
+            await until(lambda: node.held.load.free_count == 1)
+            assert node.held.load.waiting_count == 1
+            other.model.gate.set()
+            await answered(requests)
+            assert (lost.model.sizes, other.model.sizes) == ([1], [1, 1])
+
+
 async def test_what_waits_at_a_holder_that_closes_ends_at_once() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=1) as node:
         with node.busy():

@@ -80,6 +80,10 @@ class LoadReports:
         self._hearers.setdefault(hearer, float("-inf"))
         self._askers.asked(hearer)
 
+    def asked_no_more(self, hearer: LoadHearer) -> None:
+        """Note that a router has nothing waiting for a free instance any more."""
+        self._askers.forget(hearer)
+
     def answered(self, load: Load) -> list[LoadHearer]:
         """Return the routers that are to hear of free instances now: each is told, or gets a lease.
 

@@ -25,14 +25,7 @@ from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
 from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
-from deployments.pool_queue.messages import (
-    Grant,
-    Lease,
-    LeaseEnd,
-    Load,
-    Missing,
-    Question,
-)
+from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.ticket_message import ticket_of
 from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
@@ -357,6 +350,11 @@ class TicketQueue:
     def ask(self, *, when_free: bool = False) -> None:
         """Have the holder tell its load now, or answer when it has a free instance."""
         self._lane.send(LOAD, 0, encode(Question(self._model_name, self._version, when_free)))
+
+    def ask_no_more(self) -> None:
+        """Have the holder forget that it was asked for a free instance."""
+        over = Question(self._model_name, self._version, is_over=True)
+        self._lane.send(LOAD, 0, encode(over))
 
     # Leases
 

@@ -35,6 +35,9 @@ _COMPARED: Final = 4
 _QUESTIONS: Final = 3
 # What would wait for so many executions goes to another node though leases can be had.
 _LONG_WAIT: Final = 3.0
+# It saves at least this part of the wait: where all nodes are full, what was said of others is no
+# more than noise, and what is sent around keeps instances waiting for it.
+_SAVED: Final = 0.5
 # Requests are taken back from a node that is slower by this factor, though no node is idle.
 _FAR_SLOWER: Final = 3.0
 
@@ -87,11 +90,12 @@ def choose(
     if own is None or best.probed_ns == now_ns:
         return best
     own_ns = expected_wait_ns(own, now_ns)
-    is_short = own_ns < _LONG_WAIT * own.current_load.execution_ns
-    if is_short and _gives_leases(own) and _gives_leases(best):
-        return own
-    saved_ns = own_ns - expected_wait_ns(best, now_ns)
-    return best if saved_ns > best.margin_ns else own
+    least_ns = best.margin_ns
+    if _gives_leases(own) and _gives_leases(best):
+        if own_ns < _LONG_WAIT * own.current_load.execution_ns:
+            return own
+        least_ns = max(least_ns, own_ns * _SAVED)
+    return best if own_ns - expected_wait_ns(best, now_ns) > least_ns else own
 
 
 def choose_for_sequence(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeView:

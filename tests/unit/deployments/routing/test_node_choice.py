@@ -67,6 +67,11 @@ def test_request_stays_while_leases_can_be_had() -> None:
     assert choose(views, 0, Random(1)) is views[0]
 
 
+def test_request_stays_when_all_nodes_are_full() -> None:
+    views = [own(waiting=40), other("b", waiting=25)]
+    assert choose(views, 0, Random(1)) is views[0]
+
+
 def test_request_does_not_wait_for_leases_where_executions_are_shared() -> None:
     views = [own(waiting=40, batch_size=4.0), other("b", free=4, batch_size=4.0)]
     assert choose(views, 0, Random(1)) is views[1]
@@ -78,7 +83,7 @@ def test_request_does_not_wait_for_leases_of_a_pool_of_one() -> None:
 
 
 def test_what_was_sent_since_counts() -> None:
-    views = [own(waiting=12), other("b", free=4)]
+    views = [own(waiting=20), other("b", free=4)]
     chosen = []
     for _ in range(40):
         chosen.append(choose(views, 0, Random(1)))

@@ -42,7 +42,7 @@ class Askers(Generic[P]):
             self._parties.pop(party, None)
 
     def forget(self, party: P) -> None:
-        """Forget a router that is gone."""
+        """Forget a router that is gone, or has nothing waiting any more."""
         self._parties.pop(party, None)
 
     def answered(self, load: Load) -> list[P]:

@@ -83,6 +83,10 @@ class LoadReports(Generic[H]):
         self._hearers.setdefault(hearer, float("-inf"))
         self._askers.asked(hearer)
 
+    def asked_no_more(self, hearer: H) -> None:
+        """Note that a router has nothing waiting for a free instance any more."""
+        self._askers.forget(hearer)
+
     def answered(self, load: Load) -> list[H]:
         """Return the routers that are to hear of free instances now: each is told, or gets a lease.
 

@@ -144,11 +144,13 @@ class Question(msgspec.Struct, array_like=True):
         version: Version number.
         when_free: Whether to answer when an instance is free, by a lease or by the load; otherwise
             the load is told at once.
+        is_over: Whether an earlier question needs no answer any more; this one needs none.
     """
 
     model_name: str
     version: int
     when_free: bool = False
+    is_over: bool = False
 
 
 class Lease(msgspec.Struct, array_like=True):

@@ -227,7 +227,11 @@ class PartyLane:
     def _on_question(self, frame: Frame) -> None:
         asked = decode_question(frame.message)
         queue = self._queues.find(asked.model_name, asked.version)
-        if queue is not None:
+        if queue is None:
+            return
+        if asked.is_over:
+            queue.reports.asked_no_more(self)
+        else:
             queue.asked_by(self, when_free=asked.when_free)
 
     def _on_sequence(self, frame: Frame) -> None:

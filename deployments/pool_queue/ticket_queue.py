@@ -345,6 +345,11 @@ class TicketQueue:
         if self.on_load is not None:
             self.on_load(load)
 
+    def ask_no_more(self) -> None:
+        """Have the holder forget that it was asked for a free instance."""
+        over = Question(self._model_name, self._version, is_over=True)
+        self._lane.send(LOAD, 0, encode(over))
+
     def ask(self, *, when_free: bool = False) -> None:
         """Have the holder tell its load now, or answer when it has a free instance."""
         self._lane.send(LOAD, 0, encode(Question(self._model_name, self._version, when_free)))

@@ -6,7 +6,10 @@ A request goes to the own node while that has a free instance, and to another on
 expected wait that is saved is worth the longer way. When a request has to wait, its router asks
 some nodes to tell when they have a free instance. The first that has one gets the request: it sends
 a lease, which `for_lease` finds a request for, or its load, upon which `take_back` moves one. So a
-request is bound late also between nodes.
+request is bound late also between nodes. While leases can be had, a request that has to wait does
+so at the own node, unless the wait there is very long: a node that was said to be free may not be
+when the request comes, and there it would wait as one that came late. When nothing waits any more
+the nodes that were asked hear of it, as an instance idles while a lease comes and goes unused.
 
 What is known of other nodes is old when it is used, and all routers know the same. So that they do
 not all go to the same node, a node tells as many routers as it has free instances, what a router
@@ -20,14 +23,21 @@ Pure: the clock and the source of random numbers are passed in.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from deployments.pool_queue.askers import is_shared
 from deployments.routing.node_view import NodeView, expected_wait_ns
 
 # Expected waits that differ by less than this many executions of one instance are equal.
 _NEARLY_EQUAL: Final = 0.25
 # So many nodes are compared with the own one.
 _COMPARED: Final = 4
-# So many nodes are asked for each request that has to wait.
-_ASKED: Final = 2
+# So many questions are open for each request that waits, and are asked at a time: more of them find
+# a free instance sooner, but then several nodes keep one free for the same request.
+_QUESTIONS: Final = 3
+# What would wait for so many executions goes to another node though leases can be had.
+_LONG_WAIT: Final = 3.0
+# It saves at least this part of the wait: where all nodes are full, what was said of others is no
+# more than noise, and what is sent around keeps instances waiting for it.
+_SAVED: Final = 0.5
 # Requests are taken back from a node that is slower by this factor, though no node is idle.
 _FAR_SLOWER: Final = 3.0
 
@@ -79,8 +89,13 @@ def choose(
         return own or first
     if own is None or best.probed_ns == now_ns:
         return best
-    saved_ns = expected_wait_ns(own, now_ns) - expected_wait_ns(best, now_ns)
-    return best if saved_ns > best.margin_ns else own
+    own_ns = expected_wait_ns(own, now_ns)
+    least_ns = best.margin_ns
+    if _gives_leases(own) and _gives_leases(best):
+        if own_ns < _LONG_WAIT * own.current_load.execution_ns:
+            return own
+        least_ns = max(least_ns, own_ns * _SAVED)
+    return best if own_ns - expected_wait_ns(best, now_ns) > least_ns else own
 
 
 def choose_for_sequence(views: Sequence[NodeView], now_ns: int, random: Random) -> NodeView:
@@ -151,7 +166,7 @@ def for_lease(views: Sequence[NodeView], lessor: NodeView, now_ns: int) -> NodeV
 
 
 def to_ask(views: Sequence[NodeView], now_ns: int, random: Random) -> list[NodeView]:
-    """Return the nodes to be asked to tell when they have a free instance: a few at a time.
+    """Return the nodes to be asked to tell when they have a free instance.
 
     To be called when a request of this router has to wait.
 
@@ -159,17 +174,43 @@ def to_ask(views: Sequence[NodeView], now_ns: int, random: Random) -> list[NodeV
         views: All nodes that have instances of the model.
         now_ns: Now.
         random: Chooses the nodes.
+
+    Returns:
+        A few for each request that waits; none that are not worth the way.
     """
-    asked: list[NodeView] = []
-    count = len(views)
-    start = int(random.random() * count)
-    for offset in range(count):
-        view = views[(start + offset) % count]
+    sources: list[NodeView] = []
+    due: list[NodeView] = []
+    room = 0
+    for view in views:
+        if view.waiting_count > 0 and not view.is_single:
+            sources.append(view)
+            room += _QUESTIONS * view.waiting_count
         if not view.is_own and view.is_question_due(now_ns):
-            view.asked_ns = now_ns
-            asked.append(view)
-            if len(asked) == _ASKED:
-                break
+            due.append(view)
+        elif view.asked_ns is not None:
+            room -= 1
+    if not due or room <= 0:
+        return []
+    wait_ns = max(expected_wait_ns(view, now_ns) for view in sources)
+    start = int(random.random() * len(due))
+    worth = [view for view in due[start:] + due[:start] if view.network_ns < wait_ns]
+    asked = worth[: min(room, _QUESTIONS)]
+    for view in asked:
+        view.asked_ns = now_ns
+    return asked
+
+
+def asked_in_vain(views: Sequence[NodeView]) -> list[NodeView]:
+    """Return the nodes to be told that no request waits for a lease of theirs any more.
+
+    To be called when none waits. A node that would tell its load loses nothing by it.
+
+    Args:
+        views: All nodes that have instances of the model.
+    """
+    asked = [view for view in views if view.asked_ns is not None and _gives_leases(view)]
+    for view in asked:
+        view.asked_ns = None
     return asked
 
 
@@ -203,6 +244,10 @@ def _best_other(
         if compared == _COMPARED:
             break
     return best
+
+
+def _gives_leases(view: NodeView) -> bool:
+    return not (view.is_single or is_shared(view.current_load))
 
 
 def _wait(item: tuple[float, NodeView]) -> float:

@@ -156,6 +156,11 @@ class NodePlace:
         if self._tickets is not None:
             self._tickets.ask(when_free=when_free)
 
+    def ask_no_more(self) -> None:
+        """Tell its holder that no free instance is waited for any more."""
+        if self._tickets is not None:
+            self._tickets.ask_no_more()
+
     @property
     def has_movable(self) -> bool:
         """Whether requests wait there that may as well wait elsewhere."""

@@ -7,7 +7,8 @@ and carries out what was decided. When a request has to wait, some nodes are ask
 have a free instance. One that has answers by a lease, which the oldest request that waits elsewhere
 is withdrawn for, or by its load, upon which requests are taken back from slower nodes.
 
-All of that happens when a node says something. A slow timer is there for nodes that do not.
+All of that happens when a node says something. A slow timer is there for nodes that do not, and a
+faster one looks, while questions are open, whether anything waits for an answer yet.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.routing.node_choice import (
+    asked_in_vain,
     choose,
     choose_for_sequence,
     for_lease,
@@ -37,6 +39,8 @@ from deployments.routing.routed_request import RoutedRequest
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1
+# While questions are open, this often.
+_QUESTION_S: Final = 0.002
 # A node that has told of a free instance to which nothing goes is not asked again for so long.
 _TOLD_NS: Final = 1_000_000
 _MOST: Final = 1 << 30
@@ -68,6 +72,7 @@ class NodeRoutes:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._is_question_due = False
+        self._question_timer: asyncio.TimerHandle | None = None
 
     def refresh(self, links: Iterable[Link]) -> None:
         """Look again at where instances are and how requests get there."""
@@ -100,6 +105,9 @@ class NodeRoutes:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._question_timer is not None:
+            self._question_timer.cancel()
+            self._question_timer = None
         places, self._places = self._places, []
         for place in places:
             if place.is_own:
@@ -229,9 +237,28 @@ class NodeRoutes:
 
     def _ask(self, views: list[NodeView], now_ns: int) -> None:
         """Ask some nodes to tell when they have a free instance, if requests wait for one."""
-        if any(place.has_movable for place in self._places):
-            for view in to_ask([x for x in views if not _is_told(x, now_ns)], now_ns, random):
-                self._place_of(view).ask(when_free=True)
+        if not any(place.has_movable for place in self._places):
+            self._ask_no_more()
+            return
+        for view in to_ask([x for x in views if not _is_told(x, now_ns)], now_ns, random):
+            self._place_of(view).ask(when_free=True)
+            self._watch_questions()
+
+    def _ask_no_more(self) -> None:
+        """Have no instance kept free for requests that do not wait any more."""
+        for view in asked_in_vain([place.view for place in self._places]):
+            self._place_of(view).ask_no_more()
+
+    def _watch_questions(self) -> None:
+        if self._question_timer is None:
+            self._question_timer = self._loop.call_later(_QUESTION_S, self._look_at_questions)
+
+    def _look_at_questions(self) -> None:
+        self._question_timer = None
+        if not any(place.has_movable for place in self._places):
+            self._ask_no_more()
+        elif any(place.view.asked_ns is not None for place in self._places):
+            self._watch_questions()
 
     def _taken(self, target: NodePlace, request: OwnRequest | None) -> None:
         """Send a request that was taken back to where it is better off."""

@@ -2,22 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster of pools in virtual time: holders, routers and instances with the real policies.
 
-Messages take 50 us within a node and 200 us between nodes; within the holder's process they take
-nothing. A request of the holder's own router goes to the instance with BATCH, any other one as the
-part that its router sends upon GRANT. An instance is free for the queue when its DONE has come.
+Messages take 50 us within a node and, if not said otherwise, 200 us between nodes; within the
+holder's process they take nothing. A request of the holder's own router goes to the instance with
+BATCH, any other one as the part that its router sends upon GRANT. An instance is free for the queue
+when its DONE has come.
 """
 
-import heapq
 from collections.abc import Callable, Sequence
 from random import Random
 
 from deployments.pool_queue.askers import Askers, is_shared
 from deployments.pool_queue.messages import Load
-from deployments.routing.node_choice import choose, for_lease, take_back, to_ask
+from deployments.routing.node_choice import (
+    asked_in_vain,
+    choose,
+    for_lease,
+    take_back,
+    to_ask,
+)
 from deployments.routing.node_view import NodeView
 from deployments.scheduling.pool_queue import PoolQueue
 from deployments.scheduling.pool_scheduler import SharedScheduler
 from deployments.scheduling.scheduler import Scheduler
+from tests.support.simulated_clock import Clock
 
 LOCAL_NS = 50_000
 NETWORK_NS = 200_000
@@ -25,28 +32,11 @@ NETWORK_NS = 200_000
 HINT_NS = 10_000_000
 # And when a ticket has to wait, at most once in this time.
 WAIT_HINT_NS = 1_000_000
+# A router that has asked looks so often whether its requests still wait.
+QUESTION_NS = 2_000_000
 
 # When it comes, at which router, and a sample of the service time.
 Arrival = tuple[int, int, float]
-
-
-class Clock:
-    """The events of the simulation, in the order of their instants."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-        self._events: list = []
-        self._count = 0
-
-    def after(self, delay_ns: int, call: Callable, *arguments: object) -> None:
-        self._count = count = self._count + 1
-        heapq.heappush(self._events, (self.now_ns + delay_ns, count, call, arguments))
-
-    def run(self) -> None:
-        events = self._events
-        while events:
-            self.now_ns, _, call, arguments = heapq.heappop(events)
-            call(*arguments)
 
 
 class Ticket:
@@ -117,6 +107,9 @@ class Holder:
     def ask(self, router: "Router") -> None:
         self._askers.asked(router)
         self._answer()
+
+    def ask_no_more(self, router: "Router") -> None:
+        self._askers.forget(router)
 
     def lease_used(self, router: "Router", number: int, instance: str, request: Arrival) -> None:
         """Execute a request that its router sends by a lease."""
@@ -221,6 +214,7 @@ class Router:
         self._holders: dict[NodeView, Holder] = {}
         self._views: dict[Holder, NodeView] = {}
         self._waiting: dict[NodeView, dict[Ticket, None]] = {}
+        self._watches_questions = False
         own = holders[self.node]
         for holder in (own, *(each for each in holders if each is not own)):
             queue = holder if self.holds(holder) else None
@@ -235,11 +229,11 @@ class Router:
 
     def way_ns(self, holder: Holder) -> int:
         if holder.node != self.node:
-            return NETWORK_NS
+            return self._cluster.network_ns
         return 0 if self._is_first else LOCAL_NS
 
     def instance_way_ns(self, holder: Holder) -> int:
-        return LOCAL_NS if holder.node == self.node else NETWORK_NS
+        return LOCAL_NS if holder.node == self.node else self._cluster.network_ns
 
     def arrived(self, request: Arrival) -> None:
         view = choose(self._all_views, self._clock.now_ns, self._random)
@@ -263,8 +257,7 @@ class Router:
             for _ in range(move.request_count):
                 move.target.promised()
                 self._move(move.source, move.target)
-        if any(self._waiting.values()):
-            self._ask()
+        self._ask()
 
     def leased(self, holder: Holder, number: int, instance: str) -> None:
         lessor = self._views[holder]
@@ -281,8 +274,7 @@ class Router:
                 self._clock.after(self.way_ns(holder), holder.lease_ended, number)
 
         self._withdraw(source, withdrawn)
-        if any(self._waiting.values()):
-            self._ask()
+        self._ask()
 
     def _send(self, request: Arrival, view: NodeView) -> None:
         ticket = Ticket(request, self)
@@ -313,10 +305,32 @@ class Router:
         self._reach(holder, reached)
 
     def _ask(self) -> None:
+        if not any(self._waiting.values()):
+            self._ask_no_more()
+            return
         for view in to_ask(self._all_views, self._clock.now_ns, self._random):
             holder = self._holders[view]
             self._cluster.message_count += 1
             self._clock.after(self.way_ns(holder), holder.ask, self)
+            self._watch_questions()
+
+    def _watch_questions(self) -> None:
+        if not self._watches_questions:
+            self._watches_questions = True
+            self._clock.after(QUESTION_NS, self._look_at_questions)
+
+    def _look_at_questions(self) -> None:
+        self._watches_questions = False
+        if any(self._waiting.values()):
+            self._watch_questions()
+        else:
+            self._ask_no_more()
+
+    def _ask_no_more(self) -> None:
+        for view in asked_in_vain(self._all_views):
+            holder = self._holders[view]
+            self._cluster.message_count += 1
+            self._clock.after(self.way_ns(holder), holder.ask_no_more, self)
 
     def _reach(self, holder: Holder, call: Callable, *arguments: object) -> None:
         """Let something happen when a message has reached a holder, or has come from there."""
@@ -335,6 +349,7 @@ class Cluster:
         execution_ns: How long a batch takes, of its requests' samples.
         node_count: Nodes.
         instance_count: Instances of each node.
+        network_ns: How long a message takes to another node.
 
     Attributes:
         responses_ns: How long each request took, by its place among the arrivals.
@@ -350,8 +365,10 @@ class Cluster:
         execution_ns: Callable[[list[float]], int],
         node_count: int = 10,
         instance_count: int = 4,
+        network_ns: int = NETWORK_NS,
     ) -> None:
         self.clock = Clock()
+        self.network_ns = network_ns
         self.execution_ns = execution_ns
         self.holders = [
             Holder(self, node, instance_count, make_scheduler()) for node in range(node_count)

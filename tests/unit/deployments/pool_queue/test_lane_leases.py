@@ -135,6 +135,18 @@ def test_a_router_that_has_asked_hears_the_load_when_its_ticket_waits(run):
             assert client.load.waiting_count == 2
 
 
+def test_a_question_that_is_over_is_not_answered(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.ask(when_free=True)
+            await until(lambda: rig.queue.reports.has_askers)
+            client.ask_no_more()
+            await until(lambda: not rig.queue.reports.has_askers)
+
+    run(main)
+
+
 def test_a_lease_that_answers_a_question_is_used_by_the_request_it_is_for(run):
     async def main():
         async with TicketRig() as rig:

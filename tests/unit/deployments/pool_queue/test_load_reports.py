@@ -92,6 +92,20 @@ def test_a_free_instance_answers_one_question():
     run(main())
 
 
+def test_a_router_that_asks_no_more_is_not_answered_and_hears_of_the_load_yet():
+    async def main():
+        queue, first, second = Queue(), Hearer(), Hearer()
+        queue.reports.asked(first, when_free=True)
+        queue.reports.asked(second, when_free=True)
+        queue.reports.asked_no_more(first)
+        queue.free = 2
+        assert queue.reports.answered(queue.load) == [second]
+        queue.reports.granted(first)
+        assert first.heard
+
+    run(main())
+
+
 def test_a_router_that_is_gone_hears_no_more():
     async def main():
         queue, gone, asker = Queue(), Hearer(), Hearer()

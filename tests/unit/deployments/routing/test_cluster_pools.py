@@ -187,3 +187,19 @@ async def test_what_waits_at_a_node_that_has_lost_its_instances_is_served_elsewh
         for request in running:
             await outcome(request)
         await answered([first.send() for _ in range(8)])
+
+
+@pytest.mark.parametrize("router", [0, 1])
+async def test_nodes_hear_that_nothing_waits_for_their_free_instances_any_more(router: int) -> None:
+    async with cluster_of(PLAIN, [2, 2], router_count=2) as cluster:
+        first, second = cluster.nodes
+        with second.busy():
+            with first.busy():
+                running = await fill(second)
+                here = await fill(first)
+                waiting = first.send(router=router)
+                await until(lambda: second.held.reports.has_askers)
+            await answered([*here, waiting])
+            await until(lambda: not second.held.reports.has_askers)
+        await answered(running)
+        assert executed(second) == 2

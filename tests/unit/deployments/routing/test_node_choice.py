@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from deployments.pool_queue.messages import Load
 from deployments.routing.node_choice import (
+    asked_in_vain,
     choose,
     choose_for_sequence,
     for_lease,
@@ -61,13 +62,33 @@ def test_short_executions_are_not_worth_the_way() -> None:
     assert choose(views, 0, Random(1)) is views[0]
 
 
-def test_what_was_sent_since_counts() -> None:
+def test_request_stays_while_leases_can_be_had() -> None:
     views = [own(waiting=8), other("b", free=4)]
+    assert choose(views, 0, Random(1)) is views[0]
+
+
+def test_request_stays_when_all_nodes_are_full() -> None:
+    views = [own(waiting=40), other("b", waiting=25)]
+    assert choose(views, 0, Random(1)) is views[0]
+
+
+def test_request_does_not_wait_for_leases_where_executions_are_shared() -> None:
+    views = [own(waiting=40, batch_size=4.0), other("b", free=4, batch_size=4.0)]
+    assert choose(views, 0, Random(1)) is views[1]
+
+
+def test_request_does_not_wait_for_leases_of_a_pool_of_one() -> None:
+    views = [own(waiting=8), NodeView("b", is_single=True)]
+    assert choose(views, 0, Random(1)) is views[1]
+
+
+def test_what_was_sent_since_counts() -> None:
+    views = [own(waiting=20), other("b", free=4)]
     chosen = []
     for _ in range(40):
         chosen.append(choose(views, 0, Random(1)))
         chosen[-1].sent()
-    assert 4 <= sum(view is views[1] for view in chosen) <= 12
+    assert 4 <= sum(view is views[1] for view in chosen) <= 16
 
 
 def test_routers_that_know_the_same_choose_different_nodes() -> None:
@@ -176,6 +197,7 @@ def test_a_lease_is_given_back_when_nothing_waits() -> None:
 
 def test_each_node_is_asked_once_until_it_has_told() -> None:
     views = [own(waiting=2), *(other(str(index)) for index in range(5))]
+    views[0].waiting_count = 2
     random = Random(1)
     asked = [view.node for _ in range(5) for view in to_ask(views, 0, random)]
     assert sorted(asked) == [view.node for view in views[1:]]
@@ -183,6 +205,36 @@ def test_each_node_is_asked_once_until_it_has_told() -> None:
     views[2].learned(load(free=1), 0)
     views[3].learned(load(waiting=1), 0)
     assert {view.node for view in to_ask(views, 0, random)} == {"0", "1"}
+
+
+def test_the_more_requests_wait_the_more_nodes_are_asked() -> None:
+    views = [own(waiting=1), *(other(str(index)) for index in range(9))]
+    random = Random(1)
+    assert to_ask(views, 0, random) == []
+    views[0].waiting_count = 1
+    first = to_ask(views, 0, random)
+    assert first
+    assert to_ask(views, 0, random) == []
+    views[0].waiting_count = 2
+    second = to_ask(views, 0, random)
+    assert len(second) == len(first)
+    assert not set(first) & set(second)
+
+
+def test_nobody_is_asked_when_the_way_is_longer_than_the_wait() -> None:
+    views = [own(waiting=4, execution_ms=0.1), other("b")]
+    views[0].waiting_count = 4
+    assert to_ask(views, 0, Random(1)) == []
+
+
+def test_nodes_that_were_asked_in_vain_are_told_once_and_may_be_asked_again() -> None:
+    views = [own(waiting=2), other("b"), other("c"), other("d", batch_size=4.0)]
+    views[0].waiting_count = 1
+    assert set(to_ask(views, 0, Random(1))) == set(views[1:])
+    views[1].leased()
+    assert asked_in_vain(views) == [views[2]]
+    assert asked_in_vain(views) == []
+    assert set(to_ask(views, 0, Random(1))) == set(views[1:3])
 
 
 def test_sequence_starts_where_most_slots_are_free() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Self
 
@@ -142,6 +143,7 @@ class PooledInstance:
         model: Its model.
         claim: Makes the right to execute, for the reactor, where the rate limiter gives it.
         limits: Bounds of its lanes.
+        clock_ns: The executor's clock; one that stands still has no part of a batch be late.
     """
 
     def __init__(
@@ -150,6 +152,7 @@ class PooledInstance:
         model: ScriptedModel,
         claim: Callable[[Reactor], Grant] | None = None,
         limits: LaneLimits = DEFAULT_LIMITS,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.model = model
         self.reactor = Reactor()
@@ -162,6 +165,7 @@ class PooledInstance:
             model,
             self.lead,
             conditions=Conditions(grant=self.grant),
+            clock_ns=clock_ns,
         )
         maps = RegionMaps()
         readiness = Readiness("m", model.is_ready)

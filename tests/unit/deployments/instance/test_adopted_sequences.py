@@ -294,10 +294,11 @@ async def test_a_sequence_begins_when_its_first_request_is_handed_out_not_when_i
 
 
 async def test_a_new_holder_hears_of_sequences_that_begin_with_a_part_that_has_not_come():
-    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+    async with pooled(sequences(), ScriptedModel(counting), clock_ns=lambda: 1) as instance:
         holder, other = await instance.holder(), await instance.router()
         await ids(holder.push(1, part(9, SEQUENCE_START), slots=[3]))
         holder.push(2, total=2, sequences={1: 5, 3: 0})
+        await holder.lane.call("statistics", b"", 30)
         adopted = await other.adopt(EPOCH + 1)
         assert (adopted.batch_count, adopted.running) == (1, {1: 5})
         late = [part(5, SEQUENCE_START), part(9, SEQUENCE_END)]

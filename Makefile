@@ -3,17 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Unless compiled tests are kept, each run compiles them and rewrites their assertions, for 7 s. The
+# plugin of schemathesis imports for another; only integration tests use it.
+UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/unit
 # uv leaves compiling to the first import. A server is ten processes that import Ray: compiled ahead,
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
+.PHONY: help install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make test-all that, 10,000 sequences, faults under load, fuzzing, and conformance where sources are named"
-	@echo "make check    lint, types, import contracts and unit tests (< 60 s)"
+	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
@@ -53,9 +56,14 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-test
-	$(PYTEST) -q tests/unit
+	$(UNIT)
 
-check: lint types unit
+unit-quick: $(VENV)/.installed-test
+	MANTA_EXAMPLES_PERCENT=25 $(UNIT)
+
+# Side by side; installed before, once.
+check: $(VENV)/.installed-test
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-quick lint types
 
 # The foreign HTTP/2 clients of the gRPC interop tests; without root or npm their tests are skipped.
 interop-tools:
@@ -68,7 +76,7 @@ integration: $(VENV)/.installed-test demo-models interop-tools
 sequences: $(VENV)/.installed-test
 	MANTA_SEQUENCES=10000 $(PYTEST) tests/integration/test_many_sequences.py
 
-test: check demo-models interop-tools
+test: lint types unit demo-models interop-tools
 	$(PYTEST) tests/integration
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small load generator over HTTP that knows what kind each of its requests is.
+"""A small load generator over HTTP and gRPC that knows what kind each of its requests is.
 
 perf_analyzer reports one distribution for all of its requests. Where short and long requests or two
 priorities are mixed, the latency of one kind is what matters. Each client is one connection with
@@ -14,7 +14,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
+
+import grpc.aio
+import numpy as np
+from tritonclient.grpc import service_pb2
 
 OK: Final = 200
 HOST: Final = "127.0.0.1"
@@ -28,29 +32,47 @@ class Kind:
 
     Attributes:
         name: By which its latencies are reported.
-        data: The bytes that are sent.
+        http: The bytes that are sent over HTTP.
+        grpc: The message that is sent over gRPC.
     """
 
     name: str
-    data: bytes
+    http: bytes
+    grpc: bytes
 
 
 def kind(name: str, model: str, shape: list[int], sleep_ms: float, priority: int = 0) -> Kind:
     """Return a request whose one input says how long the model sleeps."""
-    asked = {
-        "inputs": [{"name": "INPUT0", "shape": shape, "datatype": "FP32", "data": [sleep_ms]}],
-        "parameters": {"priority": priority} if priority else {},
-    }
-    body = json.dumps(asked).encode()
+    given = {"priority": priority} if priority else {}
+    tensor = {"name": "INPUT0", "shape": shape, "datatype": "FP32"}
+    body = json.dumps({"inputs": [{**tensor, "data": [sleep_ms]}], "parameters": given}).encode()
     head = (
         f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {HOST}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    return Kind(name, head.encode() + body)
+    message = service_pb2.ModelInferRequest(
+        model_name=model,
+        inputs=[service_pb2.ModelInferRequest.InferInputTensor(**tensor)],
+        raw_input_contents=[np.full(shape, sleep_ms, np.float32).tobytes()],
+        parameters={
+            key: service_pb2.InferParameter(uint64_param=value) for key, value in given.items()
+        },
+    )
+    return Kind(name, head.encode() + body, message.SerializeToString())
 
 
-class Connection:
-    """One client.
+class Client(Protocol):
+    """One client, with a connection of its own."""
+
+    async def ask(self, kind: Kind) -> None:
+        """Send a request and read its answer; raises what went wrong."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+class HttpClient:
+    """A client over HTTP.
 
     Args:
         reader: Of its connection.
@@ -62,13 +84,24 @@ class Connection:
         self._writer = writer
 
     @classmethod
-    async def open(cls, port: int) -> "Connection":
+    async def open(cls, port: int) -> "HttpClient":
         """Connect."""
         return cls(*await asyncio.open_connection(HOST, port))
 
-    def send(self, data: bytes) -> None:
+    async def ask(self, kind: Kind) -> None:
+        """Send a request and read its answer.
+
+        Raises:
+            RuntimeError: It was answered with an error.
+        """
+        self.send(kind)
+        status = await self.status()
+        if status != OK:
+            raise RuntimeError(f"a {kind.name} request was answered with status {status}")
+
+    def send(self, kind: Kind) -> None:
         """Send a request."""
-        self._writer.write(data)
+        self._writer.write(kind.http)
 
     async def status(self) -> int:
         """Read an answer and return its status."""
@@ -81,6 +114,37 @@ class Connection:
         """Close the connection."""
         self._writer.close()
         await self._writer.wait_closed()
+
+
+class GrpcClient:
+    """A client over gRPC; messages are sent as they were made, answers are not parsed.
+
+    Args:
+        channel: Its connection.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+        self._infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+
+    @classmethod
+    async def open(cls, port: int) -> "GrpcClient":
+        """Connect."""
+        alone = [("grpc.use_local_subchannel_pool", 1)]
+        channel = grpc.aio.insecure_channel(f"{HOST}:{port}", options=alone)
+        await channel.channel_ready()
+        return cls(channel)
+
+    async def ask(self, kind: Kind) -> None:
+        """Send a request and read its answer; raises `grpc.aio.AioRpcError`."""
+        await self._infer(kind.grpc)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._channel.close()
+
+
+CLIENTS: Final = {"http": HttpClient.open, "grpc": GrpcClient.open}
 
 
 @dataclass(slots=True)
@@ -107,20 +171,21 @@ class Report:
 
 
 async def _closed_loop(
-    port: int, clients: list[Callable[[], Kind]], warm_up_s: float, measure_s: float
+    protocol: str,
+    port: int,
+    clients: list[Callable[[], Kind]],
+    warm_up_s: float,
+    measure_s: float,
 ) -> Report:
     found: dict[str, list[float]] = defaultdict(list)
     begin = time.perf_counter() + warm_up_s
     end = begin + measure_s
 
     async def client(choose: Callable[[], Kind]) -> None:
-        connection = await Connection.open(port)
+        connection: Client = await CLIENTS[protocol](port)
         while (sent := time.perf_counter()) < end:
             chosen = choose()
-            connection.send(chosen.data)
-            status = await connection.status()
-            if status != OK:
-                raise RuntimeError(f"a {chosen.name} request was answered with status {status}")
+            await connection.ask(chosen)
             if sent >= begin:
                 found[chosen.name].append(time.perf_counter() - sent)
         await connection.close()
@@ -131,12 +196,17 @@ async def _closed_loop(
 
 
 def closed_loop(
-    port: int, clients: list[Callable[[], Kind]], warm_up_s: float = 0.5, measure_s: float = 4.0
+    protocol: str,
+    port: int,
+    clients: list[Callable[[], Kind]],
+    warm_up_s: float = 0.5,
+    measure_s: float = 4.0,
 ) -> Report:
     """Load a server with clients that send as soon as they are answered.
 
     Args:
-        port: Of the server's HTTP endpoint.
+        protocol: A key of ``CLIENTS``.
+        port: Of the server's endpoint of that protocol.
         clients: For each client, what chooses its next request.
         warm_up_s: How long requests are sent that are not counted.
         measure_s: How long requests are sent that are counted.
@@ -145,10 +215,11 @@ def closed_loop(
         The latencies.
 
     Raises:
-        RuntimeError: A request failed.
+        RuntimeError: A request failed over HTTP.
+        grpc.aio.AioRpcError: A request failed over gRPC.
         TimeoutError: A request was not answered.
     """
-    return asyncio.run(_closed_loop(port, clients, warm_up_s, measure_s))
+    return asyncio.run(_closed_loop(protocol, port, clients, warm_up_s, measure_s))
 
 
 def every_nth(count: int, rare: Kind, usual: Kind) -> Callable[[], Kind]:
@@ -158,9 +229,9 @@ def every_nth(count: int, rare: Kind, usual: Kind) -> Callable[[], Kind]:
 
 
 async def _burst(port: int, asked: Kind, count: int) -> int:
-    connections = [await Connection.open(port) for _ in range(count)]
+    connections = [await HttpClient.open(port) for _ in range(count)]
     for connection in connections:
-        connection.send(asked.data)
+        connection.send(asked)
     async with asyncio.timeout(PATIENCE_S):
         statuses = await asyncio.gather(*(connection.status() for connection in connections))
     for connection in connections:

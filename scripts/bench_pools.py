@@ -119,6 +119,10 @@ def _counts(target: Target, model: str) -> tuple[int, int]:
         time.sleep(0.2)
 
 
+def _port(target: Target, protocol: str) -> int:
+    return target.http if protocol == "http" else target.grpc
+
+
 def _batching(model: str, protocol: str, clients: int) -> Cell:
     case = Case(f"batching, pool of {model[5:]}, {protocol} c={clients}", model, protocol, clients)
 
@@ -134,19 +138,22 @@ def _batching(model: str, protocol: str, clients: int) -> Cell:
     return Cell(case.name, model, measure)
 
 
-def _mixed(model: str, clients: int) -> Cell:
+def _mixed(model: str, protocol: str, clients: int) -> Cell:
     rare = kind("long", model, [1], LONG_MS)
     usual = kind("short", model, [1], SHORT_MS)
 
     def measure(target: Target, _work: Path) -> dict[str, float]:
         choose = every_nth(LONG_EVERY, rare, usual)
-        report = closed_loop(target.http, [choose] * clients)
-        return {"p99 ms of the short": report.percentile_ms("short", 0.99)}
+        report = closed_loop(protocol, _port(target, protocol), [choose] * clients)
+        return {
+            "p99 ms of the short": report.percentile_ms("short", 0.99),
+            "infer/s": report.throughput,
+        }
 
-    return Cell(f"mixed, pool of {model[5:]}, c={clients}", model, measure)
+    return Cell(f"mixed, pool of {model[5:]}, {protocol} c={clients}", model, measure)
 
 
-def _priority(model: str) -> Cell:
+def _priority(model: str, protocol: str) -> Cell:
     def always(chosen: Kind) -> Callable[[], Kind]:
         return lambda: chosen
 
@@ -154,10 +161,11 @@ def _priority(model: str) -> Cell:
     low = always(kind("low", model, [1, 1], PRIORITY_MS, 2))
 
     def measure(target: Target, _work: Path) -> dict[str, float]:
-        report = closed_loop(target.http, [high] * HIGH_CLIENTS + [low] * LOW_CLIENTS)
+        clients = [high] * HIGH_CLIENTS + [low] * LOW_CLIENTS
+        report = closed_loop(protocol, _port(target, protocol), clients)
         return {"p99 ms of the high": report.percentile_ms("high", 0.99)}
 
-    return Cell(f"priority, pool of {model[8:]}", model, measure)
+    return Cell(f"priority, pool of {model[8:]}, {protocol}", model, measure)
 
 
 def _bound(target: Target, _work: Path) -> dict[str, float]:
@@ -166,23 +174,29 @@ def _bound(target: Target, _work: Path) -> dict[str, float]:
 
 
 POOLS = (2, 4, 8)
+PROTOCOLS = ("http", "grpc")
 GROUPS = (
     Group(
         tuple(Model(f"batch{pool}", pool, BATCHING, 10) for pool in POOLS),
         tuple(
             _batching(f"batch{pool}", protocol, clients)
             for pool in POOLS
-            for protocol in ("http", "grpc")
+            for protocol in PROTOCOLS
             for clients in (8, 16, 32)
         ),
     ),
     Group(
         tuple(Model(f"mixed{pool}", pool, "max_batch_size: 0") for pool in POOLS),
-        tuple(_mixed(f"mixed{pool}", clients) for pool in POOLS for clients in (6, 8, 16, 32)),
+        tuple(
+            _mixed(f"mixed{pool}", protocol, clients)
+            for pool in POOLS
+            for protocol in PROTOCOLS
+            for clients in (8, 16, 32)
+        ),
     ),
     Group(
         tuple(Model(f"priority{pool}", pool, PRIORITY) for pool in (2, 4)),
-        tuple(_priority(f"priority{pool}") for pool in (2, 4)),
+        tuple(_priority(f"priority{pool}", protocol) for pool in (2, 4) for protocol in PROTOCOLS),
     ),
     Group(
         (Model("bound", BOUND_INSTANCES, BOUND),),

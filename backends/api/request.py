@@ -99,6 +99,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         trace: Set when the request is traced.
         wants_times: Whether the response shall tell what the execution took.
         window: How many responses the caller takes before it asks for more; 0 means any number.
+        waited_ns: How long it had waited in queues when it was sent to an instance.
     """
 
     model_name: str
@@ -115,6 +116,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     trace: TraceContext | None = None
     wants_times: bool = False
     window: int = 0
+    waited_ns: int = 0
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

@@ -66,8 +66,9 @@ class Adoption:
             queued = executor.replace_scheduler(pushed)
             for work in queued:
                 work.is_closed = True
+        now_ns = executor.clock_ns()
         for work in queued:
-            work.lane.bounce()
+            work.lane.bounce(now_ns - work.enqueue_ns)
             # Its lane knows no more of it; that it has ended is all that is left to note.
             executor.outbox.deliver(work, None, final=True)
         return pushed
@@ -75,7 +76,8 @@ class Adoption:
     def received_part(self, part: BatchPart, requests: list[ServerRequest]) -> None:
         """Take a part of a batch; its requests get their outcomes later.
 
-        For an instance that nobody has adopted they are single requests, which it bounces.
+        For an instance that nobody has adopted they are single requests, which it bounces. So are
+        requests of sequences that an earlier holder has granted and the present one cannot know of.
 
         Raises:
             FrameError: The slots are not those of a batch of this model.
@@ -88,8 +90,15 @@ class Adoption:
             raise FrameError(
                 f"part of a batch for model '{self._config.name}' with slots {part.slots}"
             )
+        if part.epoch < self._epoch:
+            flags = [each.request.flags for each in requests]
+            if not pushed.is_foreseen(part, flags):
+                bounce(requests)
+                return
         now_ns = executor.clock_ns()
         queued_ns = part.queued_ns or [now_ns] * len(requests)
+        if part.waited_ns:
+            queued_ns = [max(1, now_ns - waited_ns) for waited_ns in part.waited_ns]
         make, model = executor.make_work, self._model
         works = [
             make(model, request, min(each_ns or now_ns, now_ns))
@@ -139,5 +148,5 @@ class Adoption:
             return
         if batch.is_counted or batch.epoch >= self._epoch:
             self._lane.send_done(
-                Done(batch.epoch, batch.number, batch.execution_ns, batch.rescheduled)
+                Done(batch.epoch, batch.number, batch.execution_ns, batch.rescheduled, batch.ended)
             )

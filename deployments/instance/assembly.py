@@ -6,12 +6,12 @@ A batch is complete when as many requests have come as its holder has said, less
 instance hears that they do not come. One that waits too long for a part is given out as it is, and
 what comes of it afterwards makes late batches, one for each part.
 
-A number that was given out is remembered for a while: to know late parts, and because FORGET may
-speak of requests that have come.
+Whose part has come, or will not come, counts once: FORGET may speak of a part that has come, or
+overtake it. A number that was given out is remembered for a while, to know what comes too late.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from deployments.lane.batches import BatchPart, Forget
@@ -23,6 +23,7 @@ PART_WAIT_NS: Final = 100_000_000
 # Batches that wait for a part; the oldest is given out when there are more.
 MAX_INCOMPLETE_COUNT: Final = 1024
 _REMEMBERED_COUNT: Final = 4096
+_NO_SEQUENCES: Final[Mapping[int, int | str]] = {}
 
 _Key = tuple[int, int]
 
@@ -36,17 +37,22 @@ class PoolBatch(Generic[Item]):
         items: Its requests.
         slots: Of sequences, the slot of each request; else empty.
         row_count: Where each slot has its row, how many rows there are at least.
+        sequences: By slot, the sequences that requests begin which parts of others than the holder
+            bring; 0 for those that they end.
         kept: Slots whose request is executed once more.
         is_late: Whether it is what came too late of a batch: nobody is told of its end.
         is_counted: Whether another holder than the one who formed it was told to wait for its end.
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more.
+        ended: By slot, the sequences that have ended before their time; None for none.
     """
 
     __slots__ = (
         "_due_ns",
+        "_parties",
         "_settled_count",
         "_total_count",
+        "ended",
         "epoch",
         "execution_ns",
         "is_counted",
@@ -56,6 +62,7 @@ class PoolBatch(Generic[Item]):
         "number",
         "rescheduled",
         "row_count",
+        "sequences",
         "slots",
     )
 
@@ -66,12 +73,16 @@ class PoolBatch(Generic[Item]):
         self.slots: list[int] = []
         self.kept: list[int] = []
         self.row_count = 0
+        self.sequences: Mapping[int, int | str] = _NO_SEQUENCES
         self.is_late = False
         self.is_counted = False
         self.execution_ns = 0
         self.rescheduled: list[int] = []
+        self.ended: dict[int, int | str] | None = None
         # Requests that have come or will not come; of how many, -1 while that is not known.
         self._settled_count = 0
+        # Bit by bit, the routers whose parts these are.
+        self._parties = 0
         self._total_count = -1
         self._due_ns = 0
 
@@ -95,16 +106,27 @@ class PoolBatch(Generic[Item]):
         self.slots += part.slots
         self.kept += part.kept
         self.row_count = max(self.row_count, part.row_count)
-        self._settled_count += part.here_count + part.unsent_count
+        if part.sequences:
+            self.sequences = part.sequences
+        if not part.party or self._settles(part.party):
+            self._settled_count += part.here_count + part.unsent_count
         # The holder's part says how many there are, which may be none but those that are kept.
         if part.total_count or part.kept or not (part.here_count or part.unsent_count):
             self._total_count = part.total_count
 
-    def forget(self, count: int, *, is_all: bool) -> None:
+    def forget(self, message: Forget, *, is_all: bool) -> None:
         """Wait for fewer requests; for none of others when those are all that is known of."""
-        self._settled_count += count
+        if not message.party or self._settles(message.party):
+            self._settled_count += message.count
         if is_all:
             self._total_count = self._settled_count
+
+    def _settles(self, party: int) -> bool:
+        """Whether nothing was known of another router's part; the holder's comes once."""
+        bit = 1 << party
+        is_new = not self._parties & bit
+        self._parties |= bit
+        return is_new
 
 
 class Assembly(Generic[Item]):
@@ -128,6 +150,14 @@ class Assembly(Generic[Item]):
         for batch in self._incomplete.values():
             return batch.due_ns
         return None
+
+    def expects(self, part: BatchPart) -> bool:
+        """Whether a batch waits for a part."""
+        return (part.epoch, part.number) in self._incomplete
+
+    def has_given_out(self, part: BatchPart) -> bool:
+        """Whether a part comes too late for its batch."""
+        return (part.epoch, part.number) in self._given_out
 
     def add(self, part: BatchPart, items: Sequence[Item], now_ns: int) -> list[PoolBatch[Item]]:
         """Take a part.
@@ -168,13 +198,13 @@ class Assembly(Generic[Item]):
         key = (message.epoch, message.number)
         batch = self._incomplete.get(key)
         if batch is not None:
-            batch.forget(message.count, is_all=False)
+            batch.forget(message, is_all=False)
             return [self._give_out(key)] if batch.is_complete else []
         if key in self._given_out:
             return []
         # A lease whose router is gone: nobody else can have sent anything.
         batch = PoolBatch(message.epoch, message.number)
-        batch.forget(message.count, is_all=True)
+        batch.forget(message, is_all=True)
         self._remember(key)
         return [batch]
 

@@ -147,7 +147,7 @@ class Executor:
         now_ns = self.clock_ns()
         make, model = self.make_work, self.model
         # What is raised so far concerns requests of which nothing is noted yet.
-        works = [make(model, lane, now_ns) for lane in requests]
+        works = [make(model, lane, now_ns - lane.request.waited_ns) for lane in requests]
         try:
             self._enqueue(works, now_ns)
         except BaseException as error:

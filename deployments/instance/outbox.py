@@ -13,8 +13,9 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from backends.api.errors import TritonError
+from backends.api.errors import TritonError, UnavailableError
 from deployments.instance.assembly import PoolBatch
 from deployments.instance.work import Outcome, StreamWork, UnaryWork
 from deployments.reactor.reactor import Reactor
@@ -22,6 +23,9 @@ from deployments.reactor.reactor import Reactor
 _log = logging.getLogger(__name__)
 
 AnyWork = UnaryWork | StreamWork
+
+# The outcome of a request that is to be sent once more, by way of its pool's queue.
+BOUNCED: Final = UnavailableError("the request has lost its slot; send it again")
 
 
 class Outbox:
@@ -106,6 +110,8 @@ class Outbox:
             # A lane ends a request early when its response cannot be encoded.
             if lane.is_finished:
                 pass
+            elif outcome is BOUNCED:
+                lane.bounce()
             elif isinstance(outcome, TritonError):
                 lane.fail(outcome, final=final)
             else:

@@ -14,23 +14,16 @@ Under the rate limiter each batch is executed under a grant of its own
 (`deployments.instance.batch_grants`).
 """
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from backends.api.errors import (
-    InvalidArgumentError,
-    Phase,
-    RequestCancelledError,
-    TritonError,
-    UnavailableError,
-)
+from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
-from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
 from deployments.instance.batch_grants import BatchGrants
 from deployments.instance.outbox import AnyWork, Outbox
+from deployments.instance.pushed_sequences import PushedSequences, slot_count_of
 from deployments.lane.batches import BatchPart, Forget
 from deployments.metrics.counters import ExecutionTimes
 from deployments.scheduling.limited_scheduler import Grant
@@ -39,7 +32,6 @@ from deployments.scheduling.sequence_feeder import SequenceFeeder
 
 # The number of batches that the instance executes by itself, in an epoch that is nobody's.
 _OWN: Final = 0
-_NS_PER_US: Final = 1000
 
 WorkBatch = PoolBatch[AnyWork]
 
@@ -63,14 +55,12 @@ class PushedBatches:
         "_assembly",
         "_clock_ns",
         "_executed_ns",
-        "_feeder",
         "_handed_out",
-        "_idle_ns",
         "_kept",
-        "_model_name",
         "_outbox",
         "_queue",
         "_running",
+        "_sequences",
         "_slot_count",
         "grants",
         "pending_count",
@@ -84,12 +74,9 @@ class PushedBatches:
         grant: Grant | None,
         clock_ns: Callable[[], int],
     ) -> None:
-        self._model_name = config.name
+        self._sequences = None if feeder is None else PushedSequences(config, feeder)
         self._slot_count = slot_count_of(config)
-        batching = config.sequence_batching
-        self._idle_ns = 0 if batching is None else batching.max_sequence_idle_us * _NS_PER_US
         self._outbox = outbox
-        self._feeder = feeder
         self.grants = BatchGrants(grant)
         self._assembly: Assembly[AnyWork] = Assembly()
         self._queue: deque[WorkBatch] = deque()
@@ -103,28 +90,29 @@ class PushedBatches:
     @property
     def running(self) -> dict[int, int | str]:
         """By slot, the sequences that run here."""
-        return {} if self._feeder is None else dict(self._feeder.running)
+        return {} if self._sequences is None else self._sequences.running
 
     @property
     def coming(self) -> dict[int, int | str]:
         """By slot, the sequences that will run here once all that lies here is executed."""
-        coming = self.running
-        lying = [zip(each.items, each.slots, strict=False) for each in self._queue]
-        lying += [zip(each.items, each.slots, strict=False) for each in self._assembly.batches]
-        # What is handed out is not fed at once.
-        for work, slot in itertools.chain(self._handed_out, *lying):
-            if work.flags & SEQUENCE_END:
-                coming.pop(slot, None)
-            elif work.flags & SEQUENCE_START:
-                coming[slot] = work.correlation_id
-        return coming
+        if self._sequences is None:
+            return {}
+        return self._sequences.coming(self._handed_out, self._queue, self._assembly.batches)
 
     def fits(self, part: BatchPart) -> bool:
         """Whether the slots of a part are this model's."""
-        slots = part.slots
-        if self._feeder is None:
-            return not slots
-        return len(slots) == part.here_count and max(slots, default=0) < self._slot_count
+        sequences = self._sequences
+        return not part.slots if sequences is None else sequences.fits(part)
+
+    def is_foreseen(self, part: BatchPart, flags: Iterable[int]) -> bool:
+        """Whether the present holder knows what a part that an earlier one has granted does.
+
+        Args:
+            part: The part.
+            flags: Of its requests.
+        """
+        sequences = self._sequences
+        return sequences is None or sequences.is_foreseen(part, flags, self._assembly)
 
     # Adoption
 
@@ -208,8 +196,10 @@ class PushedBatches:
         The holder does not say when one ends because it is idle. So when nothing has been executed
         for as long as that takes, none goes on.
         """
+        if self._sequences is None:
+            return 0
         is_idle = self._running is None and not self.pending_count
-        if is_idle and self._clock_ns() - self._executed_ns >= self._idle_ns:
+        if is_idle and self._clock_ns() - self._executed_ns >= self._sequences.idle_ns:
             return 0
         return len(self.running)
 
@@ -308,8 +298,12 @@ class PushedBatches:
 
     def _drop(self, batch: WorkBatch, dropped: list[tuple[AnyWork, TritonError]]) -> None:
         """Take out of a batch what is not to be executed, or not with the rest of it."""
-        if self._feeder is not None:
-            self._drop_of_sequences(self._feeder, batch, dropped)
+        if self._sequences is not None:
+            count = len(batch.items)
+            rest = self._sequences.sort_out(batch, dropped)
+            self.pending_count -= count - len(batch.items) - len(rest.items)
+            if rest.items:
+                self._queue.insert(1, rest)
             return
         # Looked at once: a cancel may come from another thread meanwhile.
         gone = [work for work in batch.items if work.is_cancelled]
@@ -317,53 +311,3 @@ class PushedBatches:
             dropped += [(work, RequestCancelledError()) for work in gone]
             batch.items = [work for work in batch.items if work not in gone]
             self.pending_count -= len(gone)
-
-    def _drop_of_sequences(
-        self,
-        feeder: SequenceFeeder[AnyWork],
-        batch: WorkBatch,
-        dropped: list[tuple[AnyWork, TritonError]],
-    ) -> None:
-        left: dict[int, AnyWork] = {}
-        doubled: WorkBatch = PoolBatch(batch.epoch, batch.number)
-        doubled.is_late = True
-        for work, slot in zip(batch.items, batch.slots, strict=True):
-            is_here = feeder.running.get(slot) == work.correlation_id
-            # A late one does not take its slot from another that has it by now.
-            starts = work.flags & SEQUENCE_START and not (
-                batch.is_late and slot in feeder.running and not is_here
-            )
-            if work.is_cancelled:
-                dropped.append((work, RequestCancelledError()))
-                if is_here or starts:
-                    # What is missing cannot be made good: it ends its sequence.
-                    feeder.forget(slot)
-            elif slot in left:
-                doubled.items.append(work)
-                doubled.slots.append(slot)
-            elif not (is_here or starts):
-                dropped.append((work, self._no_sequence(work)))
-            else:
-                left[slot] = work
-        self.pending_count -= len(batch.items) - len(left) - len(doubled.items)
-        batch.items, batch.slots = list(left.values()), list(left)
-        if doubled.items:
-            self._queue.insert(1, doubled)
-
-    def _no_sequence(self, work: AnyWork) -> InvalidArgumentError:
-        return InvalidArgumentError(
-            f"inference request for sequence {work.correlation_id} to model '{self._model_name}' "
-            f"must specify the START flag on the first request of the sequence",
-            Phase.ENQUEUE,
-        )
-
-
-def slot_count_of(config: ModelConfig) -> int:
-    """Return how many slots an instance of the model has for sequences."""
-    batching = config.sequence_batching
-    largest = max(1, config.max_batch_size)
-    if batching is None:
-        return 0
-    if batching.strategy == "oldest":
-        return batching.max_candidate_sequences or largest
-    return largest

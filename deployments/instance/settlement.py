@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 from backends.api.errors import InternalError, RequestCancelledError, TritonError
-from deployments.instance.outbox import AnyWork, Outbox
+from deployments.instance.outbox import BOUNCED, AnyWork, Outbox
 from deployments.instance.work import Outcome, StreamWork
 from deployments.metrics.counters import (
     ExecutionTimes,
@@ -49,10 +49,11 @@ class Settlement:
         self.held_count = 0
 
     def drop(self, work: AnyWork, error: TritonError, now_ns: int) -> None:
-        """End a request that is not executed."""
-        is_cancelled = isinstance(error, RequestCancelledError)
-        reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
-        self.statistics.record_failure(reason, now_ns - work.enqueue_ns)
+        """End a request that is not executed here."""
+        if error is not BOUNCED:
+            is_cancelled = isinstance(error, RequestCancelledError)
+            reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
+            self.statistics.record_failure(reason, now_ns - work.enqueue_ns)
         work.is_closed = True
         self._outbox.waiting.append((work, error, True))
 

@@ -48,7 +48,7 @@ class LaneRequest(Protocol):
     def await_credit(self) -> None:
         """Wait until the caller takes a response of a request with a window; on any thread."""
 
-    def bounce(self) -> None:
+    def bounce(self, waited_ns: int = 0) -> None:
         """Have the request sent once more, by way of its pool's queue."""
 
     def traced(self, activities: list[Activity]) -> None:

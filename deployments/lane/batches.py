@@ -17,8 +17,9 @@ ADOPT    holder, inst `Adopt`                   I hold your pool's queue from no
 ADOPTED  inst, holder `Adopted`                 so be it; this is how far I am
 BATCH    router, inst `BatchPart`               the next INFER frames are a part of a batch
 DONE     inst, holder `Done`                    a batch is executed
-FORGET   holder, inst `Forget`                  so many requests of a batch will not come
-BOUNCE   inst, router none; id of the request   send it by way of the queue
+FORGET   holder, inst `Forget`                  a part of a batch will not come
+BOUNCE   inst, router `Bounce`, or none; id of  send it by way of the queue
+                      the request
 ASK      holder, inst none                      requests wait: get your grant (rate limiter)
 GRANTED  inst, holder none                      I may execute one batch
 DECLINE  holder, inst none                      nothing waits any more: give your grant back
@@ -77,10 +78,15 @@ class BatchPart(msgspec.Struct, array_like=True):
             know, which is not the holder.
         slots: Of sequences, the slot of each request of this part.
         kept: Slots whose request, executed before and kept for it, is executed once more.
-        queued_ns: When each request of this part was queued, on the node's monotonic clock; 0 or
+        queued_ns: Since when each request of this part waits, on the node's monotonic clock; 0 or
             nothing where that is not known.
         unsent_count: Requests of this part that do not come: no lane can carry them.
         row_count: Where each slot has its row, how many rows the batch has at least.
+        waited_ns: How long each request of this part has waited, from a router of another node.
+        sequences: Of the holder's part: by slot, the sequences that requests of other parts begin;
+            0 for those that they end. None for none.
+        party: Which of the batch's other routers sends the part, from 1 on; 0 for the holder, and
+            for a router that fills a lease.
     """
 
     epoch: int
@@ -92,6 +98,9 @@ class BatchPart(msgspec.Struct, array_like=True):
     queued_ns: Sequence[int] = ()
     unsent_count: int = 0
     row_count: int = 0
+    waited_ns: Sequence[int] = ()
+    sequences: dict[int, int | str] | None = None
+    party: int = 0
 
 
 def without(part: BatchPart, places: Container[int]) -> BatchPart:
@@ -106,6 +115,7 @@ def without(part: BatchPart, places: Container[int]) -> BatchPart:
         here_count=here_count,
         slots=left(part.slots),
         queued_ns=left(part.queued_ns),
+        waited_ns=left(part.waited_ns),
         unsent_count=part.unsent_count + part.here_count - here_count,
     )
 
@@ -118,20 +128,37 @@ class Done(msgspec.Struct, array_like=True):
         number: The batch.
         execution_ns: How long it was executed.
         rescheduled: Slots whose request is to be executed once more; it is kept for that.
+        ended: By slot, the sequences that have ended there because a request of them was cancelled
+            before it was executed, or that do not run there. None for none.
     """
 
     epoch: int
     number: int
     execution_ns: int = 0
     rescheduled: Sequence[int] = ()
+    ended: dict[int, int | str] | None = None
 
 
 class Forget(msgspec.Struct, array_like=True):
-    """The message of FORGET."""
+    """The message of FORGET.
+
+    Attributes:
+        epoch: Of the batch.
+        number: The batch.
+        count: How many requests will not come, unless the part has come already.
+        party: Whose part it is; see `BatchPart`.
+    """
 
     epoch: int
     number: int
     count: int
+    party: int = 0
+
+
+class Bounce(msgspec.Struct, array_like=True):
+    """The message of BOUNCE for a request that has waited at the instance."""
+
+    waited_ns: int
 
 
 class Holder(msgspec.Struct, array_like=True):
@@ -151,6 +178,7 @@ class Holder(msgspec.Struct, array_like=True):
 decode_adopt: Final = msgspec.msgpack.Decoder(Adopt).decode
 decode_adopted: Final = msgspec.msgpack.Decoder(Adopted).decode
 decode_batch_part: Final = msgspec.msgpack.Decoder(BatchPart).decode
+decode_bounce: Final = msgspec.msgpack.Decoder(Bounce).decode
 decode_done: Final = msgspec.msgpack.Decoder(Done).decode
 decode_forget: Final = msgspec.msgpack.Decoder(Forget).decode
 decode_holder: Final = msgspec.msgpack.Decoder(Holder).decode
@@ -171,8 +199,13 @@ class PoolEvents(Protocol):
     def draining(self) -> None:
         """Learn that the instance ends once it has executed what lies there soon."""
 
-    def bounced(self, inflight: LaneInflight) -> None:
-        """Take a request back that is to be sent by way of the queue."""
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
+        """Take a request back that is to be sent by way of the queue.
+
+        Args:
+            inflight: The request.
+            waited_ns: How long it has waited at the instance.
+        """
 
     def holder(self, message: Holder) -> None:
         """Learn who holds the queue of the instance's pool."""

@@ -56,7 +56,8 @@ GRANT: Final = 30
 LOAD: Final = 31
 LEASE: Final = 32
 LEASE_END: Final = 33
-LAST_KIND: Final = LEASE_END
+SEQUENCE: Final = 34
+LAST_KIND: Final = SEQUENCE
 
 FLAG_FINAL: Final = 1
 FLAG_EXTENTS: Final = 2

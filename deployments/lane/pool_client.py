@@ -20,6 +20,7 @@ from deployments.lane.batches import (
     Holder,
     PoolEvents,
     decode_adopted,
+    decode_bounce,
     decode_done,
     decode_holder,
     without,
@@ -194,7 +195,8 @@ class PoolClient(ABC):
             return
         self.outstanding -= 1
         if self.events is not None:
-            self.events.bounced(inflight)
+            waited_ns = decode_bounce(frame.message).waited_ns if frame.message else 0
+            self.events.bounced(inflight, waited_ns)
             return
         name = self.endpoint.name
         self._fail(

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import Extent, InferenceResponse
+from deployments.lane.batches import Bounce
 from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import (
     BOUNCE,
@@ -349,10 +350,10 @@ class ServerLane:
         message = encode(ErrorMessage(error.code, error.message, error.phase))
         self.connection.send(ERROR, request_id, message, FLAG_FINAL if final else 0)
 
-    def bounce(self, request: ServerRequest, request_id: int) -> None:
+    def bounce(self, request: ServerRequest, request_id: int, waited_ns: int) -> None:
         """Have an unfinished request sent by way of the pool's queue."""
         self._finish(request, request_id)
-        self.connection.send(BOUNCE, request_id)
+        self.connection.send(BOUNCE, request_id, encode(Bounce(waited_ns)) if waited_ns else b"")
 
     def send_report(self, request_id: int, report: TraceReport) -> None:
         """Send what a trace is to know of a request that is about to end."""

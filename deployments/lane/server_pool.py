@@ -222,7 +222,9 @@ class PoolServer:
 
     def _on_forget(self, frame: Frame) -> None:
         message = decode_forget(frame.message)
-        if not (_is_count(message.epoch) and _is_count(message.number) and message.count > 0):
+        is_numbered = _is_count(message.epoch) and _is_count(message.number)
+        is_part = 0 <= message.party <= self._limits.max_inflight_count and message.count > 0
+        if not (is_numbered and is_part):
             raise FrameError(f"{message}, expected numbers that are not negative and a count")
         self._handler.forget(message)
 
@@ -269,13 +271,15 @@ def _is_count(number: int) -> bool:
 def _check(part: BatchPart, max_count: int) -> None:
     """Raise FrameError unless a part is one that a router sends."""
     here_count = part.here_count
-    numbers = (part.epoch, part.number, *part.slots, *part.kept, *part.queued_ns)
-    counts = (here_count, part.total_count, part.unsent_count, len(part.kept))
+    times = (*part.queued_ns, *part.waited_ns)
+    sequences = part.sequences or ()
+    numbers = (part.epoch, part.number, *part.slots, *part.kept, *times, *sequences)
+    counts = (here_count, part.total_count, part.unsent_count, len(part.kept), part.party)
     if (
         not all(map(_is_count, numbers))
         or not all(0 <= count <= max_count for count in counts)
         or len(part.slots) not in {0, here_count}
-        or len(part.queued_ns) not in {0, here_count}
+        or not {len(part.queued_ns), len(part.waited_ns)} <= {0, here_count}
     ):
         text = msgspec.json.encode(part)[:200].decode(errors="replace")
         raise FrameError(f"part {text} of a batch; its numbers are out of bounds or do not match")

@@ -88,7 +88,7 @@ class RequestLane(Protocol):
     ) -> None:
         """Send an error of an unfinished request."""
 
-    def bounce(self, request: "ServerRequest", request_id: int) -> None:
+    def bounce(self, request: "ServerRequest", request_id: int, waited_ns: int) -> None:
         """Have an unfinished request sent by way of the pool's queue."""
 
     def send_report(self, request_id: int, report: TraceReport) -> None:
@@ -179,10 +179,14 @@ class ServerRequest:
             lane.send_report(self._id, self._report)
         lane.fail(self, self._id, error, final=final)
 
-    def bounce(self) -> None:
-        """Have the router send the request once more, by way of the pool's queue."""
+    def bounce(self, waited_ns: int = 0) -> None:
+        """Have the router send the request once more, by way of the pool's queue.
+
+        Args:
+            waited_ns: How long it has waited here.
+        """
         if self._lane is not None and not self.is_finished:
-            self._lane.bounce(self, self._id)
+            self._lane.bounce(self, self._id, waited_ns)
 
     def abandon(self) -> None:
         """Cut the request off from its lane, which is lost."""

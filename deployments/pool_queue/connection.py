@@ -4,10 +4,11 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from deployments.lane.connection import LaneConnection, LaneRole
+from deployments.lane.frames import Frame, FrameError
 from deployments.lane.handshake import NONCE_BYTES, Handshake
 from deployments.lane.messages import LaneLimits
 from deployments.slabs.pool import SlabPool
@@ -55,3 +56,16 @@ def ticket_connection(
         limits,
         offers_slabs=False,
     )
+
+
+def hand_out(frames: Iterable[Frame], handlers: Mapping[int, Callable[[Frame], None]]) -> None:
+    """Have each frame handled by its kind.
+
+    Raises:
+        FrameError: Frames of a kind do not belong here.
+    """
+    for frame in frames:
+        handle = handlers.get(frame.kind)
+        if handle is None:
+            raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
+        handle(frame)

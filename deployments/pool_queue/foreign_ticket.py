@@ -16,6 +16,7 @@ from deployments.pool_queue.messages import (
     Ticket,
     canonical_signature,
 )
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import Party
 
 
@@ -53,7 +54,10 @@ class HeldQueue(Protocol):
     """
 
     @property
-    def reports(self) -> LoadReports: ...  # noqa: D102
+    def reports(self) -> LoadReports["ForeignParty"]: ...  # noqa: D102
+
+    def has_sequence(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here, in a slot or in the backlog."""
 
     def enqueue(self, ticket: "ForeignTicket") -> None:
         """Take a ticket.
@@ -62,8 +66,13 @@ class HeldQueue(Protocol):
             TritonError: It is not queued; the error ends the request.
         """
 
-    def withdrawn(self, ticket: "ForeignTicket") -> None:
-        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted."""
+    def withdrawn(self, ticket: "ForeignTicket", *, is_ended: bool = False) -> None:
+        """Learn that a waiting ticket, which `is_cancelled` now, is not to be granted.
+
+        Args:
+            ticket: The ticket.
+            is_ended: Whether that ends its request, which counts as a failure here.
+        """
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Learn that requests of a granted batch will not come: the instance is to forget them."""
@@ -126,10 +135,11 @@ class ForeignTicket:
     queue: HeldQueue
 
     def __init__(self, party: ForeignParty, number: int, ticket: Ticket, now_ns: int) -> None:
-        if min(ticket.batch_size, ticket.timeout_us, ticket.priority, ticket.queued_ns) < 0:
+        times = ticket.queued_ns, ticket.waited_ns, ticket.timeout_us
+        if min(ticket.batch_size, ticket.priority, *times) < 0:
             raise FrameError(f"ticket {number} has a negative size, time or priority")
         # A future time would wait for ever; another boot's clock says 0.
-        queued_ns = min(ticket.queued_ns, now_ns) or now_ns
+        queued_ns = min(ticket.queued_ns, now_ns) or max(0, now_ns - ticket.waited_ns)
         self.party = party
         self.number = number
         self.batch_size = ticket.batch_size
@@ -152,6 +162,10 @@ class ForeignTicket:
     def turn_away(self, error: TritonError) -> None:
         """Tell the router that its queue is gone, if the ticket still waits there."""
         self.party.turn_away(self, error)
+
+
+# What waits in a queue that is held here.
+HeldTicket = OwnRequest | ForeignTicket
 
 
 def no_queue(model_name: str, version: int) -> UnavailableError:

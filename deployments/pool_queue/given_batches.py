@@ -3,20 +3,24 @@
 """The batches of one queue that lie at instances: how they get there, and what is known of them.
 
 The holder's own part of a batch goes over its own lane, other routers get grants for theirs. The
-own part is always sent, and be it empty: it says how many requests there are in all.
+own part is always sent, and be it empty: it says how many requests there are in all, and which
+sequences begin and end with those of others. So the instance can tell the next holder of them,
+should that one come before they do.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
 
+from backends.api.request import SEQUENCE_END
 from deployments.lane.batches import BatchPart, Done, Forget
 from deployments.lane.client import LaneClient
+from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket
 from deployments.pool_queue.messages import Grant, Missing
 from deployments.pool_queue.own_request import OwnRequest
-from deployments.pool_queue.queued_request import Party, QueuedTicket
 from deployments.scheduling.pool_queue import Batch
 
-_Share = tuple[list[QueuedTicket], list[int]]
+_Share = tuple[list[HeldTicket], list[int]]
+_NO_SHARES: Final[Mapping[ForeignParty, _Share]] = {}
 
 
 class _Given:
@@ -25,13 +29,19 @@ class _Given:
     Attributes:
         slots: Of sequences, the slot of each request.
         tickets: Its requests.
+        shares: What other routers were granted of it, in the order of their numbers.
     """
 
-    __slots__ = ("slots", "tickets")
+    __slots__ = ("shares", "slots", "tickets")
 
-    def __init__(self, tickets: list[QueuedTicket], slots: Sequence[int]) -> None:
+    def __init__(self, tickets: list[HeldTicket], slots: Sequence[int]) -> None:
         self.tickets = tickets
         self.slots = slots
+        self.shares: Mapping[ForeignParty, _Share] = _NO_SHARES
+
+    def number_of(self, party: ForeignParty) -> int:
+        """Return what a router is called in the batch; 0 when it has no part of it."""
+        return next((at for at, each in enumerate(self.shares, 1) if each is party), 0)
 
 
 class GivenBatches:
@@ -53,9 +63,9 @@ class GivenBatches:
         self.own: dict[OwnRequest, None] = {}
         self._given: dict[str, dict[int, _Given]] = {}
         # Requests that are executed again: their instances have them.
-        self._kept: set[QueuedTicket] = set()
+        self._kept: set[HeldTicket] = set()
         # Other routers' requests of iterative models that came without a correlation id.
-        self._nameless: set[QueuedTicket] = set()
+        self._nameless: set[HeldTicket] = set()
 
     def join(self, instance: str, lane: LaneClient) -> None:
         """Have batches go to an instance."""
@@ -67,11 +77,11 @@ class GivenBatches:
         self._given.pop(instance, None)
         return self.lanes.pop(instance, None) is not None
 
-    def is_kept(self, ticket: QueuedTicket) -> bool:
+    def is_kept(self, ticket: HeldTicket) -> bool:
         """Whether an instance has begun a request, so that its end is that instance's."""
         return ticket in self._kept
 
-    def came_nameless(self, ticket: QueuedTicket) -> None:
+    def came_nameless(self, ticket: HeldTicket) -> None:
         """Note another router's request that will be given a correlation id."""
         self._nameless.add(ticket)
 
@@ -92,21 +102,27 @@ class GivenBatches:
             ticket.is_kept = True
         return places
 
-    def missing(self, missing: Missing) -> None:
-        """Have an instance not wait for requests that were granted and will not come."""
-        lane = self.lanes.get(missing.instance)
-        if lane is not None and missing.epoch == self._epoch:
-            lane.forget(Forget(missing.epoch, missing.number, missing.count))
+    def missing(self, party: ForeignParty, missing: Missing) -> Sequence[HeldTicket]:
+        """Have an instance not wait for a part that was granted and will not come; return that."""
+        given = self._given.get(missing.instance, {}).get(missing.number)
+        if given is None or missing.epoch != self._epoch or not given.number_of(party):
+            return ()
+        self._forget(missing.instance, missing.number, given, party)
+        return given.shares[party][0]
 
-    def party_lost(self, party: Party) -> None:
-        """Have instances not wait for requests of a router that is gone."""
+    def party_lost(self, party: ForeignParty) -> None:
+        """Have instances not wait for parts of a router that is gone."""
         for instance, batches in self._given.items():
             for number, given in batches.items():
-                lost_count = sum(ticket.party is party for ticket in given.tickets)
-                if lost_count:
-                    self.lanes[instance].forget(Forget(self._epoch, number, lost_count))
+                self._forget(instance, number, given, party)
 
-    def give(self, batch: Batch[QueuedTicket]) -> Iterable[Party]:
+    def _forget(self, instance: str, number: int, given: _Given, party: ForeignParty) -> None:
+        party_number = given.number_of(party)
+        if party_number:
+            count = len(given.shares[party][0])
+            self.lanes[instance].forget(Forget(self._epoch, number, count, party_number))
+
+    def give(self, batch: Batch[HeldTicket]) -> Iterable[ForeignParty]:
         """Send a batch to its instance.
 
         Returns:
@@ -114,7 +130,7 @@ class GivenBatches:
         """
         number, instance, decision = batch
         tickets, slots = decision.batch, decision.slots
-        self._given[instance][number] = _Given(tickets, slots)
+        self._given[instance][number] = given = _Given(tickets, slots)
         if not self._kept and all(ticket.party is None for ticket in tickets):
             part = BatchPart(
                 self._epoch, number, 0, len(tickets), slots, row_count=decision.row_count
@@ -123,7 +139,8 @@ class GivenBatches:
             return ()
         kept: list[int] = []
         own: _Share = ([], [])
-        shares: dict[Party, _Share] = {}
+        shares: dict[ForeignParty, _Share] = {}
+        sequences: dict[int, int | str] = {}
         for at, ticket in enumerate(tickets):
             if ticket in self._kept:
                 kept.append(slots[at])
@@ -133,6 +150,9 @@ class GivenBatches:
             share[0].append(ticket)
             if slots:
                 share[1].append(slots[at])
+                if party is not None and ticket.flags:
+                    is_last = ticket.flags & SEQUENCE_END
+                    sequences[slots[at]] = 0 if is_last else ticket.correlation_id
         part = BatchPart(
             self._epoch,
             number,
@@ -141,22 +161,26 @@ class GivenBatches:
             own[1],
             kept,
             row_count=decision.row_count,
+            sequences=sequences or None,
         )
-        self._send_own(instance, own[0], part)
-        for party, (theirs, their_slots) in shares.items():
+        given.shares = shares
+        # Theirs have a hop more to go.
+        for at, (party, (theirs, their_slots)) in enumerate(shares.items(), 1):
             numbers = [ticket.number for ticket in theirs]
             ids = self._ids_given(theirs)
-            party.grant(Grant(self._epoch, number, instance, numbers, their_slots, ids), theirs)
+            grant = Grant(self._epoch, number, instance, numbers, their_slots, ids, at)
+            party.grant(grant, theirs)
+        self._send_own(instance, own[0], part)
         return shares
 
-    def _ids_given(self, tickets: list[QueuedTicket]) -> Sequence[int | str]:
+    def _ids_given(self, tickets: list[HeldTicket]) -> Sequence[int | str]:
         if not self._nameless:
             return ()
         ids = [ticket.correlation_id if ticket in self._nameless else 0 for ticket in tickets]
         self._nameless.difference_update(tickets)
         return ids
 
-    def _send_own(self, instance: str, tickets: Sequence[QueuedTicket], part: BatchPart) -> None:
+    def _send_own(self, instance: str, tickets: Sequence[HeldTicket], part: BatchPart) -> None:
         requests = cast("Sequence[OwnRequest]", tickets)
         own = self.own
         queued_ns = []

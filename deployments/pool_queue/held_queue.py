@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import math
 import time
-from typing import Final, cast
+from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
@@ -22,13 +22,12 @@ from deployments.lane.client import LaneClient
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
 from deployments.pool_queue.alarm import Alarm, AlarmClock
 from deployments.pool_queue.askers import is_shared
-from deployments.pool_queue.foreign_ticket import ForeignParty, ForeignTicket, no_queue
+from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket, no_queue
 from deployments.pool_queue.given_batches import GivenBatches
 from deployments.pool_queue.lease_desk import LeaseDesk
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Load, Missing
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
-from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
@@ -79,7 +78,7 @@ class HeldQueue:
         self._epoch = epoch
         self._clock_ns = time.monotonic_ns
         self._loop = asyncio.get_running_loop()
-        self._queue: PoolQueue[QueuedTicket] = PoolQueue(make_pool_scheduler(config, holds))
+        self._queue: PoolQueue[HeldTicket] = PoolQueue(make_pool_scheduler(config, holds))
         # Where requests cannot share a batch, waiting for others of the same tick gains nothing.
         self._looks_at_once = config.dynamic_batching is None and config.sequence_batching is None
         sequences = config.sequence_batching
@@ -93,7 +92,7 @@ class HeldQueue:
         self._withdrawn_count = 0
         # Whether another router has ever had a ticket here.
         self._is_shared = False
-        self.reports = LoadReports(self._loop, lambda: self.load)
+        self.reports: LoadReports[ForeignParty] = LoadReports(self._loop, lambda: self.load)
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
 
@@ -128,6 +127,14 @@ class HeldQueue:
         """Whether an instance is there that takes what comes."""
         return any(not each.is_leaving for each in self._queue.instances.values())
 
+    async def knows(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here, in a slot or in the backlog."""
+        return self.has_sequence(correlation_id)
+
+    def has_sequence(self, correlation_id: int | str) -> bool:
+        """Whether a sequence goes on here; not to be waited for."""
+        return self._queue.knows(correlation_id)
+
     def configure(self, config: ModelConfig) -> bool:
         """Go by another config of the same model version; return whether that can be done."""
         if any(getattr(config, name) != getattr(self._config, name) for name in _DECIDING):
@@ -156,13 +163,10 @@ class HeldQueue:
 
     def cancelled(self, request: OwnRequest) -> None:
         """End a request of this process that waits."""
-        self._statistics.record_failure(
-            FailureReason.CANCELED, self._clock_ns() - request.enqueue_ns
-        )
         request.queue = None
         self._own.pop(request, None)
+        self.withdrawn(request, is_ended=True)
         request.sink.fail(RequestCancelledError(""))
-        self.withdrawn(request)
 
     @property
     def own_waiting_count(self) -> int:
@@ -216,28 +220,34 @@ class HeldQueue:
                 if not ticket.is_cancelled:
                     own.append(ticket)
             else:
-                cast("ForeignTicket", ticket).turn_away(no_queue(self._name, self._version))
+                ticket.turn_away(no_queue(self._name, self._version))
         return own
 
     # What other routers' tickets ask of it
 
-    def enqueue(self, ticket: QueuedTicket) -> None:
+    def enqueue(self, ticket: HeldTicket) -> None:
         """Take another router's ticket; what ends it reaches the ticket."""
         self._is_shared = True
         if self._is_iterative and not ticket.correlation_id:
             self._batches.came_nameless(ticket)
         self._take(ticket)
 
-    def withdrawn(self, ticket: QueuedTicket) -> None:
-        """Forget a ticket that is cancelled, as soon as the queue looks at it."""
-        del ticket
+    def withdrawn(self, ticket: HeldTicket, *, is_ended: bool = False) -> None:
+        """Forget a ticket that is cancelled, as soon as the queue looks at it.
+
+        Args:
+            ticket: The ticket.
+            is_ended: Whether that ends its request.
+        """
+        if is_ended:
+            waited_ns = self._clock_ns() - ticket.enqueue_ns
+            self._statistics.record_failure(FailureReason.CANCELED, waited_ns)
         self._withdrawn_count += 1
         self._expiry.set(0)
 
     def missing(self, party: ForeignParty, missing: Missing) -> None:
         """Have an instance not wait for requests that were granted and will not come."""
-        del party
-        self._batches.missing(missing)
+        self._queue.missed(missing.instance, self._batches.missing(party, missing))
 
     def lease_returned(self, party: ForeignParty, number: int) -> None:
         """Take a lease back that was not used."""
@@ -254,8 +264,9 @@ class HeldQueue:
     def _answer(self, now_ns: int) -> None:
         """Let routers whose requests wait elsewhere have what is free."""
         load = self.load
-        for hearer in self.reports.answered(load):
-            party = cast("ForeignParty", hearer)
+        if not load.free_count:
+            self._desk.want_back(now_ns)
+        for party in self.reports.answered(load):
             if is_shared(load) or not self._desk.answer(party, now_ns):
                 self.reports.tell(party)
             else:
@@ -304,6 +315,8 @@ class HeldQueue:
     def done(self, instance: str, done: Done) -> None:
         """Learn that an instance has executed a batch."""
         now_ns = self._clock_ns()
+        if done.ended:
+            self._queue.ended(instance, done.ended, now_ns)
         if done.epoch != self._epoch:
             self._queue.executed(instance, -1, done.execution_ns, now_ns)
         else:
@@ -318,14 +331,17 @@ class HeldQueue:
         self._queue.granted(instance)
         self._look()
 
-    def _take(self, ticket: QueuedTicket) -> None:
+    def _take(self, ticket: HeldTicket) -> None:
         try:
             is_due = self._queue.enqueue(ticket, ticket.enqueue_ns)
         except TritonError as error:
             self._statistics.record_failure(FailureReason.REJECTED, 0)
-            self._own.pop(cast("OwnRequest", ticket), None)
+            if isinstance(ticket, OwnRequest):
+                self._own.pop(ticket, None)
             ticket.fail(error)
             return
+        if ticket.avoid:
+            self._queue.avoid(ticket, ticket.avoid)
         if is_due:
             if self._looks_at_once:
                 self._look()
@@ -355,13 +371,12 @@ class HeldQueue:
                 self._answer(now_ns)
             self._desk.look(now_ns)
 
-    def _give(self, batch: Batch[QueuedTicket], now_ns: int) -> None:
+    def _give(self, batch: Batch[HeldTicket], now_ns: int) -> None:
         parties = self._batches.give(batch)
         if not parties:
             return
         is_single = len(batch.decision.batch) == 1
-        for each in parties:
-            party = cast("ForeignParty", each)
+        for party in parties:
             if is_single:
                 self._desk.began(batch.number, party, now_ns)
             if self.reports.has_hearers:
@@ -374,7 +389,7 @@ class HeldQueue:
         self._look()
         self._expiry.set(self._queue.deadline_ns)
 
-    def _drop(self, ticket: QueuedTicket, error: TritonError, now_ns: int) -> None:
+    def _drop(self, ticket: HeldTicket, error: TritonError, now_ns: int) -> None:
         if ticket.is_cancelled:
             # It has its outcome.
             self._withdrawn_count -= 1
@@ -382,5 +397,6 @@ class HeldQueue:
             is_cancelled = isinstance(error, RequestCancelledError)
             reason = FailureReason.CANCELED if is_cancelled else FailureReason.REJECTED
             self._statistics.record_failure(reason, now_ns - ticket.enqueue_ns)
-            self._own.pop(cast("OwnRequest", ticket), None)
+            if isinstance(ticket, OwnRequest):
+                self._own.pop(ticket, None)
             ticket.fail(error)

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 
 from deployments.pool_queue.alarm import Alarm, AlarmClock
-from deployments.pool_queue.foreign_ticket import ForeignParty
+from deployments.pool_queue.foreign_ticket import ForeignParty, HeldTicket
 from deployments.pool_queue.leases import LeaseOffer, Leases, OutstandingLease
 from deployments.pool_queue.messages import Lease, LeaseEnd
-from deployments.pool_queue.queued_request import QueuedTicket
 from deployments.scheduling.pool_queue import PoolQueue
 
 
@@ -27,7 +26,7 @@ class LeaseDesk:
 
     def __init__(
         self,
-        queue: PoolQueue[QueuedTicket],
+        queue: PoolQueue[HeldTicket],
         model_name: str,
         version: int,
         epoch: int,
@@ -82,12 +81,16 @@ class LeaseDesk:
         queue = self._queue
         if queue.pending_count:
             if not queue.free_count:
-                self._call_back(leases.wanted_back(now_ns))
+                self.want_back(now_ns)
             return
         for offer in leases.offers(queue.idle, now_ns):
             if not self._lease(offer, now_ns):
                 return
         self._overdue.set(leases.deadline_ns)
+
+    def want_back(self, now_ns: int) -> None:
+        """Call leases back because something waits, here or elsewhere, and no instance is free."""
+        self._call_back(self._leases.wanted_back(now_ns))
 
     def answer(self, party: ForeignParty, now_ns: int) -> bool:
         """Lease a free instance to a router that has a request waiting elsewhere.

@@ -90,8 +90,8 @@ class Leases(Generic[P]):
     # What happens in the pool
 
     def used_here(self, now_ns: int) -> None:
-        """Note a request of the holder's own router."""
-        self._used_here_ns = now_ns
+        """Note a request of the holder's own router; it may have waited elsewhere before."""
+        self._used_here_ns = max(self._used_here_ns, now_ns)
 
     def began(self, number: int, party: P, now_ns: int) -> None:
         """Note a batch of one ticket of another router, granted while nothing else waited."""

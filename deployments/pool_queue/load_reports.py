@@ -9,7 +9,7 @@ instance (`deployments.pool_queue.askers`).
 """
 
 from collections.abc import Callable, Hashable
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from deployments.pool_queue.askers import Askers
 from deployments.pool_queue.messages import Load
@@ -27,6 +27,9 @@ class LoadHearer(Hashable, Protocol):
         """Tell it how much waits for a model here."""
 
 
+H = TypeVar("H", bound=LoadHearer)
+
+
 class ReportLoop(Protocol):
     """What an event loop is needed for here."""
 
@@ -37,7 +40,7 @@ class ReportLoop(Protocol):
         """Run a callback in the next tick."""
 
 
-class LoadReports:
+class LoadReports(Generic[H]):
     """The reports of one queue.
 
     Args:
@@ -51,10 +54,10 @@ class LoadReports:
         self._loop = loop
         self._read_load = read_load
         # When each was last told.
-        self._hearers: dict[LoadHearer, float] = {}
-        self._askers: Askers[LoadHearer] = Askers()
+        self._hearers: dict[H, float] = {}
+        self._askers: Askers[H] = Askers()
         # Those that have sent requests in this tick.
-        self._waiting: dict[LoadHearer, None] = {}
+        self._waiting: dict[H, None] = {}
 
     @property
     def has_hearers(self) -> bool:
@@ -66,7 +69,7 @@ class LoadReports:
         """Whether a router has asked to hear of a free instance."""
         return bool(self._askers)
 
-    def asked(self, hearer: LoadHearer, *, when_free: bool) -> None:
+    def asked(self, hearer: H, *, when_free: bool) -> None:
         """Note that a router wants to know the load, which it hears from now on.
 
         Args:
@@ -80,11 +83,11 @@ class LoadReports:
         self._hearers.setdefault(hearer, float("-inf"))
         self._askers.asked(hearer)
 
-    def asked_no_more(self, hearer: LoadHearer) -> None:
+    def asked_no_more(self, hearer: H) -> None:
         """Note that a router has nothing waiting for a free instance any more."""
         self._askers.forget(hearer)
 
-    def answered(self, load: Load) -> list[LoadHearer]:
+    def answered(self, load: Load) -> list[H]:
         """Return the routers that are to hear of free instances now: each is told, or gets a lease.
 
         Args:
@@ -92,7 +95,7 @@ class LoadReports:
         """
         return self._askers.answered(load)
 
-    def used_by(self, hearer: LoadHearer) -> None:
+    def used_by(self, hearer: H) -> None:
         """Note that a router has sent a request; it is told if something waits afterwards."""
         told_s = self._hearers.get(hearer)
         if told_s is None or self._loop.time() - told_s < WAIT_PERIOD_S:
@@ -102,17 +105,17 @@ class LoadReports:
             self._loop.call_soon(self._tell_waiting)
         self._waiting[hearer] = None
 
-    def granted(self, hearer: LoadHearer) -> None:
+    def granted(self, hearer: H) -> None:
         """Note that a router has been granted something."""
         told_s = self._hearers.get(hearer)
         if told_s is not None and self._loop.time() - told_s >= GRANT_PERIOD_S:
             self._tell(hearer, self._read_load())
 
-    def tell(self, hearer: LoadHearer) -> None:
+    def tell(self, hearer: H) -> None:
         """Tell a router now, whatever it has heard."""
         self._tell(hearer, self._read_load())
 
-    def forget(self, hearer: LoadHearer) -> None:
+    def forget(self, hearer: H) -> None:
         """Tell a router nothing more: it is gone."""
         self._hearers.pop(hearer, None)
         self._waiting.pop(hearer, None)
@@ -131,7 +134,7 @@ class LoadReports:
             for hearer in waiting:
                 self._tell(hearer, load)
 
-    def _tell(self, hearer: LoadHearer, load: Load) -> None:
+    def _tell(self, hearer: H, load: Load) -> None:
         self._hearers[hearer] = self._loop.time()
         self._askers.told(hearer, load)
         hearer.send_load(load)

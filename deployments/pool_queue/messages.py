@@ -14,8 +14,9 @@ on that instance without asking. It ends with the DONE of the batch, or by being
 frame     from, to       message   meaning
 ========= ============== ========= ====================================================
 TICKET    router, holder `Ticket`  a request waits here; the frame's id is its number
-WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile
-WITHDRAW  router, holder `Missing` so many requests of a granted batch will not come
+WITHDRAW  router, holder none      forget the ticket; echoed unless it has been granted meanwhile;
+                                   with FLAG_FINAL its request was cancelled, else it goes elsewhere
+WITHDRAW  router, holder `Missing` my part of a granted batch will not come
 GRANT     holder, router `Grant`   send these requests as a part of this batch
 ERROR     holder, router an error  the request is not executed: it was refused, expired...; without
                                    FLAG_FINAL the holder has no such queue yet: try again
@@ -23,6 +24,9 @@ LOAD      holder, router `Load`    how much waits for a model here
 LOAD      router, holder `Question` tell me this
 LEASE     holder, router `Lease`   you may start one request of your own
 LEASE_END both ways      `LeaseEnd` holder: give it back; router: I have not used it
+SEQUENCE  router, holder `SequenceQuestion` does this sequence go on in a queue there?
+SEQUENCE  holder, router bool, none whether it does; none when there is no such queue. The frame's
+                                   id is the question's
 ========= ============== ========= ====================================================
 """
 
@@ -42,7 +46,7 @@ class Ticket(msgspec.Struct, array_like=True):
         model_name: Model.
         version: Version number.
         batch_size: Leading dimension of its inputs; 1 when the model does not batch.
-        queued_ns: When the router got it, on the node's monotonic clock; 0 from another node.
+        queued_ns: Since when it waits, on the node's monotonic clock; 0 from another node.
         signature: What must be equal among requests that share a batch, as plain data.
         timeout_us: Queue timeout the client asked for; 0 means none.
         priority: Level the client asked for; 0 means the model's default.
@@ -50,6 +54,7 @@ class Ticket(msgspec.Struct, array_like=True):
         flags: SEQUENCE_START | SEQUENCE_END.
         request_id: The client's id, for messages.
         avoid: Incarnation of an instance that is not to get it; empty for none.
+        waited_ns: How long it has waited, from another node.
     """
 
     model_name: str
@@ -63,6 +68,7 @@ class Ticket(msgspec.Struct, array_like=True):
     flags: int = 0
     request_id: str = ""
     avoid: str = ""
+    waited_ns: int = 0
 
 
 class Grant(msgspec.Struct, array_like=True):
@@ -76,6 +82,7 @@ class Grant(msgspec.Struct, array_like=True):
         slots: Of sequences, the slot of each request.
         correlation_ids: Of each request, where the queue gives one to those that have none, and
             the START flag with it; empty where it gives none.
+        party: What the router is called in the batch.
     """
 
     epoch: int
@@ -84,6 +91,7 @@ class Grant(msgspec.Struct, array_like=True):
     tickets: Sequence[int]
     slots: Sequence[int] = ()
     correlation_ids: Sequence[int | str] = ()
+    party: int = 0
 
 
 class Missing(msgspec.Struct, array_like=True):
@@ -95,7 +103,6 @@ class Missing(msgspec.Struct, array_like=True):
         epoch: Of the holder.
         number: The batch.
         instance: Incarnation of the instance that waits for the part.
-        count: How many of the batch's requests will not come.
     """
 
     model_name: str
@@ -103,7 +110,6 @@ class Missing(msgspec.Struct, array_like=True):
     epoch: int
     number: int
     instance: str
-    count: int
 
 
 class Load(msgspec.Struct, array_like=True):
@@ -165,6 +171,14 @@ class LeaseEnd(msgspec.Struct, array_like=True):
     number: int
 
 
+class SequenceQuestion(msgspec.Struct, array_like=True):
+    """The message of SEQUENCE to a holder."""
+
+    model_name: str
+    version: int
+    correlation_id: int | str
+
+
 decode_ticket: Final = msgspec.msgpack.Decoder(Ticket).decode
 decode_grant: Final = msgspec.msgpack.Decoder(Grant).decode
 decode_missing: Final = msgspec.msgpack.Decoder(Missing).decode
@@ -172,6 +186,8 @@ decode_load: Final = msgspec.msgpack.Decoder(Load).decode
 decode_question: Final = msgspec.msgpack.Decoder(Question).decode
 decode_lease: Final = msgspec.msgpack.Decoder(Lease).decode
 decode_lease_end: Final = msgspec.msgpack.Decoder(LeaseEnd).decode
+decode_sequence_question: Final = msgspec.msgpack.Decoder(SequenceQuestion).decode
+decode_known: Final = msgspec.msgpack.Decoder(bool | None).decode
 
 
 def canonical_signature(signature: object, depth: int = 0) -> object:

@@ -25,15 +25,15 @@ class WaitingPlace(Protocol):
 class OwnRequest(LaneInflight, RequestTerms):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
-    All but ``queue`` and ``has_given_id`` is set by a `TicketMaker`.
+    A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns`` and ``has_given_id``.
 
     Attributes:
         queue: Where it waits; None while it does not.
         batch_size: Leading dimension of its inputs; 1 when the model does not batch.
-        enqueue_ns: When it was queued.
+        enqueue_ns: Since when it waits, wherever it has waited; 0 before.
         signature: What must be equal among requests that share a batch.
         number: Its ticket's number at another process's queue.
-        avoid: Incarnation of an instance that is not to get it.
+        avoid: Incarnation of an instance that is not to get it; empty for none.
         party: None: this process has it.
         is_rescheduled: Whether it is to be executed once more.
         is_kept: Whether its instance keeps it for that.
@@ -53,9 +53,7 @@ class OwnRequest(LaneInflight, RequestTerms):
         "signature",
     )
 
-    avoid: str
     batch_size: int
-    enqueue_ns: int
     is_kept: bool
     is_rescheduled: bool
     number: int
@@ -65,6 +63,8 @@ class OwnRequest(LaneInflight, RequestTerms):
     def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         super().__init__(request, sink)
         self.queue: WaitingPlace | None = None
+        self.avoid = ""
+        self.enqueue_ns = 0
         self.has_given_id = False
 
     def _belong_to(self, correlation_id: int | str) -> None:
@@ -75,6 +75,16 @@ class OwnRequest(LaneInflight, RequestTerms):
     def is_movable(self) -> bool:
         """Whether it may as well be executed on another node."""
         return not self.correlation_id
+
+    def wait_from(self, now_ns: int) -> None:
+        """Note that it waits from now on, unless it has waited before."""
+        if not self.enqueue_ns:
+            self.enqueue_ns = now_ns
+
+    def count_wait(self) -> None:
+        """Tell an instance that gets it by itself how long it has waited."""
+        if self.enqueue_ns:
+            self.request.waited_ns = time.monotonic_ns() - self.enqueue_ns
 
     def forget_given_id(self) -> None:
         """Belong to no sequence again, if a queue had made the request one of its own."""
@@ -117,9 +127,9 @@ class TicketMaker:
         request.lane = None
         request.queue = queue
         request.party = None
-        request.avoid = ""
         request.number = 0
-        request.enqueue_ns = self._clock_ns()
+        if not request.enqueue_ns:
+            request.enqueue_ns = self._clock_ns()
         request.is_rescheduled = request.is_kept = False
         request.batch_size = 1
         inference = request.request

@@ -18,6 +18,7 @@ from deployments.lane.frames import (
     LOAD,
     PING,
     PONG,
+    SEQUENCE,
     SETUP,
     TICKET,
     WITHDRAW,
@@ -26,7 +27,7 @@ from deployments.lane.frames import (
 )
 from deployments.lane.handshake import ServerHandshake
 from deployments.lane.messages import ErrorMessage, LaneLimits, Setup, encode
-from deployments.pool_queue.connection import holder_name, ticket_connection
+from deployments.pool_queue.connection import hand_out, holder_name, ticket_connection
 from deployments.pool_queue.foreign_ticket import ForeignTicket, HeldQueues, no_queue
 from deployments.pool_queue.messages import (
     Grant,
@@ -36,6 +37,7 @@ from deployments.pool_queue.messages import (
     decode_lease_end,
     decode_missing,
     decode_question,
+    decode_sequence_question,
     decode_ticket,
 )
 from deployments.pool_queue.queued_request import QueuedTicket
@@ -104,6 +106,7 @@ class PartyLane:
             LEASE_END: self._on_lease_end,
             LOAD: self._on_question,
             PING: self._on_ping,
+            SEQUENCE: self._on_sequence,
         }
         self.connection: LaneConnection = ticket_connection(
             self, ServerHandshake, server.secret, server.limits
@@ -147,12 +150,7 @@ class PartyLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take tickets, and what else the router has to say."""
-        handlers = self._handlers
-        for frame in frames:
-            handle = handlers.get(frame.kind)
-            if handle is None:
-                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-            handle(frame)
+        hand_out(frames, self._handlers)
 
     def lost(self, reason: str) -> None:
         """Cancel what waits; its requests are the router's."""
@@ -218,7 +216,7 @@ class PartyLane:
             return
         ticket.is_cancelled = True
         self.connection.send(WITHDRAW, frame.request_id)
-        ticket.queue.withdrawn(ticket)
+        ticket.queue.withdrawn(ticket, is_ended=frame.flags & FLAG_FINAL != 0)
 
     def _on_lease_end(self, frame: Frame) -> None:
         ended = decode_lease_end(frame.message)
@@ -236,6 +234,12 @@ class PartyLane:
         else:
             queue.asked_by(self, when_free=asked.when_free)
 
+    def _on_sequence(self, frame: Frame) -> None:
+        asked = decode_sequence_question(frame.message)
+        queue = self._queues.find(asked.model_name, asked.version)
+        known = None if queue is None else queue.has_sequence(asked.correlation_id)
+        self.connection.send(SEQUENCE, frame.request_id, encode(known))
+
     def _on_ping(self, frame: Frame) -> None:
         self.connection.send(PONG, frame.request_id)
 
@@ -252,6 +256,7 @@ class PartyLane:
             grant = _without(grant, gone)
         if grant.tickets and not self.connection.is_lost:
             self.connection.send(GRANT, 0, encode(grant))
+            self.connection.flush()
 
     def refuse(self, ticket: ForeignTicket, error: TritonError) -> None:
         """Tell the router the error of a request that waits."""
@@ -295,4 +300,5 @@ def _without(grant: Grant, gone: list[int]) -> Grant:
         rest(grant.tickets),
         rest(grant.slots),
         rest(grant.correlation_ids),
+        grant.party,
     )

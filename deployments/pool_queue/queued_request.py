@@ -60,6 +60,9 @@ class NodeQueue(Protocol):
     def cancelled(self, request: OwnRequest) -> None:
         """End a request that waits here and has been cancelled."""
 
+    async def knows(self, correlation_id: int | str) -> bool | None:
+        """Whether a sequence goes on there, in a slot or in the backlog; None: nobody says."""
+
 
 class PartSender(Protocol):
     """Sends parts of batches to instances: what a router gives its queues."""

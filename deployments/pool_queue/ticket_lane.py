@@ -24,6 +24,7 @@ from deployments.lane.frames import (
     LEASE_END,
     LOAD,
     PONG,
+    SEQUENCE,
     SETUP,
     WITHDRAW,
     Frame,
@@ -34,17 +35,20 @@ from deployments.lane.messages import Setup, decode_error, encode
 from deployments.lane.silence import SILENT_PERIODS, Silence
 from deployments.pool_queue.connection import (
     epoch_of,
+    hand_out,
     holder_name,
     ticket_connection,
 )
 from deployments.pool_queue.messages import (
     LeaseEnd,
+    SequenceQuestion,
     decode_grant,
     decode_lease,
     decode_lease_end,
     decode_load,
 )
 from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.sequence_questions import SequenceQuestions
 from deployments.pool_queue.ticket_queue import TicketQueue
 from deployments.pool_queue.waiting_ticket import TicketLaneOptions, WaitingTicket
 from deployments.reactor.transport import Cancellable
@@ -89,6 +93,7 @@ class TicketLane:
         self.epoch = epoch
         self.max_message_bytes = options.limits.max_message_bytes
         self.waiting: dict[int, WaitingTicket] = {}
+        self._questions = SequenceQuestions(self)
         self.lost_reason = ""
         self.was_silent = False
         self.on_ended: Callable[[], None] | None = None
@@ -105,6 +110,7 @@ class TicketLane:
             LEASE_END: self._on_lease_end,
             # Any byte shows that the holder turns.
             PONG: lambda _: None,
+            SEQUENCE: self._questions.answered,
         }
 
     @classmethod
@@ -244,10 +250,15 @@ class TicketLane:
             waiting.queue.waiting_count -= 1
         return waiting
 
-    def send(self, kind: int, number: int, message: bytes = b"") -> None:
+    async def knows(self, model_name: str, version: int, correlation_id: int | str) -> bool | None:
+        """Ask the holder whether a sequence goes on there; None when it does not say."""
+        asked = SequenceQuestion(model_name, version, correlation_id)
+        return await self._questions.ask(asked)
+
+    def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
         """Send a frame, if the lane is open."""
         if not self._connection.is_lost:
-            self._connection.send(kind, number, message)
+            self._connection.send(kind, number, message, flags)
 
     # What the connection calls: `deployments.lane.connection.LaneRole`
 
@@ -286,12 +297,7 @@ class TicketLane:
 
     def take_frames(self, frames: list[Frame]) -> None:
         """Take grants, errors and what else the holder has to say."""
-        handlers = self._handlers
-        for frame in frames:
-            handle = handlers.get(frame.kind)
-            if handle is None:
-                raise FrameError(f"frame of kind {frame.kind} on a lane of tickets")
-            handle(frame)
+        hand_out(frames, self._handlers)
 
     def lost(self, reason: str) -> None:
         """Hand back what waits."""
@@ -301,6 +307,7 @@ class TicketLane:
                 future.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
+        self._questions.lost()
         for queue in self._queues.values():
             queue.close()
             queue.waiting_count = 0

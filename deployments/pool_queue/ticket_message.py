@@ -9,7 +9,7 @@ from deployments.pool_queue.own_request import OwnRequest
 
 
 def ticket_of(
-    request: OwnRequest, model: tuple[str, int], max_message_bytes: int, *, is_local: bool
+    request: OwnRequest, model: tuple[str, int], max_message_bytes: int, *, now_ns: int
 ) -> bytes:
     """Return the message of TICKET.
 
@@ -17,7 +17,7 @@ def ticket_of(
         request: The request.
         model: Name and version number of its model.
         max_message_bytes: Longest message.
-        is_local: Whether the holder is on this node, and its clock the same.
+        now_ns: Now, for a holder on another node, whose clock is another one; 0 for one here.
 
     Raises:
         InvalidArgumentError: The request cannot be encoded.
@@ -27,7 +27,7 @@ def ticket_of(
         model_name,
         version,
         request.batch_size,
-        request.enqueue_ns if is_local else 0,
+        0 if now_ns else request.enqueue_ns,
         request.signature,
         request.timeout_us,
         request.priority,
@@ -35,6 +35,7 @@ def ticket_of(
         request.flags,
         request.request_id,
         request.avoid,
+        now_ns - request.enqueue_ns if now_ns else 0,
     )
     try:
         message: bytes = encode(ticket)

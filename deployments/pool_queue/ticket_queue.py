@@ -23,7 +23,7 @@ from backends.api.errors import (
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from deployments.lane.batches import BatchPart
-from deployments.lane.frames import LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
+from deployments.lane.frames import FLAG_FINAL, LEASE_END, LOAD, TICKET, WITHDRAW, FrameError
 from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
@@ -123,7 +123,7 @@ class TicketQueue:
         If it is granted meanwhile, its instance hears of the cancel.
         """
         waiting = self._lane.find(request) if request.queue is self else None
-        if waiting is not None and self._withdraw(waiting):
+        if waiting is not None and self._withdraw(waiting, FLAG_FINAL):
             self._fail(request, RequestCancelledError(""))
 
     def start_on(self, lease: Lease, request: OwnRequest) -> bool:
@@ -175,7 +175,7 @@ class TicketQueue:
         )
         return list(itertools.islice(movable, count))
 
-    def _withdraw(self, waiting: WaitingTicket) -> bool:
+    def _withdraw(self, waiting: WaitingTicket, flags: int = 0) -> bool:
         """Return whether a request does not wait any more; otherwise the holder is asked."""
         number = waiting.request.number
         is_new, waiting.is_withdrawn = not waiting.is_withdrawn, True
@@ -184,13 +184,13 @@ class TicketQueue:
             self._lane.strike_out(number)
             return True
         if is_new:
-            self._lane.send(WITHDRAW, number)
+            self._lane.send(WITHDRAW, number, flags=flags)
         return False
 
     def _start_on(self, lease: Lease, request: OwnRequest) -> bool:
-        queued_ns = (request.enqueue_ns,) if self._lane.is_local else ()
-        part = BatchPart(lease.epoch, lease.number, 1, 1, queued_ns=queued_ns)
-        if self._send_part(lease.instance, part, [request]):
+        part = BatchPart(lease.epoch, lease.number, 1, 1)
+        is_avoided = request.avoid == lease.instance
+        if not is_avoided and self._send_part(lease.instance, part, [request]):
             return True
         self.give_back(lease)
         return False
@@ -211,9 +211,10 @@ class TicketQueue:
             lane.send(TICKET, number, message)
 
     def _ticket_of(self, request: OwnRequest) -> bytes | None:
-        lane, model = self._lane, (self._model_name, self._version)
+        model, longest = (self._model_name, self._version), self._lane.max_message_bytes
+        now_ns = 0 if self._lane.is_local else self._clock_ns()
         try:
-            return ticket_of(request, model, lane.max_message_bytes, is_local=lane.is_local)
+            return ticket_of(request, model, longest, now_ns=now_ns)
         except InvalidArgumentError as error:
             self._loop.call_soon(self._fail, request, error)
             return None
@@ -237,26 +238,23 @@ class TicketQueue:
                 if correlation_id and not request.correlation_id:
                     request.correlation_id = correlation_id
                     request.flags |= SEQUENCE_START
-        queued_ns = [request.enqueue_ns for request in requests] if self._lane.is_local else ()
-        part = BatchPart(
-            grant.epoch, grant.number, len(requests), slots=grant.slots, queued_ns=queued_ns
-        )
+        count = len(requests)
+        part = BatchPart(grant.epoch, grant.number, count, slots=grant.slots, party=grant.party)
         if self._send_part(grant.instance, part, requests):
             self._retry_s = _FIRST_RETRY_S
             return
-        missing = Missing(
-            self._model_name,
-            self._version,
-            grant.epoch,
-            grant.number,
-            grant.instance,
-            len(requests),
-        )
+        batch = grant.epoch, grant.number, grant.instance
+        missing = Missing(self._model_name, self._version, *batch)
         self._lane.send(WITHDRAW, 0, encode(missing))
         for waiting in granted:
             self._try_elsewhere(waiting, grant.instance)
 
     def _send_part(self, instance: str, part: BatchPart, requests: list[OwnRequest]) -> bool:
+        if self._lane.is_local:
+            part.queued_ns = [request.enqueue_ns for request in requests]
+        else:
+            now_ns = self._clock_ns()
+            part.waited_ns = [now_ns - request.enqueue_ns for request in requests]
         if self._lane.owner.send_part(instance, part, requests):
             return False
         for request in requests:
@@ -355,6 +353,10 @@ class TicketQueue:
     def ask(self, *, when_free: bool = False) -> None:
         """Have the holder tell its load now, or answer when it has a free instance."""
         self._lane.send(LOAD, 0, encode(Question(self._model_name, self._version, when_free)))
+
+    async def knows(self, correlation_id: int | str) -> bool | None:
+        """Whether a sequence goes on there; None when the holder does not say."""
+        return await self._lane.knows(self._model_name, self._version, correlation_id)
 
     # Leases
 

@@ -126,5 +126,8 @@ class TicketSender(Protocol):
     def strike_out(self, number: int) -> WaitingTicket | None:
         """Forget what is written down of a number."""
 
-    def send(self, kind: int, number: int, message: bytes = b"") -> None:
+    async def knows(self, model_name: str, version: int, correlation_id: int | str) -> bool | None:
+        """Ask the holder whether a sequence goes on there; None when it does not say."""
+
+    def send(self, kind: int, number: int, message: bytes = b"", flags: int = 0) -> None:
         """Send a frame, if the lane is open."""

@@ -38,6 +38,9 @@ def end_or_resend(
             )
         else:
             routed.retried = True
+            routed.avoid = link.endpoint.incarnation
+            # Its time at the instance was no wait: that would have it expire unexecuted.
+            routed.enqueue_ns = routed.request.waited_ns = 0
             _resend_elsewhere(routed, link, resend)
 
 

@@ -88,9 +88,11 @@ class Membership:
         if self._is_closed:
             return
         self._is_closed = True
-        await self._candidacy.close()
-        # What waited in a queue waits for an instance now, which the router ends.
+        self._candidacy.give_up()
+        # At once: the next holder gives out the slots of sequences from now on. What waited in a
+        # queue waits for an instance, which the router ends.
         self._pools.follow(None)
+        await self._candidacy.close()
         for remote in list(self._remote.values()):
             await remote.close()
         self._timer.close()

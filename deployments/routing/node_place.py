@@ -102,6 +102,14 @@ class NodePlace:
         )
         self._is_away = False
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a holder decides what its instances execute, as far as they have said."""
+        lanes = [link.lane for link in self.links if link.lane is not None]
+        if not lanes:
+            return self.queue is not None
+        return any(lane.holder is not None for lane in lanes)
+
     # What its holder says
 
     def _learned(self, load: Load) -> None:
@@ -182,6 +190,7 @@ class NodePlace:
         if lane is None:
             return False
         request.queue = None
+        request.count_wait()
         request.sink = TimedSink(request, lane, self.view)
         lane.start(request)
         return True

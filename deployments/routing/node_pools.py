@@ -12,10 +12,11 @@ holder, requests wait as they do for a lane.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from backends.api.errors import TritonError
+from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
 from deployments.lane.batches import Adopt, Adopted, Done, Holder
 from deployments.lane.client import LaneClient
@@ -86,9 +87,9 @@ class InstanceLink:
         if self.queue is not None:
             self.queue.draining()
 
-    def bounced(self, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
-        self._pools.bounced(self.link.pool, inflight)
+        self._pools.bounced(inflight, waited_ns)
 
     def holder(self, message: Holder) -> None:
         """Learn that somebody, or nobody any more, decides what the instance executes."""
@@ -140,6 +141,10 @@ class NodePools:
         self._gathering = loop.call_later(GATHER_S, self._end_gathering)
         for pool in list(self._pools.values()):
             self.refresh(pool)
+        for instance in list(self._links.values()):
+            # Of instances that have left the table the sequences go on.
+            if instance.link.closed and instance.link.is_local:
+                self._ask(instance)
 
     def follow(self, tickets: TicketQueues | None) -> None:
         """Have another process hold the queues; None while there is none.
@@ -152,14 +157,11 @@ class NodePools:
             self._gathering = None
         self._adopt = None
         self._tickets = tickets
-        for pool in list(self._pools.values()):
-            self.refresh(pool)
         for instance in self._links.values():
             instance.queue = None
-        for pool in self._pools.values():
+        for pool in self.all():
             held, pool.held = pool.held, None
-            pool.queue = None
-            self._settle(pool)
+            self.refresh(pool)
             self._send_again(pool, held)
 
     @property
@@ -180,7 +182,9 @@ class NodePools:
     def remote_changed(self, node_id: str) -> None:
         """Learn that the holder of another node is there, or gone."""
         for pool in self.all():
-            if any(link.endpoint.node_id == node_id for link in pool.links):
+            links = [link for link in pool.links if link.endpoint.node_id == node_id]
+            # What is on its own there has no holder.
+            if any(link.lane is None or link.lane.holder is not None for link in links):
                 self._queue_changed(pool)
 
     def all(self) -> list[LinkPool]:
@@ -260,8 +264,10 @@ class NodePools:
             return False
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
-        adopted = {link for link, instance in self._links.items() if instance.queue is pool.held}
-        return all(link in adopted for link in pool.links if link.is_local)
+        instances = [each for each in self._links.values() if each.link.pool is pool]
+        adopted = {each.link for each in instances if each.queue is pool.held}
+        is_asked = any(each.is_asked for each in instances)
+        return not is_asked and all(link in adopted for link in pool.links if link.is_local)
 
     def _end_gathering(self) -> None:
         self._gathering = None
@@ -297,6 +303,8 @@ class NodePools:
         if instance is not None:
             del self._by_incarnation[link.endpoint.incarnation]
             self._leave(instance)
+            if instance.is_asked:
+                self._settle(link.pool)
 
     def retired(self, link: Link) -> bool:
         """Give an instance that has left the table nothing but what its sequences need.
@@ -336,8 +344,12 @@ class NodePools:
                 self.send_again(request)
 
     def _adopt_now(self, instance: InstanceLink) -> None:
-        adopt, link = self._adopt, instance.link
-        if adopt is None or link.closed or instance.is_asked or instance.queue is not None:
+        if not instance.link.closed:
+            self._ask(instance)
+
+    def _ask(self, instance: InstanceLink) -> None:
+        adopt, pool = self._adopt, instance.link.pool
+        if adopt is None or not pool.is_pooled or instance.is_asked or instance.queue is not None:
             return
         instance.is_asked = True
         instance.lane.adopt(adopt)
@@ -380,7 +392,10 @@ class NodePools:
             instance.queue = None
             self._adopt_now(instance)
 
-    def bounced(self, pool: LinkPool, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         """Send a request by way of the queue."""
-        if isinstance(inflight, OwnRequest):
+        if inflight.cancelled:
+            inflight.sink.fail(RequestCancelledError(""))
+        elif isinstance(inflight, OwnRequest):
+            inflight.wait_from(time.monotonic_ns() - waited_ns)
             self.send_again(inflight)

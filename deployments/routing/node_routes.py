@@ -89,9 +89,12 @@ class NodeRoutes:
             place.links.append(link)
         self._places = sorted(places.values(), key=lambda place: not place.is_own)
         for place in self._places:
-            place.lead_to(
-                self._pool.queue if place.is_own else self._remote_queue(place.node_id, self._pool)
-            )
+            queue = self._pool.queue
+            if not place.is_own:
+                # Its holder may have queues of other models only.
+                is_held = place.is_held
+                queue = self._remote_queue(place.node_id, self._pool) if is_held else None
+            place.lead_to(queue)
             if place.is_awaited:
                 self._watch()
         for gone in known.values():
@@ -157,12 +160,17 @@ class NodeRoutes:
         view.promised()
         return next((x for x in self._place_of(view).links if x.lane is not None), None)
 
-    def start_at(self, link: Link, request: LaneInflight) -> bool:
-        """Send a request to a link's node, where its sequence is; return whether it was sent."""
+    def queue_at(self, link: Link) -> NodeQueue | None:
+        """Return the queue of a link's node; None when its instances are on their own."""
         node_id = link.endpoint.node_id
         place = next((each for each in self._places if each.node_id == node_id), None)
-        if place is not None and place.queue is not None and isinstance(request, OwnRequest):
-            place.queue.start(request)
+        return None if place is None else place.queue
+
+    def start_at(self, link: Link, request: LaneInflight) -> bool:
+        """Send a request to a link's node, where its sequence is; return whether it was sent."""
+        queue = self.queue_at(link)
+        if queue is not None and isinstance(request, OwnRequest):
+            queue.start(request)
             return True
         return False
 

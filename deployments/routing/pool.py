@@ -60,6 +60,9 @@ class SequenceLinks(Protocol):
     def joined(self) -> None:
         """Take note that a link has its lane."""
 
+    def refused(self, inflight: LaneInflight) -> None:
+        """Send a request elsewhere: its sequence is not where it was."""
+
     def retire(self, link: Link) -> None:
         """Let an instance that left the pool go on with its sequences; this closes the lane."""
 
@@ -81,6 +84,9 @@ class PoolRoutes(Protocol):
 
     def link_for_sequence(self, *, local_only: bool) -> Link | None:
         """Return the way to an instance of the node where a new sequence is to start."""
+
+    def queue_at(self, link: Link) -> NodeQueue | None:
+        """Return the queue of a link's node; None when its instances are on their own."""
 
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""

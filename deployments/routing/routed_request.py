@@ -4,7 +4,13 @@
 
 from collections.abc import Callable
 
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.errors import (
+    InvalidArgumentError,
+    Phase,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
 from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.pool_queue.own_request import OwnRequest
@@ -21,12 +27,14 @@ class RoutedRequest(OwnRequest):
         sink: Takes everything that follows.
 
     Attributes:
+        is_guess: Whether it goes where its sequence was when it was last seen.
         local_only: Whether only an instance on this node can serve it.
         pool: The instances of the request's model.
-        retried: Whether it is not to be sent again when the lane it is on is lost.
+        retried: Whether it is not to be sent again when the lane it is on is lost, or when it was
+            refused where its sequence was.
     """
 
-    __slots__ = ("_resend", "_successor", "local_only", "pool", "retried")
+    __slots__ = ("_resend", "_successor", "is_guess", "local_only", "pool", "retried")
 
     def __init__(
         self,
@@ -36,6 +44,7 @@ class RoutedRequest(OwnRequest):
         sink: ResponseSink,
     ) -> None:
         super().__init__(request, sink)
+        self.is_guess = False
         self.local_only = False
         self.pool = pool
         self.retried = False
@@ -51,6 +60,7 @@ class RoutedRequest(OwnRequest):
         """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
         successor = RoutedRequest(self._resend, self.pool, self.request, self.sink)
         successor.local_only, successor.retried = self.local_only, self.retried
+        successor.avoid, successor.enqueue_ns = self.avoid, self.enqueue_ns
         self._successor = successor
         self.cancelled = True
         self.queue = None
@@ -64,6 +74,8 @@ class RoutedRequest(OwnRequest):
         if is_drain and not (is_settled or is_stateful(self.request)):
             # It was refused, not executed; instances that drain are not chosen again.
             self._resend(self)
+        elif self.is_guess and is_refusal(error) and not is_settled and self.pool.sequences:
+            self.pool.sequences.refused(self)
         else:
             self.sink.fail(error)
 
@@ -88,6 +100,11 @@ class RoutedRequest(OwnRequest):
             self.sink.fail(RequestCancelledError(""))
         else:
             super().cancel()
+
+
+def is_refusal(error: TritonError) -> bool:
+    """Whether a request was not queued, as it is with one whose sequence has not started."""
+    return isinstance(error, InvalidArgumentError) and error.phase is Phase.ENQUEUE
 
 
 def is_stateful(request: InferenceRequest) -> bool:

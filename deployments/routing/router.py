@@ -360,6 +360,7 @@ class Router:
         if lane is None:
             self._waiting.add(pool, routed)
             return
+        routed.count_wait()
         lane.start(routed)
 
 

@@ -12,6 +12,11 @@ the latest sequence of it. An instance that leaves the
 pool goes on with its sequences until they end; one that is lost ends them, and nothing of them is
 tried elsewhere.
 
+Over nodes a sequence starts where slots are free, so its id says nothing. A router that does not
+know one asks the nodes' queues, which know their backlog too, and remembers the answer. Another
+router may have ended the sequence since and started it elsewhere: a request that is refused where
+it was sent by memory is asked for once.
+
 Routes and waiting requests are bounded: a route is forgotten when no request has taken it for a
 time, or when there are too many; the oldest go first.
 """
@@ -19,6 +24,8 @@ time, or when there are too many; the oldest go first.
 import asyncio
 import hashlib
 import logging
+import math
+import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -33,7 +40,10 @@ from backends.api.errors import (
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.client import LaneInflight
+from deployments.pool_queue.own_request import OwnRequest
+from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.pool import Link, LinkPool
+from deployments.routing.routed_request import RoutedRequest
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
@@ -55,17 +65,19 @@ class _Route:
     Attributes:
         generation: The state of the pool it is known for.
         link: The instance.
-        is_home: Whether the sequence would start there now.
+        is_home: Whether the sequence would start there now, or over nodes goes on there.
+        is_remembered: Whether it may have become wrong, as nobody was asked just now.
         used_s: When a request last took it.
         waiting: Requests that wait while instances are asked, and whether they need this node.
     """
 
-    __slots__ = ("generation", "is_home", "link", "used_s", "waiting")
+    __slots__ = ("generation", "is_home", "is_remembered", "link", "used_s", "waiting")
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.link: Link | None = None
         self.is_home = True
+        self.is_remembered = True
         self.used_s = 0.0
         self.waiting: list[tuple[LaneInflight, bool]] | None = None
 
@@ -90,7 +102,9 @@ class SequenceRoutes:
         self.retired: list[Link] = []
         self._pool = pool
         self._wait_for_lane = wait_for_lane
-        self._forget_after_s = max(_FORGET_AFTER_S, batching.max_sequence_idle_us / _US_PER_S)
+        idle_s = batching.max_sequence_idle_us / _US_PER_S
+        self._idle_s = idle_s or math.inf
+        self._forget_after_s = max(_FORGET_AFTER_S, idle_s)
         self._loop = asyncio.get_running_loop()
         # Counts the changes of the pool.
         self._generation = 0
@@ -115,7 +129,7 @@ class SequenceRoutes:
             return
         self._forget_old()
         previous = route
-        if route is not None and not (route.is_home and route.generation == self._generation):
+        if route is not None and not self._is_valid(route):
             route = None
         if inflight.request.flags & SEQUENCE_START:
             if route is None or not _may_start(route.link):
@@ -133,6 +147,26 @@ class SequenceRoutes:
         self._routes[correlation_id] = route
         route.used_s = self._loop.time()
         self._send(route, inflight, local_only=local_only)
+
+    def refused(self, inflight: LaneInflight) -> None:
+        """Ask where the sequence of a request is, which is not where this router remembers."""
+        if not isinstance(inflight, RoutedRequest):
+            return
+        correlation_id = inflight.request.correlation_id
+        route = self._routes.get(correlation_id)
+        if route is not None and route.waiting is None:
+            del self._routes[correlation_id]
+        inflight.retried = True
+        inflight.queue = None
+        self.start(inflight, local_only=inflight.local_only)
+
+    def _is_valid(self, route: _Route) -> bool:
+        """Whether requests may take a route without a question."""
+        if not route.is_home or route.generation != self._generation:
+            return False
+        # Over nodes it may have idled out and started again anywhere.
+        may_idle = self._pool.routes is not None and route.is_remembered
+        return not may_idle or self._loop.time() - route.used_s < self._idle_s
 
     def joined(self) -> None:
         """Count the change: an instance's lane has opened."""
@@ -199,6 +233,7 @@ class SequenceRoutes:
             return
         correlation_id = inflight.request.correlation_id
         route = self._routes[correlation_id] = _Route(self._generation)
+        route.is_remembered = False
         route.used_s = self._loop.time()
         route.waiting = [(inflight, local_only)]
         question = self._ask(correlation_id, route, links, previous)
@@ -212,10 +247,7 @@ class SequenceRoutes:
         links: list[Link],
         previous: Link | None,
     ) -> None:
-        payload = msgspec.msgpack.encode(correlation_id)
-        answers = await asyncio.gather(*(_knows(link, payload) for link in links))
-        knowing = [link for link, answer in zip(links, answers, strict=True) if answer]
-        # Over nodes it may start anywhere, so that it is asked for each time.
+        knowing = await self._knowing(correlation_id, links)
         is_hashed = self._pool.routes is None
         home = self._home(correlation_id, local_only=False) if is_hashed else None
         if home in knowing:
@@ -229,7 +261,20 @@ class SequenceRoutes:
             else:
                 self.start(inflight, local_only=local_only)
         # What came meanwhile was asked for too; the next request asks again.
-        route.is_home = home is not None and route.link is home
+        route.is_home = route.link is home if is_hashed else bool(knowing)
+        route.is_remembered = True
+
+    async def _knowing(self, correlation_id: _CorrelationId, links: list[Link]) -> list[Link]:
+        """Return who has a sequence: an instance, or any of the node whose queue has it."""
+        by_queue: dict[NodeQueue | None, list[Link]] = {}
+        routes = self._pool.routes
+        for link in links:
+            queue = None if routes is None else routes.queue_at(link)
+            by_queue.setdefault(queue, []).append(link)
+        found = await asyncio.gather(
+            *(_knowing(queue, correlation_id, asked) for queue, asked in by_queue.items())
+        )
+        return [link for each in found for link in each]
 
     def _asked(self, correlation_id: _CorrelationId, route: _Route) -> None:
         """Take the end of a question: it failed, or was cancelled, if requests still wait."""
@@ -255,6 +300,8 @@ class SequenceRoutes:
         """Count a request that waits for what instances know, or fail it: too many do."""
         if self._waiting_count < _MOST_WAITING:
             self._waiting_count += 1
+            if isinstance(inflight, OwnRequest):
+                inflight.wait_from(time.monotonic_ns())
             return True
         inflight.fail(
             ResourceExhaustedError(
@@ -270,6 +317,9 @@ class SequenceRoutes:
         if request.flags & SEQUENCE_END:
             del self._routes[request.correlation_id]
         routes = self._pool.routes
+        if isinstance(inflight, RoutedRequest):
+            is_over_nodes = routes is not None and not request.flags & SEQUENCE_START
+            inflight.is_guess = is_over_nodes and route.is_remembered and not inflight.retried
         if link is not None and routes is not None and routes.start_at(link, inflight):
             return
         if link is None or link.lane is None:
@@ -288,6 +338,8 @@ class SequenceRoutes:
                 )
             )
         else:
+            if isinstance(inflight, OwnRequest):
+                inflight.count_wait()
             link.lane.start(inflight)
 
     def _forget_old(self) -> None:
@@ -314,6 +366,18 @@ def choose(correlation_id: _CorrelationId, links: Iterable[Link]) -> Link:
 
 def _may_start(link: Link | None) -> bool:
     return link is not None and not link.closed and link.lane is not None and not link.lane.draining
+
+
+async def _knowing(
+    queue: NodeQueue | None, correlation_id: _CorrelationId, links: list[Link]
+) -> list[Link]:
+    """Ask a queue, or where there is none, or none that answers, the instances themselves."""
+    known = None if queue is None else await queue.knows(correlation_id)
+    if known is not None:
+        return links[:1] if known else []
+    payload = msgspec.msgpack.encode(correlation_id)
+    answers = await asyncio.gather(*(_knows(link, payload) for link in links))
+    return [link for link, answer in zip(links, answers, strict=True) if answer]
 
 
 async def _knows(link: Link, payload: bytes) -> bool:

@@ -8,6 +8,7 @@ instance comes back it gets an error instead of nothing.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -67,6 +68,8 @@ class WaitingRequests:
         elif len(pool.waiting) >= self._limits.requests:
             routed.sink.fail(self._too_many(routed.request.model_name))
         else:
+            if isinstance(routed, RoutedRequest):
+                routed.wait_from(time.monotonic_ns())
             self._put(pool, routed, self._loop.time())
 
     def send(self, pool: LinkPool) -> None:

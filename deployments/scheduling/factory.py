@@ -10,13 +10,14 @@ from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.holds import NO_HOLDS, HeldScheduler, Holds
 from deployments.scheduling.limited_scheduler import Grant, LimitedScheduler
+from deployments.scheduling.oldest_sequence_pool import OldestSequencePool
 from deployments.scheduling.parameters import whole_number
 from deployments.scheduling.pool_scheduler import PoolScheduler, SharedScheduler
 from deployments.scheduling.priority_queue import QueueRules, rules_of
 from deployments.scheduling.scheduler import DefaultScheduler, Item, Scheduler, SequencedT
 from deployments.scheduling.sequence_controls import state_rules
 from deployments.scheduling.sequence_feeder import FedT, SequenceFeeder
-from deployments.scheduling.sequence_pool import DirectSequencePool, OldestSequencePool
+from deployments.scheduling.sequence_pool import DirectSequencePool
 from deployments.scheduling.shape_buckets import ShapeBuckets
 from deployments.scheduling.signature import Signature, signature_of
 from deployments.scheduling.solo_scheduler import SoloScheduler

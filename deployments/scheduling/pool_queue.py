@@ -70,8 +70,10 @@ class PoolQueue(Generic[Item]):
         short_execution_ns: Below this an instance has the next batch before it needs it.
 
     Attributes:
+        avoid: Notes which instance a request that waits is not to go to.
         enqueue: Takes a request and returns whether `next` has to be asked; see
             `PoolScheduler.enqueue`.
+        ended, missed: Learn what became of sequences at an instance; see `PoolScheduler`.
         instances: The instances, by name.
         leased: The instance of each lease, by its number.
         mean_batch_size: Requests of an execution, in the mean over the latest; 1.0 before.
@@ -85,16 +87,22 @@ class PoolQueue(Generic[Item]):
         "_scheduler",
         "_short",
         "_short_ns",
+        "avoid",
+        "ended",
         "enqueue",
         "instances",
         "leased",
         "mean_batch_size",
+        "missed",
     )
 
     def __init__(
         self, scheduler: PoolScheduler[Item], short_execution_ns: int = _SHORT_EXECUTION_NS
     ) -> None:
         self.enqueue = scheduler.enqueue
+        self.avoid = scheduler.avoid
+        self.ended = scheduler.ended
+        self.missed = scheduler.missed
         self.instances: dict[str, PoolInstance[Item]] = {}
         self.leased: dict[int, str] = {}
         self.mean_batch_size = 1.0
@@ -302,7 +310,7 @@ class PoolQueue(Generic[Item]):
                 dropped += decision.dropped
             if not decision.batch:
                 wake_at_ns = _earlier(wake_at_ns, decision.wake_at_ns)
-                if is_shared:
+                if is_shared and not scheduler.is_choosy:
                     break
                 continue
             batches.append(self._give(instance, decision))

@@ -6,6 +6,9 @@ Most schedulers do not care which instance executes a batch: whatever is free ge
 Sequences do care: each has its slot on one instance. Both are a `PoolScheduler`, which is asked for
 a batch by naming the instance that is free for it.
 
+A request that an instance has lost, or could not be given, may *avoid* that instance: it then waits
+for another one while there is one.
+
 Triton: core/src/dynamic_batch_scheduler.cc has one queue for all instances of a version,
 core/src/sequence_batch_scheduler/sequence_batch_scheduler.cc one backlog @73aad7c
 """
@@ -25,7 +28,9 @@ class PoolScheduler(Protocol[Item]):
     """Decides which requests an instance of a pool executes next.
 
     Attributes:
-        is_shared: Whether its answer is the same whichever free instance is named.
+        is_shared: Whether its answer is the same whichever free instance is named, unless something
+            that waits avoids one.
+        is_choosy: Whether something that waits avoids an instance.
         is_leasable: Whether a request that comes while nothing waits and an instance is free is
             always executed there, by itself and at once.
     """
@@ -34,6 +39,8 @@ class PoolScheduler(Protocol[Item]):
     def is_shared(self) -> bool: ...  # noqa: D102
     @property
     def is_leasable(self) -> bool: ...  # noqa: D102
+    @property
+    def is_choosy(self) -> bool: ...  # noqa: D102
 
     @property
     def pending_count(self) -> int:
@@ -93,6 +100,9 @@ class PoolScheduler(Protocol[Item]):
             InvalidArgumentError: The scheduler cannot place the request.
         """
 
+    def avoid(self, item: Item, instance: str) -> None:
+        """Give an item that is queued to another instance than this one, if there is one."""
+
     def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""
 
@@ -100,6 +110,21 @@ class PoolScheduler(Protocol[Item]):
         """Learn that an instance has executed a batch.
 
         Items that are to be executed once more have ``is_rescheduled`` set.
+        """
+
+    def missed(self, instance: str, items: Sequence[Item]) -> None:
+        """Learn that requests of a batch do not come to its instance: they are enqueued once more.
+
+        It is called before `executed`.
+        """
+
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """Learn that an instance has ended sequences by itself; call it before `executed`.
+
+        Args:
+            instance: Its name.
+            sequences: By slot, the sequences.
+            now_ns: Now.
         """
 
     def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
@@ -120,7 +145,7 @@ class SharedScheduler(Generic[Item]):
         is_leasable: See `PoolScheduler`.
     """
 
-    __slots__ = ("_inner", "enqueue", "expire", "is_leasable")
+    __slots__ = ("_avoiding", "_inner", "_takers", "enqueue", "is_leasable")
 
     is_shared = True
     sequence_count = 0
@@ -131,7 +156,9 @@ class SharedScheduler(Generic[Item]):
         self.is_leasable = is_leasable
         self._inner = inner
         self.enqueue = inner.enqueue
-        self.expire = inner.expire
+        # What avoids which instance, and the instances that take what comes.
+        self._avoiding: dict[Item, str] = {}
+        self._takers: set[str] = set()
 
     @property
     def pending_count(self) -> int:
@@ -151,14 +178,18 @@ class SharedScheduler(Generic[Item]):
     def join(
         self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
     ) -> None:
-        """Instances are alike to it."""
+        """Take an instance in; they are alike to it."""
+        del running, now_ns
+        self._takers.add(instance)
 
     def retire(self, instance: str) -> None:
-        """Instances are alike to it."""
+        """Do not count on an instance."""
+        self._takers.discard(instance)
 
     def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up nothing: what is queued is for any instance."""
-        del instance, now_ns
+        del now_ns
+        self._takers.discard(instance)
         return []
 
     def runs_on(self, instance: str) -> int:
@@ -171,13 +202,67 @@ class SharedScheduler(Generic[Item]):
         del instance
         return self._inner.pending_count > 0
 
+    @property
+    def is_choosy(self) -> bool:
+        """Whether something that waits avoids an instance."""
+        return bool(self._avoiding)
+
+    def avoid(self, item: Item, instance: str) -> None:
+        """Give an item that is queued to another instance than this one, if there is one."""
+        self._avoiding[item] = instance
+
     def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""
-        del instance
+        if self._avoiding:
+            return self._next_for(instance, now_ns)
         return self._inner.next_batch(now_ns)
+
+    def _next_for(self, instance: str, now_ns: int) -> Decision[Item]:
+        """Decide for an instance; what avoids it is queued once more, behind the others."""
+        avoiding = self._avoiding if self._takers - {instance} else {}
+        dropped: list[tuple[Item, TritonError]] = []
+        put_back: set[Item] = set()
+        while True:
+            decision = self._inner.next_batch(now_ns)
+            dropped += decision.dropped
+            avoids = {item for item in decision.batch if avoiding.get(item) == instance}
+            if not avoids:
+                break
+            for item in decision.batch:
+                if item in avoids:
+                    dropped += self._put_back(item, now_ns)
+            batch = [item for item in decision.batch if item not in avoids]
+            if batch or avoids <= put_back:
+                decision = Decision(batch)
+                break
+            put_back |= avoids
+        for item in (*decision.batch, *(item for item, _ in dropped)):
+            self._avoiding.pop(item, None)
+        return decision._replace(dropped=dropped)
+
+    def _put_back(self, item: Item, now_ns: int) -> list[tuple[Item, TritonError]]:
+        try:
+            self._inner.enqueue(item, now_ns)
+        except TritonError as error:
+            return [(item, error)]
+        return []
+
+    def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
+        """Give up requests whose time is over."""
+        dropped = self._inner.expire(now_ns)
+        if self._avoiding:
+            for item, _ in dropped:
+                self._avoiding.pop(item, None)
+        return dropped
 
     def executed(self, instance: str, batch: Iterable[Item], now_ns: int) -> None:
         """What was executed is nothing to it any more."""
+
+    def missed(self, instance: str, items: Sequence[Item]) -> None:
+        """They are nothing to it until they are enqueued once more."""
+
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """Sequences are nothing to it."""
 
     def stop(self) -> None:
         """Accept nothing more; what is queued is still handed out."""
@@ -185,4 +270,5 @@ class SharedScheduler(Generic[Item]):
 
     def clear(self) -> list[Item]:
         """Give up everything queued, oldest first."""
+        self._avoiding.clear()
         return self._inner.clear()

@@ -4,10 +4,10 @@
 
 Both keep a sequence in a slot of one instance and have at most one of its requests executed at a
 time, in order. ``DirectSequencePool`` is for models that keep state by row: row k of every batch is
-slot k of the instance. ``OldestSequencePool`` is for models that tell sequences apart by their
-correlation id: it hands one request of each sequence at a time to a dynamic batcher of its
-instance. What models are given besides, control inputs and states, is added where they execute, by
-a `SequenceFeeder`.
+slot k of the instance. ``OldestSequencePool`` (`deployments.scheduling.oldest_sequence_pool`) is
+for models that tell sequences apart by their correlation id: it hands one request of each sequence
+at a time to a dynamic batcher of its instance. What models are given besides, control inputs and
+states, is added where they execute, by a `SequenceFeeder`.
 
 Triton: core/src/sequence_batch_scheduler/sequence_batch_scheduler.cc DirectSequenceBatch,
 OldestSequenceBatch @73aad7c. In a direct batch, where shapes differ, Triton goes by the lowest
@@ -22,10 +22,9 @@ from typing import Generic
 from backends.api.errors import InvalidArgumentError, Phase, TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END
-from deployments.scheduling.dynamic_batcher import DynamicBatcher
-from deployments.scheduling.holds import NO_HOLDS, HeldScheduler, Holds
+from deployments.scheduling.holds import NO_HOLDS, Holds
 from deployments.scheduling.pool_scheduler import NO_SEQUENCES, CorrelationId
-from deployments.scheduling.scheduler import Decision, Scheduler, SequencedT
+from deployments.scheduling.scheduler import Decision, SequencedT
 from deployments.scheduling.sequence_controls import SequenceControls
 from deployments.scheduling.sequence_slots import (
     InstanceSlots,
@@ -43,6 +42,7 @@ class SequencePool(ABC, Generic[SequencedT]):
 
     is_shared = False
     is_leasable = False
+    is_choosy = False
 
     def __init__(self, config: ModelConfig, batching: SequenceBatching, slot_count: int) -> None:
         self._model_name = config.name
@@ -132,6 +132,9 @@ class SequencePool(ABC, Generic[SequencedT]):
             self._advance(sequence, now_ns)
         return True
 
+    def avoid(self, item: SequencedT, instance: str) -> None:
+        """Do nothing: where a request goes is its sequence's."""
+
     def executed(self, instance: str, batch: Items[SequencedT], now_ns: int) -> None:
         """Go on with the sequences whose requests an instance has executed."""
         del batch
@@ -156,6 +159,38 @@ class SequencePool(ABC, Generic[SequencedT]):
                 self._advance(sequence, now_ns)
             else:
                 self._sequences.rest(sequence, now_ns)
+
+    def ended(self, instance: str, sequences: Mapping[int, CorrelationId], now_ns: int) -> None:
+        """End sequences that have ended at their instance; see `PoolScheduler.ended`.
+
+        What one has queued is cancelled; from a START on it goes on as another sequence.
+        """
+        home = self._sequences.homes.get(instance)
+        if home is None:
+            return
+        for slot, correlation_id in sequences.items():
+            sequence = home.slots[slot] if slot < len(home.slots) else None
+            if sequence is None or sequence.id != correlation_id:
+                continue
+            if sequence in home.executing:
+                home.executing.remove(sequence)
+                sequence.in_flight = None
+            elif sequence.in_flight is not None:
+                # The instance will say the same when it has come there.
+                continue
+            if self._sequences.cut(sequence):
+                self._advance(sequence, now_ns)
+            else:
+                self._end(sequence, SequenceEvent.CANCELLED, now_ns)
+
+    def missed(self, instance: str, items: Items[SequencedT]) -> None:
+        """Learn that requests do not come to their instance; see `PoolScheduler.missed`."""
+        home = self._sequences.homes.get(instance)
+        for sequence in [] if home is None else home.executing:
+            item = sequence.in_flight
+            if item is not None and item in items and item.flags & SEQUENCE_END:
+                item.flags &= ~SEQUENCE_END
+                self._sequences.reopen(sequence)
 
     def expire(self, now_ns: int) -> list[tuple[SequencedT, TritonError]]:
         """Give up sequences that are idle or have waited too long for a slot."""
@@ -276,98 +311,6 @@ class DirectSequencePool(SequencePool[SequencedT]):
         delay, backlog = self._holds
         self._is_held = slot_count < delay or backlog_count < backlog
         return self._is_held
-
-
-class OldestSequencePool(SequencePool[SequencedT]):
-    """Batches one request each of several sequences of an instance, in order of arrival.
-
-    Args:
-        config: The model's config.
-        batching: Its sequence batcher.
-        holds: What is to be queued before anything is executed.
-    """
-
-    def __init__(
-        self, config: ModelConfig, batching: SequenceBatching, holds: Holds = NO_HOLDS
-    ) -> None:
-        self._largest = max(1, config.max_batch_size)
-        super().__init__(config, batching, batching.max_candidate_sequences or self._largest)
-        self._batching = batching
-        self._hold_count = holds.delay_count
-        # By instance, what is to be executed next, and whose that is.
-        self._batchers: dict[str, Scheduler[SequencedT]] = {}
-        self._batched: dict[str, dict[SequencedT, Sequence[SequencedT]]] = {}
-
-    @property
-    def pending_count(self) -> int:
-        """Requests enqueued and not handed out."""
-        batched_count = sum(each.pending_count for each in self._batchers.values())
-        return super().pending_count + batched_count
-
-    def join(
-        self, instance: str, running: Mapping[int, CorrelationId] = NO_SEQUENCES, now_ns: int = 0
-    ) -> None:
-        """Take an instance in; see `PoolScheduler.join`."""
-        batching = self._batching
-        batcher: Scheduler[SequencedT] = DynamicBatcher(
-            self._largest, batching.preferred_batch_size, batching.max_queue_delay_us
-        )
-        if self._hold_count:
-            batcher = HeldScheduler(batcher, self._hold_count)
-        self._batchers[instance] = batcher
-        self._batched[instance] = {}
-        super().join(instance, running, now_ns)
-
-    def leave(self, instance: str, now_ns: int) -> list[tuple[SequencedT, TritonError]]:
-        """End the sequences of an instance that is gone; return what they had queued."""
-        del self._batchers[instance]
-        batched = self._batched.pop(instance).items()
-        left = [(item, self._sequences.loss(sequence.id)) for item, sequence in batched]
-        return [*left, *super().leave(instance, now_ns)]
-
-    def has_work(self, instance: str) -> bool:
-        """Whether something waits that an instance might execute."""
-        return self._batchers[instance].pending_count > 0
-
-    def next_batch(self, instance: str, now_ns: int) -> Decision[SequencedT]:
-        """Decide for an instance that is free."""
-        if self._sequences.has_quiet:
-            self._reap(now_ns)
-        batcher, batched = self._batchers[instance], self._batched[instance]
-        dropped: list[tuple[SequencedT, TritonError]] = []
-        while True:
-            decision = batcher.next_batch(now_ns)
-            for item, error in decision.dropped:
-                dropped.append((item, error))
-                self._end(batched.pop(item), SequenceEvent.CANCELLED, now_ns)
-            if decision.batch or not decision.dropped:
-                break
-        dropped += self._take_dropped()
-        if not decision.batch:
-            return Decision([], self._wake_at_ns(decision.wake_at_ns), dropped)
-        chosen = [batched.pop(item) for item in decision.batch]
-        self._sequences.homes[instance].executing = chosen
-        return Decision(decision.batch, None, dropped, None, [each.slot for each in chosen])
-
-    def clear(self) -> list[SequencedT]:
-        """Give up everything queued."""
-        items: list[SequencedT] = []
-        for name, batcher in self._batchers.items():
-            self._batched[name].clear()
-            items += batcher.clear()
-        return items + self._sequences.clear()
-
-    def _advance(self, sequence: Sequence[SequencedT], now_ns: int) -> None:
-        current: Sequence[SequencedT] | None = sequence
-        while current is not None and current.queue and current.in_flight is None:
-            if current.queue[0].is_cancelled:
-                current = self._sequences.end(current, SequenceEvent.CANCELLED)
-                continue
-            item = self._sequences.take(current)
-            name = current.home.name
-            self._batched[name][item] = current
-            self._batchers[name].enqueue(item, now_ns)
-            return
 
 
 def _arrival(sequence: Sequence[SequencedT]) -> int:

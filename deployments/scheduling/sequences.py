@@ -240,7 +240,23 @@ class Sequences(Generic[SequencedT]):
             if is_running and not sequence.queue and sequence.in_flight is None:
                 self.rest(sequence, now_ns)
 
+    def reopen(self, sequence: Sequence[SequencedT]) -> None:
+        """Have requests of its id lead to a sequence again whose END request comes once more."""
+        self._open.setdefault(sequence.id, sequence)
+
     # Ends of sequences
+
+    def cut(self, sequence: Sequence[SequencedT]) -> bool:
+        """Cancel what a running sequence has queued before it starts again.
+
+        Returns:
+            Whether it does.
+        """
+        queue = sequence.queue
+        while queue and not queue[0].flags & SEQUENCE_START:
+            self._count(sequence, -1)
+            self.dropped.append((queue.popleft(), RequestCancelledError()))
+        return bool(queue)
 
     def end(
         self, sequence: Sequence[SequencedT], event: SequenceEvent

@@ -133,7 +133,7 @@ def router_seeds() -> Iterator[bytes]:
         frame(TICKET, 1, encode(ticket))
         + frame(TICKET, 2, encode(Ticket("new", 2)))
         + frame(WITHDRAW, 1)
-        + frame(WITHDRAW, 0, encode(Missing("model", 1, EPOCH, 3, "a", 1)))
+        + frame(WITHDRAW, 0, encode(Missing("model", 1, EPOCH, 3, "a")))
         + frame(LEASE_END, 0, encode(LeaseEnd("model", 1, 3)))
         + frame(LOAD, 0, encode(Question("model", 1)))
         + frame(PING)

@@ -63,8 +63,9 @@ class PoolRouter:
     def draining(self) -> None:
         self.told.append(("draining", None))
 
-    def bounced(self, inflight: LaneInflight) -> None:
+    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
         self.told.append(("bounced", inflight))
+        self.told.append(("waited", waited_ns))
 
     def holder(self, message: Holder) -> None:
         self.told.append(("holder", message))
@@ -90,10 +91,12 @@ class PoolRouter:
         epoch: int = EPOCH,
         slots: Sequence[int] = (),
         kept: Sequence[int] = (),
+        **rest: object,
     ) -> list[LaneInflight]:
         """Send a part; as a holder does unless ``total`` is 0."""
         count = len(requests)
-        part = BatchPart(epoch, number, count, count if total is None else total, slots, kept)
+        total = count if total is None else total
+        part = BatchPart(epoch, number, count, total, slots, kept, **rest)
         inflights = [LaneInflight(request, NotingSink(self)) for request in requests]
         self.lane.start_batch(part, inflights)
         return inflights

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from backends.api.errors import TritonError
-from backends.api.model_config import ModelConfig
+from backends.api.model_config import DynamicBatching, ModelConfig
 from deployments.scheduling.factory import make_feeder, make_pool_scheduler
 from deployments.scheduling.holds import NO_HOLDS, Holds
 from deployments.scheduling.pool_queue import Actions, Batch, PoolQueue
+from tests.support.queued_items import FakeItem
+
+SINGLE = ModelConfig("m")
 
 
 class PoolInstanceRun:
@@ -194,3 +197,19 @@ class PoolRun:
         for at_us, item in sorted(arrivals, key=lambda each: each[0]):
             self.at(at_us, lambda item=item: self.enqueue(item))
         return self.run()
+
+
+def dynamic(max_batch_size: int = 8, **fields: Any) -> ModelConfig:
+    """Return the config of a model with a dynamic batcher with these fields."""
+    batching = DynamicBatching(**fields)
+    return ModelConfig("m", max_batch_size=max_batch_size, dynamic_batching=batching)
+
+
+def items(names: str, **fields: Any) -> list[FakeItem]:
+    """Return a request for each letter."""
+    return [FakeItem(name, **fields) for name in names]
+
+
+def started(run: PoolRun) -> list[tuple[str, str]]:
+    """Return what was executed where, in order."""
+    return [(name, "".join(names)) for (_, name, _), names in zip(run.left, run.names, strict=True)]

@@ -124,7 +124,7 @@ class Queue:
             raise UnavailableError("Exceeds maximum queue size")
         self.waiting.append(ticket)
 
-    def withdrawn(self, ticket: ForeignTicket) -> None:
+    def withdrawn(self, ticket: ForeignTicket, *, is_ended: bool = False) -> None:
         assert ticket.is_cancelled
         if ticket in self.waiting:
             self.waiting.remove(ticket)

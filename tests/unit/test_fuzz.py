@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.targets import HANG_S, TARGETS, Target
+from tests.support.examples import examples
 
 # Values at which lengths, counts and signs change their meaning.
 _EDGES = tuple(
@@ -55,7 +56,7 @@ def mutated(seed: bytes, edits: list[_Edit]) -> bytes:
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
 def test_mutated_input_is_parsed_or_refused(target: Target) -> None:
     @settings(
-        max_examples=250,
+        max_examples=examples(250),
         deadline=HANG_S * 1000,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -14,6 +14,7 @@ from backends.config.normalisation import (
     with_groups_of,
 )
 from backends.config.pbtxt import parse_pbtxt
+from tests.support.examples import examples
 
 
 def config(text: str) -> ModelConfig:
@@ -163,7 +164,7 @@ def test_groups_and_policy_are_taken_over_whole_and_nothing_else():
     assert with_groups_of(taken, newer) is taken
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     kinds=st.lists(
         st.sampled_from(["KIND_AUTO", "KIND_CPU", "KIND_GPU", "KIND_MODEL"]), max_size=3

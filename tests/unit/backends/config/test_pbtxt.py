@@ -23,6 +23,7 @@ from backends.config.pbtxt import (
     to_message,
     to_pbtxt,
 )
+from tests.support.examples import examples
 
 RENDERED = Path(__file__).parent / "rendered"
 
@@ -226,7 +227,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(CONFIGS)
 def test_text_json_and_message_forms_agree(tree: dict):
     config = from_json(json.dumps(tree))

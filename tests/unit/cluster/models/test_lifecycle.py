@@ -25,6 +25,7 @@ from tests.support.control_plane_fakes import (
     model,
     now,
 )
+from tests.support.examples import examples
 
 READY = ModelReadyState.READY
 LOADING = ModelReadyState.LOADING
@@ -331,7 +332,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_is_asked_at_once_models_end_in_a_settled_state(
     steps: list[tuple[str, str]],
 ) -> None:

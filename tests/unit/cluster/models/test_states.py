@@ -18,6 +18,7 @@ from cluster.models.states import (
     versions_failed,
 )
 from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
+from tests.support.examples import examples
 
 LEGAL = {
     ("UNKNOWN", "LOAD"): "LOADING",
@@ -56,7 +57,7 @@ def test_every_state_has_a_row() -> None:
 
 
 @given(st.lists(st.sampled_from(LifecycleEvent), max_size=30))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_record_keeps_its_version_through_any_legal_history(events: list[LifecycleEvent]) -> None:
     record = VersionRecord(7)
     for event in events:

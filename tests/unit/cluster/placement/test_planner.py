@@ -23,6 +23,7 @@ from cluster.placement.planner import (
 )
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
+from tests.support.examples import examples
 
 REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
 LAPTOP = ClusterResources((NodeResources("a", {"CPU": 8}, {"CPU": 8}),))
@@ -192,7 +193,7 @@ GROUPS = st.lists(
 
 
 @given(GROUPS, GROUPS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_after_a_change_there_is_what_the_groups_ask_for(
     before: list[InstanceGroup], after: list[InstanceGroup]
 ) -> None:
@@ -234,7 +235,7 @@ def test_the_host_policy_is_the_groups_or_its_kinds(
     st.integers(0, 999),
     st.integers(0, 2**40),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_actor_names_read_back(model: str, version: int, index: int, generation: int) -> None:
     name = ActorName(model, version, index, generation)
     assert parse_actor_name(str(name)) == name
@@ -250,7 +251,7 @@ def test_secrets_do_not_show() -> None:
 
 
 @given(st.lists(st.binary(max_size=8), max_size=4), st.lists(st.binary(max_size=8), max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_digests_are_equal_only_for_equal_parts(one: list[bytes], other: list[bytes]) -> None:
     assert (pool_digest(*one) == pool_digest(*other)) == (one == other)
 

@@ -11,6 +11,7 @@ from deployments.http2.errors import ErrorCode
 from deployments.http2.events import DataReceived, Event, RequestReceived, StreamReset
 from deployments.http2.limits import Http2Limits
 from deployments.http2.streams import CLOSED
+from tests.support.examples import examples
 from tests.support.http2_peer import (
     REQUEST,
     START,
@@ -119,7 +120,7 @@ _soup = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(_soup, st.integers(1, 60))
 def test_frame_soup_never_raises_and_pieces_mean_the_same(soup: list[bytes], piece: int) -> None:
     data = START + b"".join(soup)

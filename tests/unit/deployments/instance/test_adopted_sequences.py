@@ -132,6 +132,8 @@ async def test_a_cancelled_request_ends_its_sequence():
         await ids(busy)
         assert isinstance(await answer(gone), RequestCancelledError)
         assert isinstance(await answer(next_one), InvalidArgumentError)
+        await holder.next("done", 4)
+        assert [done.ended for done in holder.all("done")] == [None, None, {0: 1}, {0: 1}]
         assert await counts(holder.push(5, part(1, SEQUENCE_START), slots=[0])) == [1]
 
 
@@ -289,3 +291,45 @@ async def test_a_sequence_begins_when_its_first_request_is_handed_out_not_when_i
         executor.feeder.feed = look_and_feed
         assert await counts(holder.push(1, part(5, SEQUENCE_START), slots=[3])) == [1]
         assert seen[0] == ({}, {3: 5})
+
+
+async def test_a_new_holder_hears_of_sequences_that_begin_with_a_part_that_has_not_come():
+    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+        holder, other = await instance.holder(), await instance.router()
+        await ids(holder.push(1, part(9, SEQUENCE_START), slots=[3]))
+        holder.push(2, total=2, sequences={1: 5, 3: 0})
+        adopted = await other.adopt(EPOCH + 1)
+        assert (adopted.batch_count, adopted.running) == (1, {1: 5})
+        late = [part(5, SEQUENCE_START), part(9, SEQUENCE_END)]
+        assert await counts(holder.push(2, *late, total=0, slots=[1, 3])) == [1, 2]
+        assert (await other.next("done")).number == 2
+        assert await counts(other.push(1, part(5), slots=[1], epoch=EPOCH + 1)) == [2]
+
+
+async def test_what_the_new_holder_cannot_know_of_goes_by_way_of_its_queue():
+    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+        holder, other = await instance.holder(), await instance.router()
+        await ids(other.push(1, part(1, SEQUENCE_START), total=1, slots=[0]))
+        holder.push(2, total=2)
+        assert (await holder.adopt(EPOCH + 1)).running == {0: 1}
+        await ids(holder.push(1, part(2, SEQUENCE_START), slots=[1], epoch=EPOCH + 1))
+        # Of batch 2 the holder has waited long enough; of batch 3 nobody has ever heard.
+        await holder.next("done", 3)
+        starts = other.push(2, part(5, SEQUENCE_START), total=0, slots=[1])
+        unheard = other.push(3, part(1), total=0, slots=[0])
+        assert await other.next("bounced", 2) is unheard[0]
+        assert other.all("bounced") == [*starts, *unheard]
+        assert await counts(other.push(2, part(1), total=0, slots=[0])) == [2]
+        assert not any(instance.executor.statistics().fail_count.values())
+
+
+async def test_a_late_start_does_not_take_its_slot_from_another_sequence():
+    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+        holder, other = await instance.holder(), await instance.router()
+        holder.push(1, total=2)
+        await holder.next("done")
+        await ids(holder.push(2, part(2, SEQUENCE_START), slots=[1]))
+        (late,) = other.push(1, part(5, SEQUENCE_START), total=0, slots=[1])
+        assert await other.next("bounced") is late
+        assert await counts(holder.push(3, part(2), slots=[1])) == [2]
+        assert not any(instance.executor.statistics().fail_count.values())

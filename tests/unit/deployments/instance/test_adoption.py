@@ -3,6 +3,7 @@
 """An instance whose queue is held by a router: adoption, batches of several routers, holders."""
 
 import asyncio
+import time
 
 from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import ModelConfig
@@ -112,9 +113,12 @@ async def test_what_was_queued_is_bounced_in_order_and_what_runs_goes_on():
             await instance.entered()
             queued = [router.submit(request_for(str(n))) for n in range(3)]
             await router.lane.call("statistics", b"", 30)
+            came_ns = time.monotonic_ns()
             assert (await holder.adopt()).batch_count == 1
-            await router.next("bounced", 3)
+            waited_ns = await router.next("waited", 3)
             assert router.all("bounced") == queued
+            assert waited_ns > 0
+            assert time.monotonic_ns() - waited_ns < came_ns
             # No request that comes by itself is taken any more.
             fresh = router.submit(request_for("fresh"))
             assert await router.next("bounced", 4) is fresh

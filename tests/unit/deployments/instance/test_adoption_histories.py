@@ -13,6 +13,7 @@ from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceResponse
 from deployments.lane.batches import Forget
+from tests.support.examples import examples
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 from tests.support.pool_rig import EPOCH, PoolRouter, answer, pooled, request_for
@@ -32,7 +33,7 @@ def answering(batch: ExecuteBatch) -> None:
             each.respond(InferenceResponse("", ""))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(events=EVENTS, names=st.lists(st.sampled_from(["good", "bad", "none"]), min_size=1))
 def test_each_request_ends_once_and_each_batch_is_done_once(events, names):
     async def main() -> None:

@@ -85,6 +85,17 @@ def test_forgotten_requests_count_as_come():
     assert late.is_late
 
 
+def test_a_part_that_came_is_not_forgotten_and_a_forgotten_one_does_not_count_again():
+    assembly = Assembly()
+    add(assembly, 1, "a", 4)
+    add(assembly, 1, "b", party=1)
+    assert not assembly.forget(Forget(1, 1, 1, 1))
+    assert not assembly.forget(Forget(1, 1, 1, 2))
+    assert not add(assembly, 1, "c", party=2)
+    (batch,) = add(assembly, 1, "d", party=3)
+    assert batch.items == ["a", "b", "c", "d"]
+
+
 def test_a_lease_that_is_forgotten_is_over():
     assembly = Assembly()
     (batch,) = assembly.forget(Forget(1, 1, 1))

@@ -15,6 +15,7 @@ from backends.api.errors import (
     InvalidArgumentError,
 )
 from backends.api.request import InferenceResponse
+from tests.support.examples import examples
 from tests.support.executor_loads import BATCHING, DECOUPLED, PLAIN, held
 from tests.support.lane_requests import (
     ScriptedModel,
@@ -186,7 +187,7 @@ async def test_an_exception_of_execute_ends_open_streams():
 ANSWERS = st.sampled_from(["respond", "fail", "twice", "none", "close"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     reads=st.lists(st.lists(st.tuples(ANSWERS, st.booleans()), max_size=5), max_size=6),
     raises=st.booleans(),

@@ -15,6 +15,7 @@ from deployments.lane.frames import (
     FrameError,
     FrameReader,
 )
+from tests.support.examples import examples
 
 frames_strategy = st.lists(
     st.tuples(
@@ -45,7 +46,7 @@ def pieces_of(stream: bytes, size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [1, 10, 19, 21, 1000])
 @given(rows=frames_strategy)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_frames_do_not_depend_on_the_size_of_the_pieces(size, rows):
     reader = FrameReader()
     frames = [frame for piece in pieces_of(stream_of(rows), size) for frame in reader.feed(piece)]
@@ -53,7 +54,7 @@ def test_frames_do_not_depend_on_the_size_of_the_pieces(size, rows):
 
 
 @given(rows=frames_strategy, data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_frames_do_not_depend_on_where_the_stream_is_cut(rows, data):
     stream = stream_of(rows)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
@@ -65,7 +66,7 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(rows, data):
 
 
 @given(rows=frames_strategy, lost=st.integers(1, 40))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_truncated_stream_yields_only_the_whole_frames(rows, lost):
     stream = stream_of(rows)[:-lost]
     frames = rows_of(FrameReader().feed(stream))
@@ -74,7 +75,7 @@ def test_a_truncated_stream_yields_only_the_whole_frames(rows, lost):
 
 
 @given(st.lists(st.binary(max_size=80), max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_arbitrary_bytes_yield_frames_or_a_frame_error(pieces):
     reader = FrameReader(max_message_bytes=100, max_tail_bytes=100)
     try:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.lane.handshake import ClientHandshake, HandshakeError, ServerHandshake
+from tests.support.examples import examples
 
 SECRET = b"a secret of the cluster"
 NONCE_A, NONCE_B, NONCE_C = (bytes([n]) * 32 for n in (1, 2, 3))
@@ -92,7 +93,7 @@ def test_a_short_secret_is_refused():
 
 
 @given(st.lists(st.binary(max_size=100), max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_no_bytes_but_the_proof_end_the_handshake(pieces):
     for side in pair():
         try:

@@ -42,11 +42,15 @@ BAD = {
     "too many in all": batch(1, total_count=DEFAULT_LIMITS.max_inflight_count + 1),
     "slots that do not match": batch(2, slots=[1]),
     "times that do not match": batch(2, queued_ns=[1, 2, 3]),
+    "waits that do not match": batch(2, waited_ns=[1, 2, 3]),
+    "a negative wait": batch(1, waited_ns=[-1]),
     "negative slot": batch(1, slots=[-1]),
     "negative kept slot": batch(1, kept=[-1]),
     "a batch within a batch": batch(2) + batch(1),
     "no message": frame(BATCH),
     "adoption without an epoch": frame(ADOPT, message=encode(Adopt(0))),
+    "forget nobody": frame(FORGET, message=encode(Forget(1, 1, 1, -1))),
+    "huge party": frame(BATCH, message=encode(BatchPart(1, 1, 1, party=1 << 40))),
     "forget nothing": frame(FORGET, message=encode(Forget(1, 1, 0))),
     "an answer nobody asked for": frame(ADOPTED, message=encode(Adopted())),
 }
@@ -73,7 +77,7 @@ async def test_a_part_may_come_in_pieces():
             peer.write(data[byte : byte + 7])
             await asyncio.sleep(0)
         await until(lambda: handler.parts)
-        assert handler.parts == [(BatchPart(1, 1, 1, 1, [], [], []), 1)]
+        assert handler.parts == [(BatchPart(1, 1, 1, 1, [], [], [], waited_ns=[]), 1)]
         assert handler.batches == []
         peer.die()
 

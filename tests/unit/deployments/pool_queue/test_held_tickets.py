@@ -8,12 +8,16 @@ import dataclasses
 import pytest
 
 from backends.api.errors import RequestCancelledError, UnavailableError
+from backends.api.model_config import SequenceBatching
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.batches import Adopted, Done, Forget
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.scheduling.holds import NO_HOLDS
 from tests.support.lane_rig import until
 from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, TicketRig
+
+BATCHING = SequenceBatching(max_sequence_idle_us=60_000_000)
 
 
 class Instance(InstanceLane):
@@ -33,12 +37,23 @@ class Instance(InstanceLane):
         self.forgotten.append(forget)
 
 
+class StoppedClock:
+    """Time does not pass: no alarm rings."""
+
+    def call_at_ns(self, at_ns, callback):
+        del at_ns, callback
+        return self
+
+    def cancel(self):
+        pass
+
+
 @contextlib.asynccontextmanager
-async def holding(config=CONFIG):
+async def holding(config=CONFIG, clock=None):
     """A holder with a real queue of two instances, one of them busy for a start."""
     with contextlib.closing(PreciseTimer()) as timer:
         async with TicketRig() as rig:
-            rig.queue = held = HeldQueue(config, 1, EPOCH, timer, NO_HOLDS)
+            rig.queue = held = HeldQueue(config, 1, EPOCH, clock or timer, NO_HOLDS)
             rig.queues.by_model = {("model", 1): held}
             rig.queues.party_lost = held.party_lost
             rig.a, rig.b = Instance(), Instance()
@@ -81,6 +96,40 @@ def test_requests_of_all_routers_of_a_node_share_a_batch(run, busy):
     run(main)
 
 
+def test_an_instance_hears_with_the_holders_part_which_sequences_other_parts_begin_and_end(run):
+    config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
+
+    async def main():
+        async with holding(config) as rig:
+            client = await rig.client()
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_START))
+            await until(lambda: len(rig.a.parts) == 1)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[0][0].number, 1000_000))
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_END))
+            client.start(Request(1, 5, correlation_id=8, flags=SEQUENCE_START))
+            await until(lambda: rig.queue.load.waiting_count == 0 and len(rig.a.parts) == 2)
+            assert [part.sequences for part, _ in rig.a.parts] == [{0: 7}, {0: 0, 1: 8}]
+
+    run(main)
+
+
+def test_what_a_sequence_has_waiting_ends_with_it_when_its_instance_has_ended_it(run):
+    config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
+
+    async def main():
+        async with holding(config) as rig:
+            client = await rig.client()
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_START))
+            client.start(waiting := Request(1, 5, correlation_id=7))
+            await until(lambda: len(rig.a.parts) == 1 and rig.queue.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[0][0].number, 0, [], {0: 7}))
+            await waiting.ended
+            assert isinstance(waiting.error, RequestCancelledError)
+            assert rig.queue.load.free_slot_count == CONFIG.max_batch_size
+
+    run(main)
+
+
 def test_a_ticket_is_refused_when_the_queue_is_full(run, busy):
     config = dataclasses.replace(
         CONFIG,
@@ -118,6 +167,24 @@ def test_a_cancelled_ticket_leaves_the_queue(run, busy):
             await until(lambda: not rig.queue.load.waiting_count)
             rig.queue.done("a", Done(EPOCH, number, 1000_000))
             assert len(rig.a.parts) == 1
+            assert rig.queue.snapshot().fail_count["CANCELED"] == 1
+
+    run(main)
+
+
+def test_a_ticket_that_is_taken_back_or_left_behind_is_no_failure(run, busy):
+    async def main():
+        async with holding() as rig:
+            await busy(rig)
+            client = await rig.client()
+            client.start(moved := Request())
+            client.start(Request())
+            await until(lambda: rig.queue.load.waiting_count == 2)
+            client.withdraw(moved, rig.router.taken)
+            await until(lambda: rig.router.moved == [moved])
+            client._lane.close()
+            await until(lambda: rig.queue.snapshot().pending_count == 0)
+            assert not any(rig.queue.snapshot().fail_count.values())
 
     run(main)
 
@@ -130,11 +197,34 @@ def test_a_part_that_will_not_come_is_forgotten_and_queued_for_another_instance(
             client.start(request := Request())
             await until(lambda: rig.a.forgotten)
             ((part, _),) = rig.a.parts
-            assert rig.a.forgotten == [Forget(EPOCH, part.number, 1)]
+            assert rig.a.forgotten == [Forget(EPOCH, part.number, 1, 1)]
             rig.queue.join("b", rig.b, Adopted())
             await until(lambda: rig.router.parts)
             assert rig.router.parts[0][0] == "b"
             assert rig.router.parts[0][2] == [request]
+
+    run(main)
+
+
+def test_the_end_of_a_sequence_that_could_not_be_sent_is_sent_again(run):
+    config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
+
+    async def main():
+        async with holding(config) as rig:
+            client = await rig.client()
+            client.start(Request(1, 5, correlation_id=7, flags=SEQUENCE_START))
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[0][0].number, 0))
+            rig.router.unreachable = {"a"}
+            client.start(last := Request(1, 5, correlation_id=7, flags=SEQUENCE_END))
+            await until(lambda: rig.a.forgotten)
+            rig.router.unreachable.clear()
+            await until(lambda: rig.queue.load.waiting_count == 1)
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[1][0].number, 0))
+            await until(lambda: len(rig.router.parts) == 2)
+            assert rig.router.parts[1][2] == [last]
+            rig.queue.done("a", Done(EPOCH, rig.a.parts[2][0].number, 0))
+            assert rig.queue.load.free_slot_count == CONFIG.max_batch_size
 
     run(main)
 
@@ -151,7 +241,7 @@ def test_what_a_router_leaves_behind_is_forgotten(run, busy):
             await until(lambda: rig.router.parts)
             lane.close()
             await until(lambda: not rig.queue.load.waiting_count)
-            await until(lambda: rig.a.forgotten == [Forget(EPOCH, rig.a.parts[1][0].number, 1)])
+            await until(lambda: rig.a.forgotten == [Forget(EPOCH, rig.a.parts[1][0].number, 1, 1)])
             assert len(rig.a.parts) == 2
 
     run(main)
@@ -226,5 +316,23 @@ def test_a_lease_is_called_back_for_a_request_that_waits(run):
             rig.queue.start(own := Request())
             await until(lambda: rig.a.parts and rig.a.parts[-1][1] == [own])
             assert client.lease_count == 0
+
+    run(main)
+
+
+def test_an_unused_lease_is_called_back_for_a_router_that_has_asked(run):
+    async def main():
+        async with holding(clock=StoppedClock()) as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: client.lease_count)
+            asking = (await rig.remote_lane()).queue_of("model", 1, CONFIG)
+            leases = []
+            asking.on_lease = leases.append
+            asking.ask(when_free=True)
+            await until(lambda: leases)
+            assert (leases[0].instance, client.lease_count) == ("a", 0)
 
     run(main)

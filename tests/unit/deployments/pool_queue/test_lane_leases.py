@@ -3,6 +3,7 @@
 """What a router does with leases, and hears of loads."""
 
 import asyncio
+import time
 
 from deployments.pool_queue.load_reports import WAIT_PERIOD_S
 from deployments.pool_queue.messages import LeaseEnd
@@ -29,7 +30,7 @@ def test_a_request_starts_on_a_lease_without_a_ticket(run):
             ((instance, part, sent),) = rig.router.parts
             assert (instance, sent) == ("a", [request])
             assert (part.epoch, part.number, part.here_count, part.total_count) == (EPOCH, 9, 1, 1)
-            assert part.queued_ns == (request.enqueue_ns,)
+            assert part.queued_ns == [request.enqueue_ns]
             assert request.queue is None
             assert client.lease_count == client.waiting_count == 0
 
@@ -206,11 +207,27 @@ def test_another_nodes_router_has_a_clock_of_its_own(run):
             lane = await rig.remote_lane()
             client = lane.queue_of("model", 1, CONFIG)
             client.start(request := Request())
-            request.enqueue_ns = 1
             await until(lambda: rig.queue.waiting)
-            assert rig.queue.waiting[0].enqueue_ns > 1
+            # The message took a while, and here the clocks are one.
+            assert rig.queue.waiting[0].enqueue_ns > request.enqueue_ns
+            request.enqueue_ns -= 10**10
             rig.queue.grant("a")
             await until(lambda: rig.router.parts)
-            assert rig.router.parts[0][1].queued_ns == ()
+            part = rig.router.parts[0][1]
+            assert part.queued_ns == ()
+            assert 10**10 < part.waited_ns[0] < 2 * 10**10
+
+    run(main)
+
+
+def test_what_has_waited_before_it_comes_to_another_nodes_queue_counts_there(run):
+    async def main():
+        async with TicketRig() as rig:
+            lane = await rig.remote_lane()
+            request = Request()
+            request.wait_from(time.monotonic_ns() - 10**10)
+            lane.queue_of("model", 1, CONFIG).start(request)
+            await until(lambda: rig.queue.waiting)
+            assert 10**10 < time.monotonic_ns() - rig.queue.waiting[0].enqueue_ns < 2 * 10**10
 
     run(main)

@@ -237,7 +237,7 @@ def test_a_part_without_a_lane_is_reported_and_queued_again(run):
                 assert rig.queue.waiting[0].avoid == ("", "a", "b", "c")[at]
                 number = rig.queue.grant(instance)
                 await until(lambda count=at + 1: len(rig.queue.not_coming) == count)
-                assert rig.queue.not_coming[-1] == Missing("model", 1, EPOCH, number, instance, 1)
+                assert rig.queue.not_coming[-1] == Missing("model", 1, EPOCH, number, instance)
             await until(lambda: rig.queue.waiting)
             rig.queue.grant("e")
             await until(lambda: rig.router.parts)

@@ -21,6 +21,7 @@ from deployments.lane.frames import (
     LOAD,
     PING,
     RELEASE,
+    SEQUENCE,
     SETUP,
     SLAB,
     TICKET,
@@ -32,6 +33,7 @@ from deployments.pool_queue import party_lane
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Missing, Question, Ticket
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from tests.support.certificates import make_certificates
+from tests.support.examples import examples
 from tests.support.lane_rig import SECRET, RawPeer, frame, until
 from tests.support.ticket_rig import (
     CONFIG,
@@ -61,11 +63,13 @@ HOSTILE_TO_HOLDER = {
     "same_number_twice": frame(TICKET, 1, A_TICKET) * 2,
     "negative_size": frame(TICKET, 1, encode(Ticket("model", 1, batch_size=-1))),
     "negative_time": frame(TICKET, 1, encode(Ticket("model", 1, queued_ns=-1))),
+    "negative_wait": frame(TICKET, 1, encode(Ticket("model", 1, waited_ns=-1))),
     "deep_signature": frame(TICKET, 1, encode(Ticket("model", 1, signature=[[[[[[]]]]]]))),
     "signature_of_maps": frame(TICKET, 1, encode(Ticket("model", 1, signature={"a": 1}))),
     "missing_garbage": frame(WITHDRAW, 1, b"\xc1"),
     "lease_end_garbage": frame(LEASE_END, 1, b"\xc1"),
     "question_garbage": frame(LOAD, 1, b"\xc1"),
+    "sequence_garbage": frame(SEQUENCE, 1, b"\xc1"),
     "huge_message": frame(TICKET, 1)[:8] + b"\xff" * 12,
 }
 
@@ -96,7 +100,7 @@ def test_frames_about_what_is_over_are_no_crime(run):
             peer = await rig.raw()
             for sent in (
                 frame(WITHDRAW, 9),
-                frame(WITHDRAW, 0, encode(Missing("gone", 1, 1, 1, "a", 1))),
+                frame(WITHDRAW, 0, encode(Missing("gone", 1, 1, 1, "a"))),
                 frame(LEASE_END, 0, encode(LeaseEnd("gone", 1, 1))),
                 frame(LOAD, 0, encode(Question("gone", 1))),
                 frame(PING, 3),
@@ -247,7 +251,7 @@ _MESSAGES = st.sampled_from(
         A_TICKET,
         encode(Ticket("model", 1, signature=[("A", (1,), b"")])),
         encode(Ticket("new", 2)),
-        encode(Missing("model", 1, 1, 1, "a", 1)),
+        encode(Missing("model", 1, 1, 1, "a")),
         encode(LeaseEnd("model", 1, 1)),
         encode(Question("model", 1)),
         encode(Question("model", 1, when_free=True)),
@@ -266,7 +270,7 @@ _FRAMES = st.lists(
 
 
 def test_whatever_a_router_sends_nothing_is_left_of_it(run):
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(frames=_FRAMES, piece=st.integers(1, 200))
     def check(frames, piece):
         async def main():

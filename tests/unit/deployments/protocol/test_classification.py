@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 from backends.api.errors import InvalidArgumentError
 from backends.api.request import Tensor, deserialize_bytes, tensor_from_numpy
 from deployments.protocol.classification import classify
+from tests.support.examples import examples
 
 LABELS = ("label_0", "label_1", "label_2")
 
@@ -70,7 +71,7 @@ def test_more_than_a_million_elements_an_item_are_too_many():
         classes(np.zeros((1, 1_000_001), np.float32), 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     arrays.arrays(np.float32, st.integers(1, 30), elements=st.floats(width=32)),
     st.integers(1, 40),

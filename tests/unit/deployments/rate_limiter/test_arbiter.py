@@ -18,6 +18,7 @@ from deployments.rate_limiter.arbiter import (
     ResourceDemand,
     count_resources,
 )
+from tests.support.examples import examples
 
 
 def demand(priority: int = 1, *, device: int = 0, **counts: int) -> ResourceDemand:
@@ -323,10 +324,12 @@ class Arbitration(RuleBasedStateMachine):
 
 
 TestArbitration = Arbitration.TestCase
-TestArbitration.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+TestArbitration.settings = settings(
+    max_examples=examples(20), stateful_step_count=25, deadline=None
+)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(DEMANDS, min_size=2, max_size=5))
 def test_nobody_starves(demands):
     made = ResourceArbiter()

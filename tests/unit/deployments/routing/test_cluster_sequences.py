@@ -5,6 +5,8 @@
 import asyncio
 from collections.abc import Iterable
 
+import pytest
+
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
@@ -20,10 +22,12 @@ SEQUENCES = ModelConfig(
 
 async def send(node: Node, ids: Iterable[int], flags: int = 0, router: int = 0) -> list:
     """Send one request of each sequence, and return what they end with."""
-    requests = [
-        node.send(request_for(correlation_id=each, flags=flags), router=router) for each in ids
-    ]
-    return [await outcome(each) for each in requests]
+    return [await outcome(each) for each in begin(node, ids, flags, router)]
+
+
+def begin(node: Node, ids: Iterable[int], flags: int = 0, router: int = 0) -> list:
+    """Send one request of each sequence."""
+    return [node.send(request_for(correlation_id=each, flags=flags), router=router) for each in ids]
 
 
 def running(node: Node) -> set[int]:
@@ -76,3 +80,18 @@ async def test_instances_that_are_lost_end_their_sequences_only() -> None:
         failed = {at for at, each in enumerate(outcomes, 1) if isinstance(each, TritonError)}
         assert failed == ended
         assert executed(first) + executed(second)
+
+
+@pytest.mark.parametrize("router", [0, 1])
+async def test_a_sequence_that_waits_for_a_slot_is_found_by_all_routers(router: int) -> None:
+    async with cluster_of(SEQUENCES, [2, 2], router_count=2) as cluster:
+        first, second = cluster.nodes
+        taken = range(1, 17)
+        assert not failures(await send(first, taken, SEQUENCE_START))
+        await settled(cluster)
+        waiting = range(20, 28)
+        begins = begin(first, waiting, SEQUENCE_START)
+        await until(lambda: sum(n.held.load.waiting_count for n in cluster.nodes) == 8)
+        ends = begin(second, waiting, SEQUENCE_END, router)
+        assert not failures(await send(first, taken, SEQUENCE_END))
+        assert not failures([await outcome(each) for each in (*begins, *ends)])

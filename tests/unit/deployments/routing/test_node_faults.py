@@ -116,6 +116,31 @@ async def test_sequences_go_on_when_their_holder_is_gone() -> None:
             await answered([node.send(each) for each in going_on])
 
 
+async def test_sequences_of_an_instance_that_leaves_go_on_when_their_holder_is_gone() -> None:
+    async with node_of(SEQUENCES, instance_count=2, router_count=2) as node:
+        begun = [request_for(correlation_id=at, flags=SEQUENCE_START) for at in range(1, 7)]
+        await answered([node.send(each, router=at % 2) for at, each in enumerate(begun)])
+        leaving = node.instances.pop()
+        node.publish(leaving=(leaving,))
+        assert len(leaving.executor.feeder.running) == 3
+        await node.end(node.routers[0])
+        for flags in (0, SEQUENCE_END):
+            going_on = [request_for(correlation_id=at, flags=flags) for at in range(1, 7)]
+            fresh = request_for(correlation_id=10 + flags, flags=SEQUENCE_START)
+            await answered([node.send(each) for each in [*going_on, fresh]])
+            assert 10 + flags not in leaving.executor.feeder.running.values()
+        assert await leaving.executor.drain(10)
+
+
+async def test_a_holder_that_closes_gives_out_nothing_once_another_may_hold() -> None:
+    async with node_of(SEQUENCES, instance_count=2, router_count=1) as node:
+        router = node.routers[0]
+        closing = asyncio.create_task(router.close())
+        await asyncio.sleep(0)
+        assert not router.node_pools.all_held()
+        await closing
+
+
 async def test_what_waits_when_all_instances_drain_is_executed_before_they_end() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():
@@ -142,6 +167,27 @@ async def test_what_cannot_be_executed_any_more_is_told_so() -> None:
             async with asyncio.timeout(10):
                 assert isinstance(await outcome(waiting), UnavailableError)
         await answered(running)
+
+
+async def test_a_request_is_not_sent_again_to_the_instance_that_its_router_has_lost() -> None:
+    async with node_of(PLAIN, instance_count=2, router_count=2) as node:
+        with node.busy():
+            requests = [node.send(router=1) for _ in range(2)]
+            await until(lambda: node.sizes == [1, 1])
+            lost, other = node.instances
+            incarnation = node.endpoint(lost).incarnation
+            links = node.routers[1].links_of("m", 1)
+            (link,) = [each for each in links if each.endpoint.incarnation == incarnation]
+            assert link.lane is not None
+            link.lane.close()
+            await until(lambda: link.lane is not None)
+            await until(lambda: node.held.load.waiting_count == 1)
+            lost.model.gate.set()
+            await until(lambda: node.held.load.free_count == 1)
+            assert node.held.load.waiting_count == 1
+            other.model.gate.set()
+            await answered(requests)
+            assert (lost.model.sizes, other.model.sizes) == ([1], [1, 1])
 
 
 async def test_what_waits_at_a_holder_that_closes_ends_at_once() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
-from tests.support.lane_rig import until
+from deployments.routing.routed_request import RoutedRequest
+from tests.support.lane_rig import Sink, until
 from tests.support.pool_node import node_of, outcome
 from tests.support.pool_rig import request_for
 
@@ -72,6 +73,16 @@ async def test_a_request_that_waits_is_cancelled(router: int) -> None:
         for request in running:
             await outcome(request)
         assert sum(len(each.model.sizes) for each in node.instances) == 2
+
+
+async def test_a_cancelled_request_that_its_instance_bounces_has_ended() -> None:
+    async with node_of(PLAIN, instance_count=2) as node:
+        router = node.routers[0]
+        pool = router.find("m").pool
+        request = RoutedRequest(router.resend, pool, request_for(), Sink())
+        pool.lanes[0].start(request)
+        request.cancel()
+        assert isinstance(await outcome(request), RequestCancelledError)
 
 
 async def test_what_waits_at_a_holder_that_ends_waits_at_the_next_one() -> None:

@@ -11,6 +11,7 @@ from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler
 from deployments.scheduling.priority_queue import QueueRules
+from tests.support.examples import examples
 from tests.support.queued_items import FakeItem, play
 
 
@@ -211,7 +212,7 @@ def build(arrivals):
     return requests
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(arrivals=ARRIVALS, batcher=BATCHERS, execution_us=st.sampled_from([0, 30, 400]))
 def test_requests_are_neither_lost_nor_repeated_nor_reordered_nor_held_too_long(
     arrivals, batcher, execution_us

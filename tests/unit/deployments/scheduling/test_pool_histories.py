@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
+from tests.support.examples import examples
 from tests.support.queued_items import FakeItem
 from tests.support.queued_items_pool import PoolRun
 
@@ -139,7 +140,7 @@ class History:
         assert run.queue.pending_count == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=STEPS, config=CONFIGS)
 def test_every_request_has_one_outcome_and_no_instance_idles_while_something_could_run(
     steps, config
@@ -157,7 +158,7 @@ def test_every_request_has_one_outcome_and_no_instance_idles_while_something_cou
     history.check_outcomes()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     gaps=st.lists(st.tuples(st.integers(0, 200), st.sampled_from([20, 500])), max_size=40),
     count=st.integers(1, 4),

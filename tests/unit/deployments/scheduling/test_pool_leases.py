@@ -4,30 +4,11 @@
 
 import pytest
 
-from backends.api.model_config import DynamicBatching, ModelConfig
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.scheduling.holds import Holds
 from tests.support.queued_items import FakeItem
-from tests.support.queued_items_pool import PoolRun
+from tests.support.queued_items_pool import SINGLE, PoolRun, dynamic, items, started
 from tests.support.sequence_items import part, sequence_config
-
-SINGLE = ModelConfig("m")
-
-
-def dynamic(max_batch_size: int = 8, **fields) -> ModelConfig:
-    return ModelConfig(
-        "m", max_batch_size=max_batch_size, dynamic_batching=DynamicBatching(**fields)
-    )
-
-
-def items(names: str, **fields) -> list[FakeItem]:
-    return [FakeItem(name, **fields) for name in names]
-
-
-def started(run: PoolRun) -> list[tuple[str, str]]:
-    """Return what was executed where, in order."""
-    return [(name, "".join(names)) for (_, name, _), names in zip(run.left, run.names, strict=True)]
-
 
 # Leases
 

@@ -5,29 +5,11 @@
 import pytest
 
 from backends.api.errors import UnavailableError
-from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
+from backends.api.model_config import QueuePolicy
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.pool_queue import PoolQueue
 from tests.support.queued_items import FakeItem
-from tests.support.queued_items_pool import PoolRun
-
-SINGLE = ModelConfig("m")
-
-
-def dynamic(max_batch_size: int = 8, **fields) -> ModelConfig:
-    return ModelConfig(
-        "m", max_batch_size=max_batch_size, dynamic_batching=DynamicBatching(**fields)
-    )
-
-
-def items(names: str, **fields) -> list[FakeItem]:
-    return [FakeItem(name, **fields) for name in names]
-
-
-def started(run: PoolRun) -> list[tuple[str, str]]:
-    """Return what was executed where, in order."""
-    return [(name, "".join(names)) for (_, name, _), names in zip(run.left, run.names, strict=True)]
-
+from tests.support.queued_items_pool import SINGLE, PoolRun, dynamic, items, started
 
 # Which instance
 

@@ -11,6 +11,7 @@ from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler
 from deployments.scheduling.priority_queue import PriorityQueue, QueueRules, rules_of
+from tests.support.examples import examples
 from tests.support.queued_items import FakeItem, play
 
 REJECT_100 = QueuePolicy(default_timeout_us=100)
@@ -242,7 +243,7 @@ class Exercise:
             self.settle(item)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     rules=RULES,
     arrivals=ARRIVALS,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
+from tests.support.examples import examples
 from tests.support.sequence_items import (
     BOTH,
     END,
@@ -75,7 +76,7 @@ class History:
         assert set(outcomes) == set(self.accepted)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     steps=STEPS,
     strategy=st.sampled_from(["direct", "oldest"]),

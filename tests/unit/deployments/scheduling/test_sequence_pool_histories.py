@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from backends.api.model_config import SequenceState
 from backends.api.request import InferenceResponse
 from deployments.scheduling.holds import Holds
+from tests.support.examples import examples
 from tests.support.queued_items_pool import PoolRun
 from tests.support.sequence_items import BOTH, END, START, part, sequence_config, state_tensor
 
@@ -126,7 +127,7 @@ class History:
         assert run.queue.sequence_count == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     steps=STEPS,
     strategy=st.sampled_from(["direct", "oldest"]),

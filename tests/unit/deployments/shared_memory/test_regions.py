@@ -29,6 +29,7 @@ from deployments.shared_memory.regions import (
     resolve_regions,
 )
 from deployments.shared_memory.system import HeldObjects
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_a_region_of_another_node_is_refused_with_both_nodes_named() -> None:
 
 
 @given(st.integers(-10, 300), st.integers(-10, 300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_located_lies_within_the_region(offset: int, size: int) -> None:
     try:
         found = locate(REGION, Extent("r", offset, size))

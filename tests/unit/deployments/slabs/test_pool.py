@@ -17,6 +17,7 @@ from deployments.slabs.pool import (
     SlabUnavailableError,
     can_read_probe,
 )
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_freed_blocks_are_used_again(pool):
 
 
 @given(size=st.integers(1, 300_000), align_at=st.integers(0, 5000))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_byte_asked_for_is_aligned(size, align_at):
     pool = SlabPool(max_bytes=1 << 20)
     view = pool.allocate(size, align_at)

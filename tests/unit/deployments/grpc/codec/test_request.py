@@ -10,6 +10,7 @@ from tritonclient.grpc import service_pb2
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InternalError, TritonError
 from deployments.grpc.codec.request import RequestDecoder, tensor_offset
+from tests.support.examples import examples
 from tests.support.grpc_infer_requests import RAW, build, message, set_parameter
 
 
@@ -104,7 +105,7 @@ def random_message(parts):
     return request
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(requests, st.booleans())
 def test_decoding_returns_what_was_encoded(parts, as_view):
     names, raws, rid, outputs, parameters = parts
@@ -117,7 +118,7 @@ def test_decoding_returns_what_was_encoded(parts, as_view):
     assert request.parameters == parameters
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(requests, st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=4))
 def test_mutated_bytes_raise_only_triton_errors(parts, mutations):
     data = bytearray(random_message(parts).SerializeToString())
@@ -145,7 +146,7 @@ def _raw_last(head: bytes, *raw: bytes) -> bytes:
     return head + b"".join(b"\x3a" + bytes((len(each),)) + each for each in raw)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(
         st.tuples(

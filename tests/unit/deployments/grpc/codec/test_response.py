@@ -17,6 +17,7 @@ from deployments.grpc.codec.response import (
     encode_failure,
     encode_rejection,
 )
+from tests.support.examples import examples
 
 outputs = st.lists(
     st.builds(
@@ -62,7 +63,7 @@ def parameters_of(message):
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(responses, min_size=1, max_size=3))
 def test_stock_messages_read_what_was_encoded(several):
     encoder = ResponseEncoder()
@@ -72,7 +73,7 @@ def test_stock_messages_read_what_was_encoded(several):
         assert parameters_of(message) == response.parameters
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(responses, st.booleans())
 def test_streamed_responses_add_the_final_flag(response, final):
     encoded = joined(ResponseEncoder().encode_streamed(response, final=final))

@@ -16,6 +16,7 @@ from deployments.http2 import frames
 from deployments.http2.errors import ErrorCode
 from deployments.http2.limits import Http2Limits
 from deployments.http2.streams import Stream
+from tests.support.examples import examples
 from tests.support.http2_peer import (
     START,
     Client,
@@ -305,7 +306,7 @@ def _send_through_a_buffer(client: Client, data: bytes, cuts: list[int]) -> None
             rest = rest[size:]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -21,6 +21,7 @@ from backends.api.request import (
     tensor_from_numpy,
 )
 from deployments.http.codec.generate import decode_generate, encode_generate
+from tests.support.examples import examples
 
 
 class Model:
@@ -86,7 +87,7 @@ def test_elements_fill_the_innermost_free_dimension(
 
 
 @given(st.lists(st.sampled_from([-1, 1, 2, 3]), min_size=1, max_size=4), st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_shape_holds_exactly_the_elements_or_is_refused(dims: list[int], count: int) -> None:
     model = Model(0, ModelInput("X", "INT64", tuple(dims)))
     fixed = prod(dim for dim in dims if dim > 0)

@@ -16,6 +16,7 @@ from backends.api.model_config import ModelInput
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, serialize_bytes
 from deployments.http.codec.infer_request import InferDecoder
 from deployments.http.codec.infer_spec import DecodedInfer
+from tests.support.examples import examples
 from tests.support.http_infer_requests import (
     FIRST,
     SECOND,
@@ -226,7 +227,7 @@ RANGES = {"INT8": "i1", "INT16": "i2", "INT32": "i4", "INT64": "i8"} | {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     datatype=st.sampled_from(sorted(RANGES)),
     values=st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=8),
@@ -283,7 +284,7 @@ def test_data_of_a_shape_without_elements_are_not_looked_at() -> None:
     assert decode(header).request.inputs[0].data.nbytes == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     at=st.integers(0, 400),
     inserted=st.binary(max_size=4)

@@ -13,6 +13,7 @@ from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import InferenceResponse, Tensor, serialize_bytes, tensor_from_numpy
 from deployments.http.codec.infer_response import EncodedInfer, InferEncoder
 from deployments.http.codec.infer_spec import OutputsSpec, RequestedOutput
+from tests.support.examples import examples
 
 JSON = OutputsSpec()
 BINARY = OutputsSpec(is_binary=True)
@@ -137,7 +138,7 @@ def test_same_shape_with_another_size_is_not_confused() -> None:
         assert size == len(text) + 4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     request_id=st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
     values=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6),

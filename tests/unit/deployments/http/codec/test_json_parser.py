@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from deployments.http.codec.json_parser import MAX_STRICT_BYTES, parse
+from tests.support.examples import examples
 
 PREFIX = "failed to parse the request JSON buffer: "
 
@@ -142,7 +143,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(value=json_values, ascii_only=st.booleans())
 def test_every_json_document_is_read_as_by_the_standard_library(
     value: Any, ascii_only: bool
@@ -151,7 +152,7 @@ def test_every_json_document_is_read_as_by_the_standard_library(
     assert parse(document) == value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     value=json_values,
     at=st.integers(0, 200),

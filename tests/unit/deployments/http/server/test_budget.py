@@ -12,6 +12,7 @@ from deployments.http.server.connection import HttpConnection
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.server import HttpServer
 from deployments.supervision.memory_budget import MemoryBudget
+from tests.support.examples import examples
 from tests.support.http_plane import FakePlane, request, running, until
 
 INFER = "/v2/models/id_fp32/infer"
@@ -147,7 +148,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(STEPS, max_size=25))
 def test_budget_is_given_back_on_every_path(steps: list[tuple[str, object, object]]) -> None:
     application = LateApplication()

@@ -14,6 +14,7 @@ from deployments.http.server.head import KnownHeads
 from deployments.http.server.host import HttpLimits
 from deployments.http.server.request_reader import LARGE_BODY_BYTES
 from deployments.http.server.server import HttpServer
+from tests.support.examples import examples
 from tests.support.http_plane import request
 
 INFER = request("POST", "/v2/models/simple/infer", b"x" * 40, ("Accept: */*",))
@@ -110,7 +111,7 @@ def server_that_knows_nothing() -> HttpServer:
     return server
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.sampled_from(MESSAGES), max_size=8),
     st.lists(st.integers(0, 2000) | st.integers(0, 200_000), max_size=12),

@@ -3,10 +3,14 @@
 """Which ensembles are made of which models, and whether those are ready. Pure."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from cluster.models.states import ModelRecord, load_failed
+
+# What a step asks for that takes the newest version.
+_NEWEST: Final = -1
 
 
 def dependents_of(name: str, composing: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
@@ -45,7 +49,7 @@ def ready_config(
     Args:
         ensemble: The ensemble that needs it.
         part: What is known of the model.
-        versions: Versions the steps ask for; negative for the newest.
+        versions: Versions the steps ask for; -1 for the newest. A step that names none asks for 0.
         error: Why its load failed, if it did.
 
     Raises:
@@ -60,7 +64,7 @@ def ready_config(
         because = f" Model '{part.name}' loading failed with error: {failure}" if failure else ""
         raise load_failed(ensemble, f"{depends} which has no loaded version.{because}")
     for version in sorted(versions):
-        if version > 0 and version not in ready:
+        if version != _NEWEST and version not in ready:
             raise load_failed(
                 ensemble, f"{depends} whose required version {version} is not loaded."
             )

@@ -35,13 +35,8 @@ from deployments.scheduling.pool_queue import Batch, PoolQueue
 _NS_PER_US: Final = 1000
 # What a queue goes by in a config.
 _DECIDING: Final = (
-    "name",
-    "max_batch_size",
-    "input",
-    "parameters",
-    "dynamic_batching",
-    "sequence_batching",
-)
+    "name", "max_batch_size", "input", "parameters", "dynamic_batching", "sequence_batching",
+)  # fmt: skip
 
 
 class HeldQueue:

@@ -180,10 +180,9 @@ class NodePools:
         return None if pool is None or not self._is_served_here(pool) else pool.held
 
     def remote_changed(self, node_id: str) -> None:
-        """Learn that the holder of another node is there, or gone."""
+        """Learn that the holder of another node is there, or gone; what is alone there has none."""
         for pool in self.all():
             links = [link for link in pool.links if link.endpoint.node_id == node_id]
-            # What is on its own there has no holder.
             if any(link.lane is None or link.lane.holder is not None for link in links):
                 self._queue_changed(pool)
 
@@ -387,8 +386,7 @@ class NodePools:
             self._settle(pool)
         if self._adopt is not None and message.epoch > self._adopt.epoch:
             self.deposed()
-            return
-        if self._adopt is not None and message.epoch < self._adopt.epoch:
+        elif self._adopt is not None and message.epoch < self._adopt.epoch:
             instance.queue = None
             self._adopt_now(instance)
 

@@ -80,21 +80,9 @@ class PoolQueue(Generic[Item]):
     """
 
     __slots__ = (
-        "_has_limited",
-        "_idle",
-        "_is_shared",
-        "_last_number",
-        "_scheduler",
-        "_short",
-        "_short_ns",
-        "avoid",
-        "ended",
-        "enqueue",
-        "instances",
-        "leased",
-        "mean_batch_size",
-        "missed",
-    )
+        "_has_limited", "_idle", "_is_shared", "_last_number", "_scheduler", "_short", "_short_ns",
+        "avoid", "ended", "enqueue", "instances", "leased", "mean_batch_size", "missed",
+    )  # fmt: skip
 
     def __init__(
         self, scheduler: PoolScheduler[Item], short_execution_ns: int = _SHORT_EXECUTION_NS

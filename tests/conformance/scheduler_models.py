@@ -8,115 +8,15 @@ The variants are those that the test.sh files make of one repository with sed.
 from typing import Final
 
 from tests.conformance.example_models import EXTRAS, REPOSITORY, ExampleModel
+from tests.conformance.scheduler_sources import (
+    COUNTS,
+    PLAIN_SEQUENCE,
+    SUMS_BY_ID,
+    SUMS_BY_SLOT,
+    UNEQUAL,
+)
 
 _ADD_SUB: Final = next(each for each in REPOSITORY + EXTRAS if each.name == "simple").source
-
-# What the sequence tests expect of models that cannot keep sums in batches: the value, one more at
-# the start. Without batching a model adds up.
-_PLAIN_SEQUENCE: Final = """
-import json
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.adds_up = not json.loads(args["model_config"])["max_batch_size"]
-        self.total = 0
-
-    def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        given = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
-        value, starts = given["INPUT"], given["START"].astype(np.int32)
-        if not given["READY"].any():
-            result = np.zeros_like(value)
-        elif self.adds_up:
-            result = value + (0 if starts.any() else self.total)
-            self.total = result
-        else:
-            result = value + starts
-        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", result.astype(np.int32))])
-"""
-
-# Keeps a sum for each slot of the batch, as upstream's sequence backend does.
-_SUMS_BY_SLOT: Final = """
-import time
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.sums = {}
-
-    def execute(self, requests):
-        time.sleep(0.003)
-        return [self.answer(slot, request) for slot, request in enumerate(requests)]
-
-    def answer(self, slot, request):
-        given = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
-        value = given["INPUT"]
-        if not given["READY"].any():
-            result = np.zeros_like(value)
-        else:
-            before = 0 if given["START"].any() else self.sums[slot]
-            self.sums[slot] = before + int(value.sum())
-            result = np.full_like(value, self.sums[slot])
-        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", result)])
-"""
-
-# Keeps a sum for each correlation id and adds the id at the end, as upstream's dyna_sequence.
-_SUMS_BY_ID: Final = """
-import time
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.sums = {}
-
-    def execute(self, requests):
-        time.sleep(0.003)
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        given = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
-        value, key = given["INPUT"], given["CORRID"].reshape(-1)[0]
-        total = int(value.sum()) + (0 if given["START"].any() else self.sums[key])
-        if given["END"].any():
-            self.sums.pop(key, None)
-            total += int(key)
-        else:
-            self.sums[key] = total
-        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", np.full_like(value, total))])
-"""
-
-# Counts the requests of each sequence.
-_COUNTS: Final = """
-class TritonPythonModel:
-    def initialize(self, args):
-        self.counts = {}
-
-    def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        key = request.correlation_id()
-        starts = request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START
-        self.counts[key] = 1 if starts else self.counts[key] + 1
-        result = np.array([self.counts[key]], np.int32)
-        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", result)])
-"""
-
-# Of two instances the second is four times as slow.
-_UNEQUAL: Final = """
-import time
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.delay_s = 0.4 if args["model_instance_name"].endswith("_1") else 0.1
-
-    def execute(self, requests):
-        time.sleep(self.delay_s)
-        return [
-            pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", each.inputs()[0].as_numpy())])
-            for each in requests
-        ]
-"""
 
 
 def tensor(kind: str, name: str, datatype: str, dim: int, more: str = "") -> str:
@@ -175,7 +75,7 @@ def _unequal(preserve: str) -> ExampleModel:
             f"dynamic_batching {{ preferred_batch_size: [ 4 ] preserve_ordering: {preserve} }}",
             _group(2),
         ),
-        _UNEQUAL,
+        UNEQUAL,
     )
 
 
@@ -198,7 +98,7 @@ def _sequence(
     instances: int,
     *strategy: str,
     dim: int = 1,
-    source: str = _PLAIN_SEQUENCE,
+    source: str = PLAIN_SEQUENCE,
     ragged: bool = False,
 ) -> ExampleModel:
     flags = _BOOLS if "bool" in name else _FLAGS
@@ -223,15 +123,77 @@ def _custom_sequence(
     size: int, instances: int, *strategy: str, suffix: str = "", ragged: bool = False
 ) -> ExampleModel:
     name = f"custom_sequence_int32{suffix}"
-    return _sequence(name, size, instances, *strategy, dim=-1, source=_SUMS_BY_SLOT, ragged=ragged)
+    return _sequence(name, size, instances, *strategy, dim=-1, source=SUMS_BY_SLOT, ragged=ragged)
 
 
 def _python_sequences(
     size: int, instances: int, dim: int = 1, prefix: str = "python"
 ) -> list[ExampleModel]:
-    return [
+    numbers, flags = (
         _sequence(f"{prefix}_sequence_{kind}", size, instances, dim=dim)
         for kind in ("int32", "bool")
+    )
+    return [numbers, flags, _nop(), *_ensembles(numbers, size, dim)]
+
+
+_NOP: Final = "nop_TYPE_INT32_-1"
+
+
+def _nop() -> ExampleModel:
+    """Return the model that upstream puts before and behind the others of an ensemble."""
+    return ExampleModel(
+        _NOP,
+        _lines(
+            "max_batch_size: 1024",
+            *(tensor("input", f"INPUT{index}", "INT32", -1) for index in (0, 1)),
+            *(tensor("output", f"OUTPUT{index}", "INT32", -1) for index in (0, 1)),
+            _group(1),
+        ),
+        backend="identity",
+    )
+
+
+def _mapped(kind: str, key: str, value: str) -> str:
+    return f'{kind}_map {{ key: "{key}" value: "{value}" }}'
+
+
+def _nop_step(given: str, made: str) -> str:
+    maps = [_mapped("input", f"INPUT{index}", given) for index in (0, 1)]
+    return _lines(
+        f'step {{ model_name: "{_NOP}" model_version: -1',
+        *maps,
+        _mapped("output", "OUTPUT0", made),
+        "}",
+    )
+
+
+def _ensembles(base: ExampleModel, size: int, dim: int) -> list[ExampleModel]:
+    """Return the three ensembles of a sequence model: alone, behind a nop, and between two."""
+
+    def step(given: str, made: str) -> str:
+        maps = (_mapped("input", "INPUT", given), _mapped("output", "OUTPUT", made))
+        return _lines(f'step {{ model_name: "{base.name}" model_version: -1', *maps, "}")
+
+    before, behind = _nop_step("INPUT", "same_input"), _nop_step("same_output", "OUTPUT")
+    steps = {
+        "simple": [step("INPUT", "OUTPUT")],
+        "sequence": [before, step("same_input", "OUTPUT")],
+        "fan": [before, step("same_input", "same_output"), behind],
+    }
+    return [
+        ExampleModel(
+            f"{kind}_{base.name}",
+            _lines(
+                f"max_batch_size: {size}",
+                tensor("input", "INPUT", "INT32", dim),
+                tensor("output", "OUTPUT", "INT32", dim),
+                "ensemble_scheduling {",
+                *each,
+                "}",
+            ),
+            backend="ensemble",
+        )
+        for kind, each in steps.items()
     ]
 
 
@@ -259,7 +221,7 @@ def _dynamic_sequence(
             "}",
             _group(1),
         ),
-        _SUMS_BY_ID,
+        SUMS_BY_ID,
     )
 
 
@@ -281,7 +243,7 @@ def _counting(name: str, preserve: str) -> ExampleModel:
             f"max_queue_delay_microseconds: 1000000 preserve_ordering: {preserve} }}",
             "max_sequence_idle_microseconds: 10000000 }",
         ),
-        _COUNTS,
+        COUNTS,
     )
 
 
@@ -331,8 +293,15 @@ VARIANTS: Final[dict[str, list[ExampleModel]]] = {
     "sequence v": _python_sequences(4, 1, dim=-1, prefix="onnx"),
     "sequence ragged": [_custom_sequence(8, 1, ragged=True)],
     "sequence delay": [
-        _custom_sequence(4, 1, _waiting(utilization), suffix=suffix)
+        model
         for suffix, utilization in (("", "0"), ("_half", "0.5"), ("_full", "1"))
+        for model in (
+            _custom_sequence(4, 1, _waiting(utilization), suffix=suffix),
+            *(
+                _sequence(f"python_sequence_{kind}{suffix}", 4, 1, _waiting(utilization))
+                for kind in ("int32", "bool")
+            ),
+        )
     ],
     "sequence timeout": [_TIMEOUT],
     "sequence order": [

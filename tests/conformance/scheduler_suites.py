@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triton's tests of its schedulers: which cases run against which models, instances and holds.
 
-Instances, holds and configs are those of the test.sh files. A case runs over the stand-ins for its
-Python and custom models, without ensembles, implicit states and shared memory, which have suites
-and tests of their own.
+Instances, holds, ensembles and configs are those of the test.sh files. A case runs over stand-ins
+for its Python and custom models. Upstream repeats the cases with implicit states and with shared
+memory, which have tests of their own.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tests.conformance.scheduler_models import VARIANTS
@@ -75,6 +76,16 @@ _SHAPES: Final = tuple(
     )
 )
 
+_TRACED: Final = ("--trace-level=MIN", "--trace-rate=1")
+
+
+def _ordered(title: str, *preserve: str) -> Suite:
+    """Return a suite whose order of responses is read from the server's traces."""
+    suite = _batcher(title, f"batcher {title}", ("multi_batch_preserve_ordering",), 12)
+    verifier = ("L0_batcher/verify_timestamps.py", *preserve)
+    return replace(suite, flags=suite.flags + _TRACED, verifier=verifier)
+
+
 _BATCHER: Final = (
     *(
         suite
@@ -118,10 +129,8 @@ _BATCHER: Final = (
         "batcher delay",
         ("max_queue_delay_only_default", "max_queue_delay_only_non_default"),
     ),
-    *(
-        _batcher(title, f"batcher {title}", ("multi_batch_preserve_ordering",), 12)
-        for title in ("order", "no order")
-    ),
+    _ordered("order", "-p"),
+    _ordered("no order"),
     _suite(
         "L0_batcher, timeout",
         "L0_batcher/queue_timeout_test.py",
@@ -197,6 +206,7 @@ def _trial(name: str) -> tuple[Suite, ...]:
     """Return the suites of one of test.sh's model trials: an instance count, or v."""
     environment = {
         "BACKENDS": {"0": "python", "v": "onnx"}.get(name, "custom python"),
+        "ENSEMBLES": "1",
         "NO_BATCHING": str(int(name == "0")),
         "MODEL_INSTANCES": {"0": "4", "v": "1"}.get(name, name),
         "BATCHER_TYPE": "VARIABLE" if name == "v" else "FIXED",
@@ -226,7 +236,7 @@ _SEQUENCE: Final = (
         "delay",
         "sequence delay",
         tuple(f"queue_delay_{case}_min_util" for case in ("no", "half", "full")),
-        {},
+        {"BACKENDS": "custom python"},
         (2, 0),
     ),
     _sequence_suite(
@@ -283,7 +293,3 @@ _DYNAMIC: Final = (
 )
 
 SCHEDULER_SUITES: Final = (*_BATCHER, *_SEQUENCE, *_DYNAMIC)
-SCHEDULERS_NOT_RUN: Final = {
-    "L0_batcher, order: verify_timestamps.py": "reads Triton's traces; batches are checked",
-    "L0_sequence_batcher, ensembles": "of each model three, whose steps are the models themselves",
-}

@@ -26,6 +26,7 @@ class Suite:
         timeout_s: Bound of a process.
         environment: Further variables of the program.
         server_environment: Variables of the server, and of the program.
+        verifier: A program under qa, and its arguments, that reads the traces of an ended server.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Suite:
     timeout_s: float = 300.0
     environment: tuple[tuple[str, str], ...] = ()
     server_environment: tuple[tuple[str, str], ...] = ()
+    verifier: tuple[str, ...] = ()
 
 
 EXPLICIT: Final = ("--model-control-mode=explicit", "--load-model=*")

@@ -57,6 +57,13 @@ async def test_an_ensemble_may_require_a_version() -> None:
 
 
 @in_virtual_time
+async def test_an_ensemble_whose_step_names_no_version_requires_version_0() -> None:
+    world = World(ensemble("e", "a", version=0), model("a"))
+    error = await error_of(world.lifecycle.load("e"))
+    assert "depends on 'a' whose required version 0 is not loaded." in error.message
+
+
+@in_virtual_time
 async def test_ensembles_of_each_other_are_refused_also_at_start() -> None:
     world = World(ensemble("e", "f"), ensemble("f", "e"), ensemble("g", "g"))
     await world.lifecycle.load_all(["e", "f", "g"])

@@ -136,6 +136,7 @@ def router_seeds() -> Iterator[bytes]:
         + frame(WITHDRAW, 0, encode(Missing("model", 1, EPOCH, 3, "a")))
         + frame(LEASE_END, 0, encode(LeaseEnd("model", 1, 3)))
         + frame(LOAD, 0, encode(Question("model", 1)))
+        + frame(LOAD, 0, encode(Question("model", 1, is_over=True)))
         + frame(PING)
     )
 

@@ -103,6 +103,7 @@ def test_frames_about_what_is_over_are_no_crime(run):
                 frame(WITHDRAW, 0, encode(Missing("gone", 1, 1, 1, "a"))),
                 frame(LEASE_END, 0, encode(LeaseEnd("gone", 1, 1))),
                 frame(LOAD, 0, encode(Question("gone", 1))),
+                frame(LOAD, 0, encode(Question("gone", 1, is_over=True))),
                 frame(PING, 3),
             ):
                 peer.write(sent)

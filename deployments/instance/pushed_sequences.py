@@ -11,13 +11,14 @@ might meet another sequence in its slot.
 import itertools
 from collections.abc import Iterable
 
-from backends.api.errors import InvalidArgumentError, Phase, RequestCancelledError, TritonError
+from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
 from deployments.instance.outbox import BOUNCED, AnyWork
 from deployments.lane.batches import BatchPart
 from deployments.scheduling.sequence_feeder import SequenceFeeder
+from deployments.scheduling.sequences import not_started
 
 _NS_PER_US = 1000
 
@@ -103,6 +104,7 @@ class PushedSequences:
         """
         feeder = self._feeder
         left: dict[int, AnyWork] = {}
+        ended: dict[int, int | str] = {}
         doubled: PoolBatch[AnyWork] = PoolBatch(batch.epoch, batch.number)
         doubled.is_late = True
         for work, slot in zip(batch.items, batch.slots, strict=True):
@@ -115,7 +117,7 @@ class PushedSequences:
                 if is_here or (starts and not is_taken):
                     # What is missing cannot be made good: it ends its sequence.
                     feeder.forget(slot)
-                batch.ended = {**(batch.ended or {}), slot: work.correlation_id}
+                ended[slot] = work.correlation_id
             elif starts and is_taken:
                 # A late one does not take its slot from another that has it by now.
                 dropped.append((work, BOUNCED))
@@ -123,19 +125,14 @@ class PushedSequences:
                 doubled.items.append(work)
                 doubled.slots.append(slot)
             elif not (is_here or starts):
-                dropped.append((work, self._no_sequence(work)))
-                batch.ended = {**(batch.ended or {}), slot: work.correlation_id}
+                dropped.append((work, not_started(work.correlation_id, self._model_name)))
+                ended[slot] = work.correlation_id
             else:
                 left[slot] = work
+        if ended:
+            batch.ended = {**(batch.ended or {}), **ended}
         batch.items, batch.slots = list(left.values()), list(left)
         return doubled
-
-    def _no_sequence(self, work: AnyWork) -> InvalidArgumentError:
-        return InvalidArgumentError(
-            f"inference request for sequence {work.correlation_id} to model '{self._model_name}' "
-            f"must specify the START flag on the first request of the sequence",
-            Phase.ENQUEUE,
-        )
 
 
 def slot_count_of(config: ModelConfig) -> int:

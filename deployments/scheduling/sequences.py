@@ -190,12 +190,7 @@ class Sequences(Generic[SequencedT]):
             if not is_start:
                 if correlation_id in self._lost:
                     raise self.loss(correlation_id)
-                raise InvalidArgumentError(
-                    f"inference request for sequence {correlation_id} to model "
-                    f"'{self._model_name}' must specify the START flag on the first request of "
-                    f"the sequence",
-                    Phase.ENQUEUE,
-                )
+                raise not_started(correlation_id, self._model_name)
             self._lost.pop(correlation_id, None)
             sequence = self._start(correlation_id)
         elif is_start:
@@ -395,3 +390,12 @@ class Sequences(Generic[SequencedT]):
     def _is_due(self, entry: tuple[int, int, Sequence[SequencedT]]) -> bool:
         expires_ns, _, sequence = entry
         return sequence in self._backlog and sequence.expires_ns == expires_ns
+
+
+def not_started(correlation_id: int | str, model_name: str) -> InvalidArgumentError:
+    """Return the error of a request whose sequence goes on nowhere."""
+    return InvalidArgumentError(
+        f"inference request for sequence {correlation_id} to model '{model_name}' "
+        f"must specify the START flag on the first request of the sequence",
+        Phase.ENQUEUE,
+    )

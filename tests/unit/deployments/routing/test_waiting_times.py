@@ -43,6 +43,20 @@ def queue_ns(node: Node) -> int:
     return sum(each.executor.statistics().queue_ns for each in node.instances)
 
 
+async def bereaved(node: Node) -> tuple[list[RoutedRequest], RoutedRequest]:
+    """Have a request of the second router wait at the first, which ends; return what runs, and it.
+
+    The node is busy.
+    """
+    running = [node.send(router=1) for _ in range(2)]
+    await begun(node, 2)
+    waiting = node.send(router=1)
+    await until(lambda: node.held.load.waiting_count == 1)
+    came_earlier(waiting)
+    await node.end(node.routers[0])
+    return running, waiting
+
+
 async def answered(*requests: RoutedRequest) -> None:
     for request in requests:
         result = await outcome(request)
@@ -124,12 +138,7 @@ async def test_a_request_of_another_node_has_waited_at_the_holder_too() -> None:
 async def test_what_waited_at_a_holder_that_is_gone_has_waited_all_the_time() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():
-            running = [node.send(router=1) for _ in range(2)]
-            await begun(node, 2)
-            waiting = node.send(router=1)
-            await until(lambda: node.held.load.waiting_count == 1)
-            came_earlier(waiting)
-            await node.end(node.routers[0])
+            running, waiting = await bereaved(node)
             await until(lambda: node.held is not None and node.held.load.waiting_count == 1)
         await answered(*running, waiting)
         assert queue_ns(node) > EARLIER_NS
@@ -138,12 +147,7 @@ async def test_what_waited_at_a_holder_that_is_gone_has_waited_all_the_time() ->
 async def test_what_waited_at_a_holder_that_is_gone_for_longer_than_its_timeout_expires() -> None:
     async with node_of(TIMED, instance_count=2, router_count=2) as node:
         with node.busy():
-            running = [node.send(router=1) for _ in range(2)]
-            await begun(node, 2)
-            waiting = node.send(router=1)
-            await until(lambda: node.held.load.waiting_count == 1)
-            came_earlier(waiting)
-            await node.end(node.routers[0])
+            running, waiting = await bereaved(node)
             await expired(waiting)
         await answered(*running)
 

@@ -327,7 +327,7 @@ class ServerOptions:
         values.choice("invalid argument for --grpc-server", "own", "grpcio"),
     )
     cpus_per_instance: float = _flag(
-        0.01, _MANTA, "CPUs that an instance on CPUs reserves in Ray.", values.fraction
+        0.001, _MANTA, "CPUs that an instance on CPUs reserves in Ray.", values.fraction
     )
     model_load_timeout_secs: float = _flag(
         0.0,

@@ -22,7 +22,8 @@ from cluster.placement.demand import (
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
-DEFAULT_CPUS_PER_INSTANCE = 0.01
+# A thousand instances on a core: memory is what bounds them.
+DEFAULT_CPUS_PER_INSTANCE = 0.001
 # Hundreds of instances on a GPU; Ray counts in ten-thousandths.
 GPUS_PER_INSTANCE = 0.002
 _SPEC_KINDS = {"KIND_CPU": "CPU", "KIND_GPU": "GPU", "KIND_MODEL": "MODEL", "KIND_AUTO": "CPU"}

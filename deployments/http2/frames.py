@@ -14,7 +14,7 @@ from deployments.http2.errors import ConnectionViolation, ErrorCode
 Buffer = bytes | bytearray | memoryview
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADER: Final = struct.Struct(">IBI")
+HEADER: Final[struct.Struct] = struct.Struct(">IBI")
 HEADER_BYTES: Final = 9
 
 DATA: Final = 0x0

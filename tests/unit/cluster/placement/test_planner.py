@@ -43,7 +43,7 @@ def test_each_instance_of_a_group_becomes_a_named_spec() -> None:
     assert [spec.name for spec in specs] == ["m/1#0@3", "m/1#1@3"]
     assert [spec.instance_name for spec in specs] == ["m_0_0", "m_0_1"]
     assert {spec.kind for spec in specs} == {"CPU"}
-    assert [demand_of(spec) for spec in specs] == [RayDemand(0.01, 0, {})] * 2
+    assert [demand_of(spec) for spec in specs] == [RayDemand(0.001, 0, {})] * 2
 
 
 def test_cores_are_shared_among_the_instances_of_a_pool() -> None:
@@ -111,7 +111,7 @@ def test_a_plan_made_again_from_one_of_its_specs_is_the_same() -> None:
     planned = plan_pool(config(CPU_PAIR), request, LAPTOP)
     assert {spec.slab_threshold_bytes for spec in planned} == {1 << 20}
     assert {spec.heartbeat_timeout_s for spec in planned} == {3.0}
-    assert replan_pool(planned[1].config, planned[1], 0.01, {}, LAPTOP) == planned
+    assert replan_pool(planned[1].config, planned[1], 0.001, {}, LAPTOP) == planned
 
 
 def regrouped(before: ModelConfig, after: ModelConfig) -> Regrouping:
@@ -277,7 +277,7 @@ def test_an_instance_needs_resources_of_its_own_device_and_global_ones() -> None
         None,
     ]
     assert {spec.resource_limits for spec in specs} == {limits}
-    assert replan_pool(config(group, free), specs[2], 0.01, {}, GPU_NODE) == specs
+    assert replan_pool(config(group, free), specs[2], 0.001, {}, GPU_NODE) == specs
 
 
 def test_without_the_rate_limiter_no_instance_needs_resources() -> None:

@@ -92,7 +92,7 @@ class LinkSet:
         leaving: Collection[tuple[str, str]],
         pools: dict[tuple[str, int], LinkPool],
     ) -> None:
-        """Close the links to instances that are gone and open those to new ones.
+        """Open the links to new instances, then close those to instances that are gone.
 
         Args:
             wanted: Endpoint and model version, by the instance's name and incarnation.
@@ -100,13 +100,6 @@ class LinkSet:
                 them stay open, for what they count, and are chosen no more.
             pools: Where the links of each model version are put; missing pools are made.
         """
-        for key in [key for key in self._links if key not in wanted]:
-            link = self._links.pop(key)
-            self._retire(link, is_leaving=key in leaving)
-            if link in link.pool.leaving:
-                self._leaving[key] = link
-        for key in [key for key in self._leaving if key not in leaving]:
-            _forget(self._leaving.pop(key))
         for pool in pools.values():
             pool.unopened.clear()
             pool.has_own = False
@@ -120,6 +113,14 @@ class LinkSet:
                 pool.unopened.append(endpoint)
             else:
                 self._open(pool, endpoint)
+        # Only now: what waited for the last instances of a pool that go finds their successors.
+        for key in [key for key in self._links if key not in wanted]:
+            link = self._links.pop(key)
+            self._retire(link, is_leaving=key in leaving)
+            if link in link.pool.leaving:
+                self._leaving[key] = link
+        for key in [key for key in self._leaving if key not in leaving]:
+            _forget(self._leaving.pop(key))
 
     def open_all(self, pool: LinkPool) -> None:
         """Open the links that wait for the first request."""

@@ -9,9 +9,10 @@ import pytest
 from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
 from deployments.routing.routed_request import RoutedRequest
+from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import Sink, until
 from tests.support.pool_node import node_of, outcome
-from tests.support.pool_rig import request_for
+from tests.support.pool_rig import PooledInstance, request_for
 
 PLAIN = ModelConfig("m")
 BATCHING = ModelConfig("m", max_batch_size=8)
@@ -110,6 +111,27 @@ async def test_an_instance_that_joins_takes_what_waits() -> None:
             await until(lambda: third.model.sizes == [1])
         for request in requests:
             assert (await outcome(request)).outputs
+
+
+@pytest.mark.parametrize("router", [0, 1])
+async def test_what_waits_beside_idle_instances_waits_for_their_successors(router: int) -> None:
+    async with (
+        node_of(WAITING, instance_count=2, router_count=2) as node,
+        PooledInstance(WAITING, ScriptedModel()) as third,
+        PooledInstance(WAITING, ScriptedModel()) as fourth,
+    ):
+        # For others to share its batch, which an idle instance is there for.
+        early = [node.send(router=router) for _ in range(2)]
+        await until(lambda: node.held.load.waiting_count == 2)
+        node.instances.clear()
+        node.add(third)
+        node.add(fourth)
+        node.publish()
+        late = [node.send(router=router) for _ in range(2)]
+        for request in [*early, *late]:
+            result = await outcome(request)
+            assert not isinstance(result, Exception), result
+        assert node.sizes == [4]
 
 
 async def test_no_request_is_lost_or_doubled_when_many_come_at_once() -> None:

@@ -10,7 +10,7 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
+.PHONY: help compiled unit-compiled install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -23,6 +23,7 @@ help:
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
+	@echo "make compiled compile with mypyc the modules of the request path that can be; until they change servers take them"
 	@echo "make install  only the virtual environment with Manta and its CPU extras"
 
 $(BIN)/uv:
@@ -40,6 +41,14 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	@touch $@
 
 install: $(VENV)/.installed
+
+# Servers and tests run compiled from then on, until a source changes; MANTA_COMPILED=0 has them run plain.
+compiled: $(VENV)/.installed-test
+	$(BIN)/python scripts/compile.py
+
+# The unit tests once more, against the compiled form.
+unit-compiled: compiled
+	MANTA_COMPILED=1 $(UNIT)
 
 demo-models: install
 	$(BIN)/python scripts/make_demo_models.py --output configs/models
@@ -59,7 +68,7 @@ unit: $(VENV)/.installed-test
 	$(UNIT)
 
 unit-quick: $(VENV)/.installed-test
-	MANTA_EXAMPLES_PERCENT=25 $(UNIT)
+	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT)
 
 # Side by side; installed before, once.
 check: $(VENV)/.installed-test
@@ -84,7 +93,7 @@ faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.faults $(FAULTS)
 
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
-test-all: test sequences faults
+test-all: test sequences faults unit-compiled
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
 
@@ -109,4 +118,4 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis configs/models
+	rm -rf $(VENV) .compiled .mypy_cache .ruff_cache .hypothesis configs/models

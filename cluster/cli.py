@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+from backends.compiled_form import is_compiled
 from cluster import __version__
 
 # As shells report a command that a signal has ended.
@@ -50,7 +51,8 @@ def _run(argv: Sequence[str] | None) -> int:
 
         return graph(arguments[1:])
     if command in ("version", "--version"):
-        _say(__version__)
+        form = "compiled" if is_compiled() else "plain"
+        _say(f"{__version__} ({form})")
         return 0
     _say(_USAGE)
     return 0 if command in ("", "--help", "help") else 1

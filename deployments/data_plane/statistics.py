@@ -68,10 +68,13 @@ class StatisticsCollector:
             waiting = router.waiting_count(name, entry.version)
             if waiting:
                 parts[at].append(Snapshot(pending_count=waiting))
-        answers, reports = await asyncio.gather(
-            router.calls.ask([link for _, link in asked], "statistics", DEADLINE_S),
-            self._reports(entries),
-        )
+        reporting = asyncio.ensure_future(self._reports(entries))
+        try:
+            links = [link for _, link in asked]
+            answers = await router.calls.ask(links, "statistics", DEADLINE_S)
+            reports = await reporting
+        finally:
+            reporting.cancel()
         for (at, _), answer in zip(asked, answers, strict=True):
             if answer is not None:
                 parts[at] += _decoded(answer)

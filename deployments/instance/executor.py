@@ -128,7 +128,7 @@ class Executor:
         self._is_executing = False
         self._decision_count = 0
         self.is_closing = False
-        self._thread = ExecutionThread[AnyWork, Execution](lead, self.mutex, clock_ns)
+        self._worker_thread = ExecutionThread[AnyWork, Execution](lead, self.mutex, clock_ns)
         self._ended = threading.Event()
         self.feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
         self._groups = None if self.feeder is None else FedGroups(self.feeder)
@@ -166,7 +166,7 @@ class Executor:
                     refused.append((work, refusal))
                     self._statistics.record_failure(FailureReason.REJECTED, 0)
             if is_due:
-                self._thread.wake()
+                self._worker_thread.wake()
             deadline_ns = self._scheduler.deadline_ns
         if deadline_ns is not None:
             self._expiry.set(deadline_ns)
@@ -199,7 +199,7 @@ class Executor:
                     for work in works:
                         self._settlement.drop(work, UnavailableError(STOPPED), work.enqueue_ns)
                 elif enqueue():
-                    self._thread.wake()
+                    self._worker_thread.wake()
                 deadline_ns = self._scheduler.deadline_ns
             self._expiry.set(deadline_ns)
             if self.is_closing:
@@ -216,7 +216,7 @@ class Executor:
                     self._settlement.drop(work, error, now_ns)
                 if self._pushed is not None:
                     # Batches that have waited for a part go without it.
-                    self._thread.wake()
+                    self._worker_thread.wake()
                 deadline_ns = self._scheduler.deadline_ns
             self.outbox.flush()
             self._expiry.set(deadline_ns)
@@ -242,7 +242,7 @@ class Executor:
     def look_again(self) -> None:
         """Let the scheduler notice that a queued request was cancelled, if it waits for more."""
         with self.mutex:
-            self._thread.wake()
+            self._worker_thread.wake()
 
     def poke(self) -> None:
         """Have the execution thread ask the scheduler again, unless it executes; on any thread."""
@@ -310,7 +310,7 @@ class Executor:
             for work in self._scheduler.clear():
                 self._settlement.drop(work, UnavailableError(STOPPED), now_ns)
             self.is_closing = True
-            self._thread.wake()
+            self._worker_thread.wake()
         self._post_flush()
         self._reactor.interrupt()
         return await asyncio.to_thread(self._ended.wait, timeout_s)
@@ -320,7 +320,7 @@ class Executor:
     def run(self) -> None:
         """Execute batches on the calling thread until `close`, then close the instance."""
         try:
-            self._thread.run(self)
+            self._worker_thread.run(self)
         except BaseException as error:
             self._on_fault("execution thread died", error)
         else:
@@ -357,7 +357,7 @@ class Executor:
                 if self._is_decoupled:
                     self._settlement.open_count += len(decision.batch)
             else:
-                self._thread.may_sleep()
+                self._worker_thread.may_sleep()
         if is_due:
             self._post_flush()
         return decision

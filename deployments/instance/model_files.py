@@ -123,9 +123,8 @@ def _remove_unused(root: Path, wanted: Path) -> None:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        else:
             shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass
         finally:
             os.close(descriptor)

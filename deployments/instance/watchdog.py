@@ -61,17 +61,19 @@ class Watchdog:
         self._activity = activity
         self._on_hang = on_hang
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="manta-watchdog", daemon=True)
+        self._worker_thread = threading.Thread(
+            target=self._watch, name="manta-watchdog", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to watch."""
-        self._thread.start()
+        self._worker_thread.start()
 
     def stop(self) -> None:
         """End the watch; from any thread but its own."""
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._worker_thread.is_alive():
+            self._worker_thread.join()
 
     def look(self) -> bool:
         """Look once; report a hang and return whether there is one."""

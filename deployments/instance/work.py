@@ -7,7 +7,6 @@ decoupled answer within ``execute``; their outcome stays with the request until 
 Responses of decoupled models go out as they come, from any thread.
 """
 
-import copy
 import logging
 from collections.abc import Sequence
 from typing import Protocol
@@ -82,6 +81,7 @@ class ExecutedModel:
     """
 
     __slots__ = (
+        "_config",
         "_reshapes",
         "buckets",
         "is_batching",
@@ -98,6 +98,7 @@ class ExecutedModel:
         signature: Signature | None,
         buckets: ShapeBuckets | None = None,
     ) -> None:
+        self._config = config
         self.name = config.name
         self.version = str(version)
         self.is_batching = config.max_batch_size > 0
@@ -113,9 +114,7 @@ class ExecutedModel:
 
     def without_signature(self) -> "ExecutedModel":
         """Return the same model for requests that were batched elsewhere."""
-        model = copy.copy(self)
-        model.signature = None
-        return model
+        return ExecutedModel(self._config, int(self.version), None, self.buckets)
 
     def finish(self, response: InferenceResponse, work: "Work") -> None:
         """Fill in what no backend should have to care about.

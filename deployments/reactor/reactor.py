@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
@@ -52,6 +54,7 @@ class Timer:
         self.args = ()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Reactor:
     """Sockets, timers and posted callbacks; implements `deployments.reactor.transport.LaneLoop`.
 
@@ -160,7 +163,7 @@ class Reactor:
         self._is_woken = False
         self._is_sleeping = True
         if self._ready or self._returns_soon:
-            timeout_s = 0
+            timeout_s = 0.0
         try:
             if timeout_s is None or timeout_s <= 0:
                 events = self._poll(timeout_s)
@@ -187,7 +190,7 @@ class Reactor:
         if timeout_s < _COARSE_S and fd < _SELECTABLE_FDS:
             if not select.select((fd,), (), (), timeout_s)[0]:
                 return []
-            timeout_s = 0
+            timeout_s = 0.0
         return self._poll(timeout_s)
 
     def run_posted(self) -> None:

@@ -14,7 +14,6 @@ Triton: server/src/shared_memory_manager.cc @0395be2
 import mmap
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import InternalError, InvalidArgumentError, NotFoundError, TritonError
@@ -54,12 +53,14 @@ def locate(region: Region, extent: Extent) -> Extent:
     return Extent(region.source, region.offset + offset, size)
 
 
-@dataclass(frozen=True, slots=True)
 class _Mapping:
     """A mapped object; the file knows its present size."""
 
-    file: mmap.mmap
-    view: memoryview
+    __slots__ = ("file", "view")
+
+    def __init__(self, file: mmap.mmap, view: memoryview) -> None:
+        self.file = file
+        self.view = view
 
 
 class RegionMaps:

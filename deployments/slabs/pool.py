@@ -31,6 +31,7 @@ from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Slab:
     """
 
     __slots__ = ("address", "block_bytes", "fd", "id", "mapping", "size_bytes", "used_blocks")
+    __deletable__ = ("mapping",)
 
     def __init__(self, slab_id: int, size_bytes: int, block_bytes: int) -> None:
         self.id = slab_id
@@ -100,6 +102,7 @@ class SlabBlock:
         self.references = 1
 
 
+@mypyc_attr(native_class=False)
 class _BlockRef(weakref.ref[ByteArray]):
     __slots__ = ("block", "key")
 
@@ -284,6 +287,7 @@ class SlabUnavailableError(Exception):
     """A slab the peer announced could not be mapped here."""
 
 
+@mypyc_attr(native_class=False)
 class _ViewRef(weakref.ref[ByteArray]):
     __slots__ = ("extent", "key")
 

@@ -236,7 +236,7 @@ async def test_failed_loads_say_what_triton_says_and_why(controller: Any) -> Non
 
 async def test_a_model_without_room_is_pending_with_the_reason(controller: Any) -> None:
     client = connect_controller()
-    with pytest.raises(UnavailableError, match=r"pending.*needs CPU 0\.01, GPU 8, which no node"):
+    with pytest.raises(UnavailableError, match=r"pending.*needs CPU 0\.001, GPU 8, which no node"):
         await client.load("wants_gpus", {})
     row = next(row for row in await client.status() if row["name"] == "wants_gpus")
     assert row["state"] == "LOADING"

@@ -142,7 +142,7 @@ class RecordingCall:
     def message(self, data: bytes | memoryview) -> None:
         self.messages.append(bytes(data))
         if self.path.endswith(b"/Bidi"):
-            self.reply.send(data)
+            self.reply.send(bytes(data))
         elif self.path.endswith(b"/Crash"):
             raise ValueError("a bug")
 
@@ -203,7 +203,7 @@ class Client:
             self.now_ns,
             compression,
             budget=self.budget,
-            offload=lambda work, done: self.offloaded.append((work, done)),
+            offload=self._offload,
         )
         self.h2 = self.grpc.h2
         self._decoder = hpack.Decoder()
@@ -213,6 +213,11 @@ class Client:
 
     def _wake(self) -> None:
         self.wakes += 1
+
+    def _offload(
+        self, work: Callable[[], None], done: Callable[[BaseException | None], None]
+    ) -> None:
+        self.offloaded.append((work, done))
 
     def run_offloaded(self) -> None:
         """Do one piece of what is to be done on a thread."""

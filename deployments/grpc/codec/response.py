@@ -54,11 +54,16 @@ _FINAL: Final = {flag: _parameters({FINAL_KEY: flag}) for flag in (False, True)}
 
 
 class ResponseEncoder:
-    """Encodes responses and remembers the parts of them that repeat."""
+    """Encodes responses and remembers the parts of them that repeat.
 
-    __slots__ = ("_heads", "_tags")
+    Args:
+        max_bytes: Bound on a message, by default gRPC's own.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_heads", "_max_bytes", "_tags")
+
+    def __init__(self, max_bytes: int = _SIZE_LIMIT_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._heads: dict[tuple[object, ...], bytes] = {}
         # Tag and length of a tensor, by its size.
         self._tags: dict[int, bytes] = {}
@@ -105,10 +110,10 @@ class ResponseEncoder:
             parts.append(prefix)
             parts.append(data)
             size += len(prefix) + length
-        if size > _SIZE_LIMIT_BYTES:
+        if size > self._max_bytes:
             raise InvalidArgumentError(
                 f"Response has byte size {size} which exceeds gRPC's byte size limit "
-                f"{_SIZE_LIMIT_BYTES}."
+                f"{self._max_bytes}."
             )
         return size
 

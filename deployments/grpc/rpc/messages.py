@@ -83,16 +83,19 @@ class MessageAssembler:
         position = 0
         size = len(data)
         while position < size:
-            if self._need is None:
+            need = self._need
+            if need is None:
                 position = self._take_prefix(data, position)
-                if self._need is None:
+                need = self._need
+                if need is None:
                     break
-            end = min(size, position + self._need)
+            end = min(size, position + need)
             if end > position:
                 self._keep(data, position, end)
-                self._need -= end - position
+                need -= end - position
+                self._need = need
                 position = end
-            if self._need == 0:
+            if need == 0:
                 messages.append(self._message())
         return messages
 

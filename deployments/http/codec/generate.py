@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 import orjson
+from mypy_extensions import mypyc_attr
 
 from backends.api.datatypes import SIZE_BYTES
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
@@ -71,6 +72,7 @@ def decode_generate(body: bytes, model: RequestedModel, max_input_bytes: int) ->
     return request
 
 
+@mypyc_attr(native_class=False)
 class _Pairs(list[tuple[str, object]]):
     """The keys and values of an object in the order of its text, a key perhaps several times."""
 

@@ -203,6 +203,8 @@ class KnownHeads:
 class _HeadParser:
     """Gathers one head."""
 
+    __deletable__ = ("parser",)
+
     def __init__(self) -> None:
         self.head = HttpHead()
         self.parser = httptools.HttpRequestParser(self)

@@ -77,6 +77,8 @@ class RequestReader:
         "in_head",
     )
 
+    __deletable__ = ("_parser",)
+
     def __init__(self, host: ConnectionHost, answers: AnswerQueue) -> None:
         # For the life of the server
         self._host = host

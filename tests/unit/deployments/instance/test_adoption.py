@@ -114,11 +114,12 @@ async def test_what_was_queued_is_bounced_in_order_and_what_runs_goes_on():
             queued = [router.submit(request_for(str(n))) for n in range(3)]
             await router.lane.call("statistics", b"", 30)
             came_ns = time.monotonic_ns()
+            await router.lane.call("statistics", b"", 30)
+            asked_ns = time.monotonic_ns()
             assert (await holder.adopt()).batch_count == 1
             waited_ns = await router.next("waited", 3)
             assert router.all("bounced") == queued
-            assert waited_ns > 0
-            assert time.monotonic_ns() - waited_ns < came_ns
+            assert waited_ns >= asked_ns - came_ns
             # No request that comes by itself is taken any more.
             fresh = router.submit(request_for("fresh"))
             assert await router.next("bounced", 4) is fresh

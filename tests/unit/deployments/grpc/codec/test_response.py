@@ -10,7 +10,6 @@ from tritonclient.grpc import service_pb2
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError, NotFoundError
 from backends.api.request import InferenceResponse, Tensor
-from deployments.grpc.codec import response as grpc_response
 from deployments.grpc.codec.response import (
     ResponseEncoder,
     encode_empty_final,
@@ -109,13 +108,12 @@ def test_heads_remembered_are_bounded():
     assert len(encoder._heads) <= 1024
 
 
-def test_response_over_the_size_limit_is_invalid(monkeypatch):
-    monkeypatch.setattr(grpc_response, "_SIZE_LIMIT_BYTES", 100)
+def test_response_over_the_size_limit_is_invalid():
     response = InferenceResponse(
         "m", "1", "", [Tensor("O", "UINT8", (200,), memoryview(bytes(200)))]
     )
     with pytest.raises(InvalidArgumentError, match=r"exceeds gRPC's byte size limit 100\."):
-        ResponseEncoder().encode(response)
+        ResponseEncoder(100).encode(response)
 
 
 def test_stream_errors_carry_text_and_id():

@@ -5,6 +5,7 @@
 import asyncio
 import functools
 import queue
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -29,9 +30,13 @@ def plane():
 @pytest.fixture(params=[grpcio_server, Http2Server])
 async def server(plane, request):
     server = request.param(GrpcService(plane))
-    server.make = request.param
-    server.address = f"127.0.0.1:{await server.start('127.0.0.1', 0, reuse_port=False)}"
-    yield server
+    address = f"127.0.0.1:{await server.start('127.0.0.1', 0, reuse_port=False)}"
+    yield SimpleNamespace(
+        make=request.param,
+        address=address,
+        begin_drain=server.begin_drain,
+        wait_drained=server.wait_drained,
+    )
     server.close()
     await server.wait_drained(0)
 

@@ -4,8 +4,7 @@
 
 `scripts/compile.py` compiles the sources below with mypyc into ``.compiled/<digest>`` beside the
 packages, where the digest is of those sources, this Python and this machine's kind. A tree whose
-sources have changed since has another digest and so runs plain; nothing stale is ever loaded. A
-wheel needs none of this: it has the extension modules beside the sources.
+sources have changed since has another digest and so runs plain; nothing stale is ever loaded.
 
 ``MANTA_COMPILED`` in the environment: ``0`` runs plain, ``1`` refuses to; otherwise what is there
 is taken.
@@ -23,7 +22,7 @@ from types import ModuleType
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-# Folders and files, by their path from the root.
+# Folders, by their path from the root.
 COMPILED: Final = (
     "deployments/ensembles",
     "deployments/grpc/codec",
@@ -37,7 +36,7 @@ COMPILED: Final = (
     "deployments/scheduling",
     "deployments/slabs",
 )
-# Not compiled.
+# Files there that are not compiled.
 PLAIN: Final = frozenset(
     {
         # mypyc loses the types of msgspec's structures.
@@ -68,11 +67,7 @@ def sources() -> list[str]:
             for path in (ROOT / name).rglob("*.py")
             if path.name != "__init__.py"
         )
-    return sorted(
-        each
-        for each in found
-        if each not in PLAIN and not any(each.startswith(f"{name}/") for name in PLAIN)
-    )
+    return sorted(set(found) - PLAIN)
 
 
 def folder() -> Path:
@@ -117,7 +112,7 @@ def install() -> None:
     found = None if wish == "0" or not (ROOT / _FOLDER).is_dir() else folder()
     if found is not None and found.is_dir():
         sys.meta_path.insert(0, CompiledFinder(found))
-    elif wish == "1" and not _is_wheel():
+    elif wish == "1":
         raise CompiledFormMissingError(
             f"{VARIABLE}=1, but these sources are not compiled; run 'make compiled', or unset it"
         )
@@ -128,7 +123,3 @@ def is_compiled() -> bool:
     """Whether this process runs the compiled form."""
     spec = find_spec(_SAMPLE)
     return spec is not None and str(spec.origin).endswith(SUFFIX)
-
-
-def _is_wheel() -> bool:
-    return (ROOT / (_SAMPLE.replace(".", "/") + SUFFIX)).exists()

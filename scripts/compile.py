@@ -93,10 +93,7 @@ class Build:
 
     def _compile(self, pool: ThreadPoolExecutor, build: Path, extensions: list[Any]) -> None:
         headers_s = max((path.stat().st_mtime for path in build.rglob("*.h")), default=0.0)
-        jobs = {}
-        for extension in extensions:
-            for source in extension.sources:
-                jobs[source] = extension
+        jobs = {source: extension for extension in extensions for source in extension.sources}
         stale = [
             (source, extension)
             for source, extension in jobs.items()

@@ -52,7 +52,7 @@ class ResourceClaim:
         self._name = name
         self._demand = demand
         self._path = path
-        self._worker_thread = threading.get_ident()
+        self._thread_ident = threading.get_ident()
         self._reactor = reactor
         self._wake: Callable[[], None] | None = None
         self._retry_s = _FIRST_RETRY_S
@@ -146,7 +146,7 @@ class ResourceClaim:
 
         Does nothing on other threads than the executing one, and outside of executions.
         """
-        if threading.get_ident() != self._worker_thread or self._phase is not ClaimPhase.HOLDING:
+        if threading.get_ident() != self._thread_ident or self._phase is not ClaimPhase.HOLDING:
             yield
             return
         with self._lock:

@@ -61,7 +61,8 @@ def _run(argv: Sequence[str] | None) -> int:
 def _say(text: object, stream: TextIO | None = None) -> None:
     """Print a line; who has stopped reading, as ``| head`` does, is no error."""
     try:
-        print(text, file=stream, flush=True)
+        # In one piece: Ray prints what workers log from a thread of its own.
+        print(f"{text}\n", end="", file=stream, flush=True)
     except BrokenPipeError:
         _forget_output()
 

@@ -22,28 +22,55 @@ from types import ModuleType
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-# Folders, by their path from the root.
+# Folders and files, by their path from the root.
 COMPILED: Final = (
+    "backends/api",
+    "backends/identity",
+    "backends/python/backend.py",
+    "backends/python/coroutines.py",
+    "deployments/contracts",
+    "deployments/data_plane",
     "deployments/ensembles",
-    "deployments/grpc/codec",
-    "deployments/grpc/rpc",
-    "deployments/grpc/server",
+    "deployments/grpc",
     "deployments/http/codec",
+    "deployments/http/kserve",
     "deployments/http/server",
     "deployments/http2",
+    "deployments/instance",
+    "deployments/lane",
+    "deployments/metrics",
+    "deployments/pool_queue",
     "deployments/protocol",
+    "deployments/rate_limiter",
     "deployments/reactor",
+    "deployments/response_cache",
+    "deployments/routing",
     "deployments/scheduling",
     "deployments/slabs",
 )
 # Files there that are not compiled.
 PLAIN: Final = frozenset(
     {
-        # mypyc loses the types of msgspec's structures.
+        "backends/api/custom_metrics.py",
+        "backends/api/errors.py",
+        "backends/api/request.py",
+        "deployments/contracts/control.py",
+        "deployments/contracts/routing_table.py",
+        "deployments/contracts/sinks.py",
+        "deployments/data_plane/face.py",
         "deployments/http/codec/infer_header.py",
         "deployments/http/codec/infer_spec.py",
-        # What is not compiled inherits from it, beside another base.
-        "deployments/scheduling/request_terms.py",
+        "deployments/instance/actor.py",
+        "deployments/instance/loading.py",
+        "deployments/instance/progress.py",
+        "deployments/instance/spec.py",
+        "deployments/lane/messages.py",
+        "deployments/lane/batches.py",
+        "deployments/metrics/counters.py",
+        "deployments/pool_queue/messages.py",
+        "deployments/pool_queue/precise_timer.py",
+        "deployments/rate_limiter/messages.py",
+        "deployments/routing/reports.py",
     }
 )
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
@@ -62,10 +89,11 @@ def sources() -> list[str]:
     """Return the modules to compile, as paths from the root, in order."""
     found: list[str] = []
     for name in COMPILED:
+        path = ROOT / name
         found += (
-            path.relative_to(ROOT).as_posix()
-            for path in (ROOT / name).rglob("*.py")
-            if path.name != "__init__.py"
+            each.relative_to(ROOT).as_posix()
+            for each in ([path] if path.suffix else path.rglob("*.py"))
+            if each.name != "__init__.py"
         )
     return sorted(set(found) - PLAIN)
 

@@ -40,7 +40,7 @@ class CoroutineRunner:
     def __init__(self, pause: Pause | None = None) -> None:
         self._pause = pause
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._runner: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end on the calling thread, and return its result."""
@@ -54,17 +54,17 @@ class CoroutineRunner:
         A runner is used through either `run` or `start`, never both.
         """
         loop = self._started_loop()
-        if self._thread is None:
-            self._thread = threading.Thread(
+        if self._runner is None:
+            self._runner = threading.Thread(
                 target=loop.run_forever, name="model-coroutines", daemon=True
             )
-            self._thread.start()
+            self._runner.start()
         future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         future.add_done_callback(lambda ended: done(_ending(ended)))
 
     def run_pending(self) -> None:
         """Wait until all started coroutines have ended."""
-        if self._loop is not None and self._thread is not None:
+        if self._loop is not None and self._runner is not None:
             asyncio.run_coroutine_threadsafe(_all_done(), self._loop).result()
 
     def close(self) -> None:
@@ -72,10 +72,10 @@ class CoroutineRunner:
         loop = self._loop
         if loop is None:
             return
-        if self._thread is not None:
+        if self._runner is not None:
             asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
+            self._runner.join()
         else:
             loop.run_until_complete(_cancel_all())
         loop.close()

@@ -27,7 +27,7 @@ OnFault = Callable[[str, BaseException], None]
 
 EXIT_CODE: Final = 1
 # What closing the lanes may take. If nobody turns the reactor, the exit closes them.
-_LANES_TIMEOUT_S: Final = 0.2
+_LANES_TIMEOUT_S = 0.2
 # What Ray needs to carry the reason to the controller.
 _LAST_WORD_S: Final = 0.3
 

@@ -220,8 +220,8 @@ class Executor:
                 deadline_ns = self._scheduler.deadline_ns
             self.outbox.flush()
             self._expiry.set(deadline_ns)
-        except BaseException as error:
-            self._on_fault("expiry of requests failed", error)
+        except BaseException as cause:
+            self._on_fault("expiry of requests failed", cause)
 
     def _post_flush(self) -> None:
         self._post(self._flush)

@@ -20,12 +20,12 @@ def run_model(instance: ModelInstance, batch: ExecuteBatch, model_name: str) -> 
     except TritonError as error:
         # A new error, because a traceback would keep the batch's inputs alive.
         return error_from_code(error.code, error.message)
-    except BaseException as error:
+    except BaseException as cause:
         # Also SystemExit: a model that calls sys.exit must not end the thread unanswered.
         _log.exception("model '%s' failed to execute", model_name)
         return InternalError(
             f"Failed to process the request(s) for model '{model_name}', message: "
-            f"{type(error).__name__}: {error}"
+            f"{type(cause).__name__}: {cause}"
         )
     return None
 

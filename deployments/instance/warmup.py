@@ -129,8 +129,8 @@ def _execute(
         instance.execute(batch)
     except TritonError as error:
         return [error]
-    except Exception as error:  # a model may raise anything
-        return [InternalError(f"{type(error).__name__}: {error}")]
+    except Exception as cause:  # a model may raise anything
+        return [InternalError(f"{type(cause).__name__}: {cause}")]
     for work in works:
         work.wait_ended(silence_s, decoupled=config.decoupled)
     times = times_of(batch, start_ns, clock_ns())

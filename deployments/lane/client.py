@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.errors import TritonError, UnavailableError, error_from_code
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -58,6 +60,7 @@ logger = logging.getLogger(__name__)
 _MAX_ID: Final = 0xFFFFFFFF
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LaneClient(PoolClient):
     """A lane to one instance. Everything happens on the event loop that connected it.
 

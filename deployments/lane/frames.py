@@ -11,9 +11,7 @@ bytes; large tensors lie in the tail or in a slab, and FLAG_EXTENTS says that th
 """
 
 import struct
-from typing import Final
-
-import msgspec
+from typing import Final, final
 
 from backends.api.request import EMPTY
 
@@ -73,7 +71,8 @@ class FrameError(Exception):
     """The peer sent bytes that no correct peer sends; the lane must close."""
 
 
-class Frame(msgspec.Struct, gc=False):
+@final
+class Frame:
     """One frame.
 
     Attributes:
@@ -84,11 +83,16 @@ class Frame(msgspec.Struct, gc=False):
         tail: The tail, a view too.
     """
 
-    kind: int
-    flags: int
-    request_id: int
-    message: memoryview
-    tail: memoryview
+    __slots__ = ("flags", "kind", "message", "request_id", "tail")
+
+    def __init__(
+        self, kind: int, flags: int, request_id: int, message: memoryview, tail: memoryview
+    ) -> None:
+        self.kind = kind
+        self.flags = flags
+        self.request_id = request_id
+        self.message = message
+        self.tail = tail
 
 
 class FrameReader:

@@ -4,9 +4,12 @@
 
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
+from deployments.scheduling.request_terms import RequestTerms
 
 
 class Carrier(Protocol):
@@ -25,7 +28,8 @@ class Carrier(Protocol):
         """Let the instance send one response more."""
 
 
-class LaneInflight:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LaneInflight(RequestTerms):
     """A request on a lane; implements `deployments.contracts.sinks.Inflight`.
 
     Attributes:

@@ -10,6 +10,8 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -47,6 +49,7 @@ from deployments.slabs.extents import Detached
 logger = logging.getLogger(__name__)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PoolClient(ABC):
     """The router's end of a lane, as far as it is about pools; `LaneClient` is the whole.
 

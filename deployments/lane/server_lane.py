@@ -4,7 +4,7 @@
 
 import logging
 import secrets
-from typing import Final, Protocol
+from typing import Protocol
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import Extent, InferenceResponse
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 # Strangers who have connected and proved nothing yet; a cluster's routers need one slot each for
 # a millisecond.
-MAX_UNPROVED_COUNT: Final = 256
+MAX_UNPROVED_COUNT = 256
 
 
 class LaneHandler(PoolHandler, CallHandler, Protocol):
@@ -269,8 +269,8 @@ class ServerLane:
         if frame.flags & FLAG_EXTENTS:
             try:
                 attach(request.inputs, frame.tail, self.connection.slabs.reader)
-            except SlabUnavailableError as error:
-                accepted.fail(UnavailableError(f"request for '{request.model_name}': {error}"))
+            except SlabUnavailableError as gone:
+                accepted.fail(UnavailableError(f"request for '{request.model_name}': {gone}"))
                 return
         elif frame.tail:
             raise FrameError("a tail that no extent speaks of")

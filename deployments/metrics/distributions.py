@@ -17,7 +17,7 @@ from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import to_message
 
 FIRST_RESPONSE: Final = "nv_inference_first_response_histogram_ms"
-_DEFAULT_BOUNDS_MS: Final = (100.0, 500.0, 2000.0, 5000.0)
+_DEFAULT_BOUNDS_MS: Final[tuple[float, ...]] = (100.0, 500.0, 2000.0, 5000.0)
 
 _SLICE_COUNT: Final = 5
 _SLICE_NS: Final = 12_000_000_000

@@ -141,8 +141,8 @@ class GpuSampler:
             nvml.nvmlInit()
             handles = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
             return {nvml.nvmlDeviceGetUUID(each): each for each in handles}
-        except ImportError as error:
-            _log.info("no GPU metrics: %s", error)
+        except ImportError as missing:
+            _log.info("no GPU metrics: %s", missing)
         except self._nvml.NVMLError as error:
             _log.info("no GPU metrics: %s", error)
         return {}

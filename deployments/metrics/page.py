@@ -304,7 +304,7 @@ def _summaries(
             statistics = model.statistics
             labels = _labels(model)
             lines.append(f"{name}_count{labels} {statistics.success_count}")
-            lines.append(f"{name}_sum{labels} {value(model)}")
+            lines.append(f"{name}_sum{labels} {_NUMBER % value(model)}")
             classes = statistics.latencies[at] if statistics.latencies else {}
             for fraction in quantiles:
                 found = quantile(classes, fraction)

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.inflight import LaneInflight
 from deployments.scheduling.factory import make_signature
-from deployments.scheduling.request_terms import RequestTerms
 from deployments.scheduling.shape_buckets import shape_buckets_of
 
 
@@ -22,7 +23,8 @@ class WaitingPlace(Protocol):
         """End a request that waits here."""
 
 
-class OwnRequest(LaneInflight, RequestTerms):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OwnRequest(LaneInflight):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
     A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns`` and ``has_given_id``.

@@ -5,7 +5,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.lane.connection import LaneConnection
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 # Strangers who have connected and proved nothing yet.
-MAX_UNPROVED_COUNT: Final = 256
+MAX_UNPROVED_COUNT = 256
 
 
 class PartyLanes(Protocol):
@@ -186,8 +186,7 @@ class PartyLane:
             return
         queue = self._queues.find(message.model_name, message.version)
         if queue is None:
-            error = no_queue(message.model_name, message.version)
-            self._send_error(number, error, flags=0)
+            self._send_error(number, no_queue(message.model_name, message.version), flags=0)
             return
         ticket.queue = queue
         self._waiting[number] = ticket

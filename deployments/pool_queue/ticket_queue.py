@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 MAX_TRIES: Final = 3
 # How long a holder may not know of a model that the routing table has, or give requests to
 # instances that this router does not reach.
-UNKNOWN_S: Final = 30.0
+UNKNOWN_S = 30.0
 _FIRST_RETRY_S: Final = 0.005
 _LONGEST_RETRY_S: Final = 0.2
 _MAX_LEASE_COUNT: Final = 1024

@@ -16,6 +16,8 @@ Everything here runs on one event loop.
 from collections.abc import Mapping
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
@@ -46,6 +48,7 @@ from deployments.supervision.supervisor import Supervisor
 _GREETING_TIMEOUT_S: Final = 5.0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Router:
     """Routes requests by the last routing table.
 

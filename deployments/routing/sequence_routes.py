@@ -52,10 +52,10 @@ _CorrelationId = int | str
 
 _ASK_TIMEOUT_S: Final = 2.0
 # Forgetting a sequence costs asking for it again, so this bounds memory and nothing else.
-_MOST_ROUTES: Final = 100_000
+_MOST_ROUTES = 100_000
 _FORGET_AFTER_S: Final = 60.0
 # Requests of one model that wait, all together, until instances have said what they know.
-_MOST_WAITING: Final = 1000
+_MOST_WAITING = 1000
 _US_PER_S: Final = 1_000_000
 
 

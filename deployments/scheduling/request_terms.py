@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What schedulers want of a request that is there, and not only its ticket."""
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.request import InferenceRequest
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RequestTerms:
     """Implements most of `deployments.scheduling.scheduler.SequencedItem` by the request.
 

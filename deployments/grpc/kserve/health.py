@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from backends.api.errors import GRPC_STATUS, InternalError, TritonError
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.grpc.codec.control import NOT_SERVING, SERVING, parse
 from deployments.grpc.rpc.service import RpcReply
 
@@ -28,7 +28,7 @@ class WatchCall:
 
     __slots__ = ("_plane", "_reply", "_timer", "_told")
 
-    def __init__(self, plane: DataPlane, reply: RpcReply) -> None:
+    def __init__(self, plane: Plane, reply: RpcReply) -> None:
         self._plane = plane
         self._reply = reply
         self._told = b""

@@ -20,7 +20,7 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane, PlaneModel
 from deployments.grpc.codec.request import DecodedRequest, RequestDecoder
 from deployments.grpc.codec.response import (
     ResponseEncoder,
@@ -28,7 +28,6 @@ from deployments.grpc.codec.response import (
 from deployments.grpc.rpc.service import Metadata, RpcReply
 from deployments.protocol.classification import classify
 from deployments.protocol.forwarded_headers import forwarded_headers
-from deployments.routing.served_model import ServedModel
 from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.tracing.tracer import GRPC, Arrival
 
@@ -48,7 +47,7 @@ class InferContext:
 
     __slots__ = ("_header_pattern", "decoder", "encoder", "plane")
 
-    def __init__(self, plane: DataPlane, header_forward_pattern: str = "") -> None:
+    def __init__(self, plane: Plane, header_forward_pattern: str = "") -> None:
         self.plane = plane
         self._header_pattern = compile_forward_pattern(
             header_forward_pattern, "--grpc-header-forward-pattern"
@@ -56,7 +55,7 @@ class InferContext:
         self.decoder = RequestDecoder()
         self.encoder = ResponseEncoder()
 
-    def resolve(self, decoded: DecodedRequest) -> ServedModel:
+    def resolve(self, decoded: DecodedRequest) -> PlaneModel:
         """Return the model version a request means.
 
         Raises:
@@ -70,7 +69,7 @@ class InferContext:
         return plane.resolve(decoded.model_name, decoded.model_version)
 
     def build(
-        self, decoded: DecodedRequest, model: ServedModel, metadata: Metadata
+        self, decoded: DecodedRequest, model: PlaneModel, metadata: Metadata
     ) -> InferenceRequest:
         """Return the request, with the metadata that is forwarded among its parameters.
 
@@ -84,7 +83,7 @@ class InferContext:
 
     def traced(
         self,
-        model: ServedModel,
+        model: PlaneModel,
         request: InferenceRequest,
         sink: ResponseSink,
         began_ns: int,
@@ -117,7 +116,7 @@ class InferCall:
         self._metadata = metadata
         self._reply = reply
         self._inflight: Inflight | None = None
-        self._model: ServedModel | None = None
+        self._model: PlaneModel | None = None
         self._classes: Mapping[str, int] = {}
         self._response: InferenceResponse | None = None
         self._count = 0
@@ -149,8 +148,8 @@ class InferCall:
                 self._inflight = inflight
         except TritonError as error:
             self.fail(error)
-        except Exception as error:
-            self.fail(fault(error))
+        except Exception as cause:
+            self.fail(fault(cause))
 
     def half_closed(self) -> None:
         """A unary call without a request is an error, as it is in gRPC's own servers."""
@@ -183,8 +182,8 @@ class InferCall:
             message = self._context.encoder.encode(response)
         except TritonError as error:
             self.fail(error)
-        except Exception as error:
-            self.fail(fault(error))
+        except Exception as cause:
+            self.fail(fault(cause))
         else:
             self._end()
             self._reply.complete(message)
@@ -203,7 +202,7 @@ class InferCall:
 
 
 def classify_outputs(
-    response: InferenceResponse, model: ServedModel, classes: Mapping[str, int]
+    response: InferenceResponse, model: PlaneModel, classes: Mapping[str, int]
 ) -> None:
     """Put classes in the place of the outputs they are wanted for."""
     is_batched = model.config.max_batch_size > 0
@@ -220,7 +219,7 @@ def classify_outputs(
     ]
 
 
-def _refuse_decoupled(model: ServedModel) -> None:
+def _refuse_decoupled(model: PlaneModel) -> None:
     if model.config.decoupled:
         raise UnsupportedError(
             "ModelInfer RPC doesn't support models with decoupled transaction policy"

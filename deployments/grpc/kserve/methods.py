@@ -17,40 +17,40 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.grpc.codec import control as codec
 from deployments.grpc.kserve.settings import SETTINGS_HANDLERS
 from deployments.grpc.rpc.service import RpcReply
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[DataPlane, Any], bytes | Coroutine[Any, Any, bytes]]
+Handler = Callable[[Plane, Any], bytes | Coroutine[Any, Any, bytes]]
 
 # The messages of these RPCs have no fields, or none that need to be set.
 _EMPTY: Final = b""
 
 
-def _refuse_when_exiting(plane: DataPlane) -> None:
+def _refuse_when_exiting(plane: Plane) -> None:
     if plane.exiting:
         raise UnavailableError("Server exiting")
 
 
-def _check(plane: DataPlane, _request: Any) -> bytes:
+def _check(plane: Plane, _request: Any) -> bytes:
     _refuse_when_exiting(plane)
     return codec.SERVING if plane.server_ready() else codec.NOT_SERVING
 
 
-def _server_live(plane: DataPlane, _request: Any) -> bytes:
+def _server_live(plane: Plane, _request: Any) -> bytes:
     _refuse_when_exiting(plane)
     return codec.render_flag(value=plane.server_live())
 
 
-def _server_ready(plane: DataPlane, _request: Any) -> bytes:
+def _server_ready(plane: Plane, _request: Any) -> bytes:
     _refuse_when_exiting(plane)
     return codec.render_flag(value=plane.server_ready())
 
 
-async def _model_ready(plane: DataPlane, request: Any) -> bytes:
+async def _model_ready(plane: Plane, request: Any) -> bytes:
     _refuse_when_exiting(plane)
     try:
         is_ready = plane.model_ready(request.name, request.version) and (
@@ -62,35 +62,35 @@ async def _model_ready(plane: DataPlane, request: Any) -> bytes:
     return codec.render_flag(value=is_ready)
 
 
-def _server_metadata(plane: DataPlane, _request: Any) -> bytes:
+def _server_metadata(plane: Plane, _request: Any) -> bytes:
     return codec.render_server_metadata(plane.server_metadata())
 
 
-def _model_metadata(plane: DataPlane, request: Any) -> bytes:
+def _model_metadata(plane: Plane, request: Any) -> bytes:
     return codec.render_model_metadata(plane.model_metadata(request.name, request.version))
 
 
-def _model_config(plane: DataPlane, request: Any) -> bytes:
+def _model_config(plane: Plane, request: Any) -> bytes:
     model = plane.resolve(request.name, request.version)
     return codec.render_model_config(model.config.message)
 
 
-async def _model_statistics(plane: DataPlane, request: Any) -> bytes:
+async def _model_statistics(plane: Plane, request: Any) -> bytes:
     return codec.render_statistics(await plane.statistics(request.name, request.version))
 
 
-async def _repository_index(plane: DataPlane, request: Any) -> bytes:
+async def _repository_index(plane: Plane, request: Any) -> bytes:
     codec.check_repository(request)
     return codec.render_index(await plane.repository.index(ready_only=request.ready))
 
 
-async def _repository_load(plane: DataPlane, request: Any) -> bytes:
+async def _repository_load(plane: Plane, request: Any) -> bytes:
     codec.check_repository(request)
     await plane.repository.load(request.model_name, codec.load_parameters(request))
     return _EMPTY
 
 
-async def _repository_unload(plane: DataPlane, request: Any) -> bytes:
+async def _repository_unload(plane: Plane, request: Any) -> bytes:
     codec.check_repository(request)
     await plane.repository.unload(
         request.model_name, unload_dependents=codec.unload_dependents(request)
@@ -128,7 +128,7 @@ class ControlCall:
     __slots__ = ("_ended", "_plane", "_reply", "_rpc", "_started", "_tasks")
 
     def __init__(
-        self, plane: DataPlane, rpc: str, reply: RpcReply, tasks: set[asyncio.Task[None]]
+        self, plane: Plane, rpc: str, reply: RpcReply, tasks: set[asyncio.Task[None]]
     ) -> None:
         self._plane = plane
         self._rpc = rpc
@@ -146,8 +146,8 @@ class ControlCall:
             answer = HANDLERS[self._rpc](self._plane, codec.parse(self._rpc, data))
         except TritonError as error:
             self._fail(error)
-        except Exception as error:
-            self._fail(self._fault(error))
+        except Exception as cause:
+            self._fail(self._fault(cause))
         else:
             if isinstance(answer, bytes):
                 self._complete(answer)
@@ -170,8 +170,8 @@ class ControlCall:
             self._complete(await answer)
         except TritonError as error:
             self._fail(error)
-        except Exception as error:
-            self._fail(self._fault(error))
+        except Exception as cause:
+            self._fail(self._fault(cause))
 
     def _complete(self, answer: bytes) -> None:
         if not self._ended:

@@ -10,7 +10,7 @@ per request would cost more than the rest of the request.
 import asyncio
 from typing import Final
 
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.grpc.codec.request import tensor_offset
 from deployments.grpc.kserve.health import WATCH_PATH, WatchCall
 from deployments.grpc.kserve.infer import InferCall, InferContext
@@ -70,7 +70,7 @@ class GrpcService:
         InvalidArgumentError: The pattern is no regular expression.
     """
 
-    def __init__(self, plane: DataPlane, *, header_forward_pattern: str = "") -> None:
+    def __init__(self, plane: Plane, *, header_forward_pattern: str = "") -> None:
         self._context = InferContext(plane, header_forward_pattern)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -128,7 +128,7 @@ class RestrictedService:
 
 
 def make_grpc_service(
-    plane: DataPlane, restrictions: Restrictions = (), *, header_forward_pattern: str = ""
+    plane: Plane, restrictions: Restrictions = (), *, header_forward_pattern: str = ""
 ) -> RpcService:
     """Return the RPCs, restricted if need be.
 

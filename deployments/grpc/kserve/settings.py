@@ -8,13 +8,13 @@ Triton: server/src/grpc/grpc_server.cc @e1db8a6
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.grpc.codec import settings as codec
 
 _EMPTY: Final = b""
 
 
-async def _trace_setting(plane: DataPlane, request: Any) -> bytes:
+async def _trace_setting(plane: Plane, request: Any) -> bytes:
     settings = plane.settings
     # That a model does not exist is said before its settings are looked at.
     settings.trace(request.model_name)
@@ -22,46 +22,44 @@ async def _trace_setting(plane: DataPlane, request: Any) -> bytes:
     return codec.render_trace(await settings.change_trace(request.model_name, change))
 
 
-async def _log_settings(plane: DataPlane, request: Any) -> bytes:
+async def _log_settings(plane: Plane, request: Any) -> bytes:
     change = codec.read_log_change(request)
     return codec.render_log(await plane.settings.change_log(change))
 
 
-def _system_status(plane: DataPlane, request: Any) -> bytes:
+def _system_status(plane: Plane, request: Any) -> bytes:
     return codec.render_system_regions(plane.settings.regions(request.name))
 
 
-async def _register_system(plane: DataPlane, request: Any) -> bytes:
+async def _register_system(plane: Plane, request: Any) -> bytes:
     await plane.settings.register_system(
         request.name, request.key, request.offset, request.byte_size
     )
     return _EMPTY
 
 
-async def _unregister_system(plane: DataPlane, request: Any) -> bytes:
+async def _unregister_system(plane: Plane, request: Any) -> bytes:
     await plane.settings.unregister(request.name)
     return _EMPTY
 
 
-def _cuda_status(plane: DataPlane, request: Any) -> bytes:
+def _cuda_status(plane: Plane, request: Any) -> bytes:
     return codec.render_cuda_regions(plane.settings.regions(request.name, is_cuda=True))
 
 
-async def _register_cuda(plane: DataPlane, request: Any) -> bytes:
+async def _register_cuda(plane: Plane, request: Any) -> bytes:
     await plane.settings.register_cuda(
         request.name, request.raw_handle, request.device_id, request.byte_size
     )
     return _EMPTY
 
 
-async def _unregister_cuda(plane: DataPlane, request: Any) -> bytes:
+async def _unregister_cuda(plane: Plane, request: Any) -> bytes:
     await plane.settings.unregister(request.name, is_cuda=True)
     return _EMPTY
 
 
-SETTINGS_HANDLERS: Final[
-    dict[str, Callable[[DataPlane, Any], bytes | Coroutine[Any, Any, bytes]]]
-] = {
+SETTINGS_HANDLERS: Final[dict[str, Callable[[Plane, Any], bytes | Coroutine[Any, Any, bytes]]]] = {
     "SystemSharedMemoryStatus": _system_status,
     "SystemSharedMemoryRegister": _register_system,
     "SystemSharedMemoryUnregister": _unregister_system,

@@ -16,6 +16,7 @@ from typing import Final
 from backends.api.errors import GRPC_STATUS, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.face import PlaneModel
 from deployments.grpc.codec.request import DecodedRequest
 from deployments.grpc.codec.response import (
     encode_empty_final,
@@ -25,7 +26,6 @@ from deployments.grpc.codec.response import (
 from deployments.grpc.kserve.infer import InferContext, classify_outputs, fault
 from deployments.grpc.rpc.service import Metadata, RpcReply
 from deployments.http2.frames import Buffer
-from deployments.routing.served_model import ServedModel
 
 # Metadata with which a client asks that the first error end its stream with the error's status.
 _STATUS_MODE: Final = (b"triton_grpc_error", b"true")
@@ -92,8 +92,8 @@ class StreamCall:
                 request.inflight = inflight
         except TritonError as error:
             self._reject(request, error)
-        except Exception as error:
-            self._reject(request, fault(error))
+        except Exception as cause:
+            self._reject(request, fault(cause))
 
     def half_closed(self) -> None:
         """Finish once everything that is open has been answered."""
@@ -197,7 +197,7 @@ class _StreamedRequest:
         self._classes = decoded.classes
         self._wants_empty_final = decoded.wants_empty_final
         self.id = decoded.id
-        self.model: ServedModel | None = None
+        self.model: PlaneModel | None = None
         self.inflight: Inflight | None = None
         self.is_ordered = False
         self.held: list[bytes | list[Buffer]] = []
@@ -212,8 +212,8 @@ class _StreamedRequest:
             except TritonError as error:
                 self._give_up(error)
                 return
-            except Exception as error:
-                self._give_up(fault(error))
+            except Exception as cause:
+                self._give_up(fault(cause))
                 return
             self._stream.deliver(self, message)
         elif self._wants_empty_final:

@@ -27,7 +27,7 @@ from backends.api.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.http.codec.input_limits import (
     DEFAULT_MAX_INPUT_BYTES,
     json_too_large,
@@ -85,7 +85,7 @@ class HttpIngress:
 
     def __init__(
         self,
-        plane: DataPlane,
+        plane: Plane,
         max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
         header_forward_pattern: str = "",
         compression: Compression | None = None,
@@ -366,7 +366,7 @@ def unquoted(name: str) -> str:
 
 
 def make_http_server(
-    plane: DataPlane,
+    plane: Plane,
     *,
     max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
     restrictions: Restrictions = (),

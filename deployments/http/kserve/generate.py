@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from backends.api.errors import InternalError, InvalidArgumentError, Phase, TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane, PlaneModel
 from deployments.http.codec.generate import (
     NOT_ONE_RESPONSE,
     decode_generate,
@@ -24,7 +24,6 @@ from deployments.http.codec.json_text import error_body
 from deployments.http.codec.orca import load_report
 from deployments.http.kserve.infer import traced
 from deployments.http.server.exchange import JSON, HttpExchange
-from deployments.routing.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +41,11 @@ class GenerateRoute:
         max_input_bytes: ``--http-max-input-size``.
     """
 
-    def __init__(self, plane: DataPlane, max_input_bytes: int) -> None:
+    def __init__(self, plane: Plane, max_input_bytes: int) -> None:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
 
-    def start(self, exchange: HttpExchange, model: ServedModel, *, is_stream: bool) -> None:
+    def start(self, exchange: HttpExchange, model: PlaneModel, *, is_stream: bool) -> None:
         """Start a request; the exchange is answered as responses come.
 
         Raises:
@@ -68,7 +67,7 @@ class GenerateRoute:
         sink.started(inflight)
 
     async def start_reporting(
-        self, exchange: HttpExchange, model: ServedModel, *, is_stream: bool
+        self, exchange: HttpExchange, model: PlaneModel, *, is_stream: bool
     ) -> None:
         """Start a request whose answer shall tell this node's load.
 
@@ -147,7 +146,7 @@ class GenerateSink:
 
     __slots__ = ("_exchange", "_form", "_has_ended", "_inflight", "_model", "_status", "count")
 
-    def __init__(self, exchange: HttpExchange, model: ServedModel, form: _Form) -> None:
+    def __init__(self, exchange: HttpExchange, model: PlaneModel, form: _Form) -> None:
         self._exchange = exchange
         self._model = model
         self._form = form

@@ -19,7 +19,7 @@ from backends.api.errors import (
 )
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.sinks import ResponseSink
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane, PlaneModel
 from deployments.http.codec import content_coding
 from deployments.http.codec.infer_request import InferDecoder
 from deployments.http.codec.infer_response import InferEncoder
@@ -27,7 +27,6 @@ from deployments.http.codec.infer_spec import OutputsSpec
 from deployments.http.kserve.compression import Compression
 from deployments.http.server.exchange import BINARY, JSON, TEXT, HttpExchange
 from deployments.protocol.forwarded_headers import forwarded_headers
-from deployments.routing.served_model import ServedModel
 from deployments.tracing.tracer import HTTP, Arrival, Tracer
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class InferRoute:
 
     def __init__(
         self,
-        plane: DataPlane,
+        plane: Plane,
         max_input_bytes: int,
         forward: re.Pattern[bytes] | None,
         compression: Compression,
@@ -61,7 +60,7 @@ class InferRoute:
         self._encoder = InferEncoder()
         self._compression = compression
 
-    def start(self, exchange: HttpExchange, model: ServedModel) -> Coroutine[Any, Any, None] | None:
+    def start(self, exchange: HttpExchange, model: PlaneModel) -> Coroutine[Any, Any, None] | None:
         """Start a request; the exchange is answered when the plane is done.
 
         Returns:
@@ -93,7 +92,7 @@ class InferRoute:
         return None
 
     def _run(
-        self, exchange: HttpExchange, model: ServedModel, body: memoryview, received_ns: int
+        self, exchange: HttpExchange, model: PlaneModel, body: memoryview, received_ns: int
     ) -> None:
         given = exchange.head.infer_header_length
         header_length = None if given is None else parse_header_length(given, body.nbytes)
@@ -134,7 +133,7 @@ class InferSink:
     def __init__(
         self,
         exchange: HttpExchange,
-        model: ServedModel,
+        model: PlaneModel,
         outputs: OutputsSpec,
         encoder: InferEncoder,
         compression: Compression,
@@ -200,7 +199,7 @@ class InferSink:
 def traced(
     tracer: Tracer,
     exchange: HttpExchange,
-    model: ServedModel,
+    model: PlaneModel,
     request: InferenceRequest,
     sink: ResponseSink,
     received_ns: int,

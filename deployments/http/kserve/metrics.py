@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Final
 
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.server import HttpServer
 from deployments.metrics.memory import render_memory
@@ -28,7 +28,7 @@ class MetricsApplication:
         budget: The memory of the process's servers, which the page tells of too.
     """
 
-    def __init__(self, plane: DataPlane, budget: MemoryBudget) -> None:
+    def __init__(self, plane: Plane, budget: MemoryBudget) -> None:
         self._plane = plane
         self._budget = budget
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,7 +63,7 @@ class MetricsApplication:
         return None
 
 
-def make_metrics_server(plane: DataPlane, *, budget: MemoryBudget) -> HttpServer:
+def make_metrics_server(plane: Plane, *, budget: MemoryBudget) -> HttpServer:
     """Return the server of the metrics port, not yet listening.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from backends.api.errors import InvalidArgumentError
-from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.http.codec import settings as codec
 from deployments.http.codec.json_text import read
 from deployments.http.server.exchange import JSON, HttpExchange
@@ -30,7 +30,7 @@ class SettingsRoutes:
         plane: The data plane.
     """
 
-    def __init__(self, plane: DataPlane) -> None:
+    def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
     def rows(self) -> tuple[Row, ...]:

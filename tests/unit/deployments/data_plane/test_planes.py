@@ -14,6 +14,7 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest, InferenceResponse, tensor_from_numpy
 from deployments.contracts.routing_table import Model, ModelReadyState, ModelVersion, RoutingTable
 from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.face import Plane
 from deployments.lane.server import ServerRequest
 from tests.support import grpc_plane, http_plane
 from tests.support.cluster_of_instances import Instance, Routed
@@ -105,6 +106,6 @@ def test_a_fake_has_no_method_the_data_plane_lacks_or_calls_otherwise(fake: type
     for name, method in inspect.getmembers(fake, inspect.isfunction):
         if name.startswith("_") or name in helpers:
             continue
-        real = getattr(DataPlane, name)
+        real = getattr(Plane, name)
         assert _parameters(method) == _parameters(real), name
         assert inspect.iscoroutinefunction(method) == inspect.iscoroutinefunction(real), name

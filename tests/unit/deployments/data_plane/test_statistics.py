@@ -17,6 +17,7 @@ from deployments.contracts.routing_table import (
 )
 from deployments.data_plane.data_plane import DataPlane
 from deployments.data_plane.statistics import DEADLINE_S, Recent
+from deployments.lane.client import LaneClient
 from deployments.metrics.counters import Snapshot, encode
 from deployments.routing.pool import Link
 from deployments.routing.router import Router
@@ -28,7 +29,7 @@ from tests.support.http_plane import Repository
 ANSWER_S = 0.5
 
 
-class Lane:
+class Lane(LaneClient):
     """Answers a call after half a second, or never."""
 
     def __init__(self, answer: bytes | None) -> None:
@@ -60,7 +61,7 @@ class Server:
             pool = self.router.find(name).pool
             endpoint = InstanceEndpoint(f"{name}/1#0", "", "node", "", ("", 0))
             pool.links.append(Link(endpoint, pool, is_local=True))
-            pool.links[0].lane = lane  # type: ignore[assignment]
+            pool.links[0].lane = lane
         self.control = Repository()
         self.plane = DataPlane("triton", self.router, SlabPool(1 << 20), self.control)
 

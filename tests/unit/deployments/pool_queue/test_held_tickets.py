@@ -11,6 +11,7 @@ from backends.api.errors import RequestCancelledError, UnavailableError
 from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.lane.batches import Adopted, Done, Forget
+from deployments.lane.client import LaneClient
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.precise_timer import PreciseTimer
 from deployments.scheduling.holds import NO_HOLDS
@@ -20,7 +21,7 @@ from tests.support.ticket_rig import CONFIG, EPOCH, InstanceLane, Request, Ticke
 BATCHING = SequenceBatching(max_sequence_idle_us=60_000_000)
 
 
-class Instance(InstanceLane):
+class Instance(InstanceLane, LaneClient):
     """The holder's lane to an instance: notes what it is told."""
 
     def __init__(self):

@@ -13,6 +13,7 @@ from backends.api.model_config import SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceResponse
 from deployments.lane.server import ServerRequest
 from deployments.routing import sequence_routes
+from deployments.routing.pool import Link, LinkPool
 from deployments.routing.router import Router
 from deployments.routing.sequence_routes import choose
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
@@ -295,7 +296,8 @@ async def test_a_sequence_may_start_before_the_first_lane_is_open() -> None:
 @pytest.mark.parametrize("correlation_id", [1, "a"])
 def test_a_choice_depends_on_names_alone_and_moves_few_when_one_leaves(correlation_id) -> None:
     def links(count: int):
-        return [type("L", (), {"endpoint": Instance().endpoint})() for _ in range(count)]
+        of = LinkPool(key=("m", 1))
+        return [Link(Instance().endpoint, of, is_local=True) for _ in range(count)]
 
     pool = links(4)
     ids = [f"{correlation_id}-{number}" for number in range(200)]

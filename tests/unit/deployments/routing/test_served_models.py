@@ -8,6 +8,7 @@ from dataclasses import replace
 from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
 from deployments.contracts.routing_table import Model, ModelReadyState, ModelVersion, RoutingTable
 from deployments.routing.router import Router
+from deployments.routing.served_model import ServedModel
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import CONFIG
 
@@ -31,11 +32,22 @@ def _ensemble(name: str, *steps: str, maps: Mapping[str, str] | None = None) -> 
     return ModelVersion(1, READY, config=config)
 
 
+class CountingRouter(Router):
+    """Notes whom it is asked for."""
+
+    found: list[str]
+
+    def find(self, name: str, version: int = -1) -> ServedModel:
+        self.found.append(name)
+        return super().find(name, version)
+
+
 class Tables:
     """A router, and tables of which each differs from the last in some models."""
 
     def __init__(self, **models: ModelVersion) -> None:
-        self.router = Router("node", b"secret", SlabPool(1 << 20))
+        self.router = CountingRouter("node", b"secret", SlabPool(1 << 20))
+        self.router.found = []
         self._table = RoutingTable()
         self.change(**models)
 
@@ -74,22 +86,14 @@ async def test_only_ensembles_of_what_has_changed_look_their_models_up_again() -
         other=_ensemble("other", "n"),
     )
     names = ["inner", "outer", "other"]
-    found: list[str] = []
-    find = here.router.find
-
-    def counted(name: str, version: int = -1):  # type: ignore[no-untyped-def]
-        found.append(name)
-        return find(name, version)
-
-    here.router.find = counted  # type: ignore[method-assign]
 
     def looked_up() -> list[str]:
-        found.clear()
-        for name in names:
-            ensemble = find(name).ensemble
+        ensembles = [here.router.find(name).ensemble for name in names]
+        here.router.found.clear()
+        for ensemble in ensembles:
             assert ensemble is not None
             ensemble.check_ready()
-        return sorted(found)
+        return sorted(here.router.found)
 
     assert looked_up() == ["inner", "m", "n"]
     assert looked_up() == []

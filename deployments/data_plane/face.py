@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What transports see of the data plane; `deployments.data_plane.data_plane.DataPlane` has it."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from backends.api.model_config import ModelConfig
+from backends.api.request import InferenceRequest
+from deployments.contracts.control import RepositoryControl
+from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.settings_plane import SettingsPlane
+from deployments.tracing.tracer import Tracer
+
+
+class PlaneModel(Protocol):
+    """A ready version of a model; see `deployments.routing.served_model.ServedModel`."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def version(self) -> int: ...  # noqa: D102
+    @property
+    def config(self) -> ModelConfig: ...  # noqa: D102
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
+
+
+class SlabSource(Protocol):
+    """Where large request bodies are received into; see `deployments.slabs.pool.SlabPool`."""
+
+    def allocate(self, size_bytes: int, align_at: int = 0) -> memoryview | None:
+        """Return memory of that size; None when there is none."""
+
+
+class Plane(Protocol):
+    """What every transport asks; each method is described where it is implemented."""
+
+    draining: bool
+    exiting: bool
+
+    @property
+    def repository(self) -> RepositoryControl: ...  # noqa: D102
+    @property
+    def settings(self) -> SettingsPlane: ...  # noqa: D102
+    @property
+    def slabs(self) -> SlabSource: ...  # noqa: D102
+    @property
+    def tracer(self) -> Tracer: ...  # noqa: D102
+
+    def server_live(self) -> bool: ...  # noqa: D102
+    def server_ready(self) -> bool: ...  # noqa: D102
+    def server_metadata(self) -> dict[str, Any]: ...  # noqa: D102
+    def resolve(self, name: str, version: str = "") -> PlaneModel: ...  # noqa: D102
+    def model_ready(self, name: str, version: str = "") -> bool: ...  # noqa: D102
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]: ...  # noqa: D102
+    def model_config_json(self, name: str, version: str = "") -> bytes: ...  # noqa: D102
+
+    async def says_ready(self, model: Any) -> bool: ...  # noqa: D102
+    async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]: ...  # noqa: D102
+    async def metrics_text(self) -> bytes: ...  # noqa: D102
+    async def recent_metrics_text(self) -> bytes: ...  # noqa: D102
+
+    def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        """Check a request and send it on; everything that follows reaches the sink.
+
+        Args:
+            model: What `resolve` returned.
+            request: The request.
+            sink: Its sink.
+
+        Raises:
+            InvalidArgumentError: The request does not fit the model; the sink hears nothing.
+        """

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What mypyc would compile to something else than Python does, and mypy accepts."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from backends import compiled_form
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def in_scope(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs in a function, without the functions in it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, SCOPES):
+            yield child
+            yield from in_scope(child)
+
+
+def bound_to_two_types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return the names of exceptions that are something else as well."""
+    caught: dict[str, set[str]] = {}
+    others = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    for node in in_scope(function):
+        if isinstance(node, ast.ExceptHandler) and node.name is not None:
+            caught.setdefault(node.name, set()).add(ast.unparse(node.type or node))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            others.add(node.id)
+    return sorted(name for name, types in caught.items() if len(types) > 1 or name in others)
+
+
+@pytest.mark.parametrize("source", compiled_form.sources())
+def test_a_caught_exceptions_name_stands_for_one_type(source: str) -> None:
+    # Compiled, it keeps the type that it was bound to first, and the second one is a TypeError.
+    tree = ast.parse((compiled_form.ROOT / source).read_text())
+    found = {
+        f"{node.name}, line {node.lineno}": names
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (names := bound_to_two_types(node))
+    }
+    assert not found

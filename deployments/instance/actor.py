@@ -7,7 +7,8 @@ then executes batches; between short executions it serves the lanes too. During 
 does (`deployments.instance.lead`). So control calls and lanes are answered while the model loads or
 computes, and a model sees one thread from its first line to its last, but for its ``is_ready``
 (`deployments.instance.readiness`). A fault in any of the three ends the process
-(`deployments.instance.ending`).
+(`deployments.instance.ending`). Ray's main thread hands calls to its loop and otherwise rests
+(`deployments.instance.rest`).
 
 The constructor only starts the load. `describe` waits for it, opens the lanes at its first call and
 raises what went wrong, as often as it is asked: a failed load must not look like a crash, which Ray
@@ -26,7 +27,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import ray
 import setproctitle
@@ -43,6 +44,7 @@ from deployments.instance.model_calls import RouterCaller
 from deployments.instance.model_files import FetchFiles, with_local_files
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.readiness import Readiness
+from deployments.instance.rest import Rest
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.instance.watchdog import Watchdog, execution_timeout_us
 from deployments.lane.messages import LaneLimits
@@ -78,6 +80,15 @@ class ModelInstanceActor:
             name of its socket; importable here.
         fetch_files: Gets files that came with a load from the cluster's store; importable here.
     """
+
+    _rest: Rest
+
+    def __new__(cls, *_arguments: object) -> Self:
+        """Make the object; Ray does so on its main thread, and runs everything else on others."""
+        made = super().__new__(cls)
+        made._rest = Rest()
+        made._rest.prepare()
+        return made
 
     def __init__(
         self,
@@ -121,6 +132,7 @@ class ModelInstanceActor:
         async with self._describing:
             if self._description is None:
                 self._description = await self._serve(loaded)
+                self._rest.begin(asyncio.get_running_loop())
         return self._description
 
     async def health(self) -> bool:
@@ -147,6 +159,7 @@ class ModelInstanceActor:
         Returns:
             Whether all were answered in time.
         """
+        self._rest.end()
         if not self._serving.done():
             return True
         if self._description is not None:
@@ -168,6 +181,7 @@ class ModelInstanceActor:
 
     async def shutdown(self) -> None:
         """Close the model and end the process; its caller sees the actor's death."""
+        self._rest.end()
         self._ending.finish()
         if self._serving.done():
             await self._serving.result().close(_CLOSE_TIMEOUT_S)

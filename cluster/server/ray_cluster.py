@@ -49,6 +49,17 @@ RAY_ENVIRONMENT: Final = {
     "RUNTIME_ENV_RETRY_TIMES": "1",
     # Ray's 15 starves ingress and instances beside any other process of the machine.
     "RAY_worker_niceness": "0",
+    # Serve looks ten times a second whether its one application is as it should be.
+    "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.25",
+    # The log monitor lists all log files ten times a second until there are a thousand.
+    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "1",
+    "LOG_NAME_UPDATE_INTERVAL_S": "2",
+}
+
+# What only Ray's dashboard shows: its agent's look at every process, and metrics of Ray itself.
+WITHOUT_DASHBOARD: Final = {
+    "REPORTER_UPDATE_INTERVAL_MS": "3600000",
+    "RAY_enable_metrics_collection": "0",
 }
 
 
@@ -140,6 +151,8 @@ class RayCluster:
         self._environment.update(RAY_ENVIRONMENT)
         if niceness is not None:
             self._environment["RAY_worker_niceness"] = niceness
+        if not dashboard:
+            self._environment.update(WITHOUT_DASHBOARD)
         self.is_own = True
         ray.init(
             address="local",

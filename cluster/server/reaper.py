@@ -10,10 +10,12 @@ nothing but the standard library, because it runs as long as the server does.
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -40,13 +42,31 @@ def start_reaper() -> "subprocess.Popen[bytes] | None":
 def _children(parent: int, name: str = "") -> list[tuple[int, str]]:
     """Return pid and start time, which tells a pid from its reuse, of a process's children."""
     # Not /proc/<pid>/task/*/children: that list skips entries while other children end.
+    return _children_among(_pids(), parent, name)
+
+
+def _pids() -> set[str]:
+    return {entry.name for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+
+
+def _children_among(pids: Iterable[str], parent: int, name: str = "") -> list[tuple[int, str]]:
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for each in pids:
         with contextlib.suppress(OSError):
-            pid, comm, fields = _parse(stat.read_text())
+            pid, comm, fields = _parse(Path("/proc", each, "stat").read_text())
             if int(fields[1]) == parent and name in ("", comm):
                 found.append((pid, fields[19]))
     return found
+
+
+@contextlib.contextmanager
+def _ended(pid: int) -> Iterator[int]:
+    """Yield a descriptor that can be read once a process has ended."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _parse(stat: str) -> tuple[int, str, list[str]]:
@@ -65,10 +85,16 @@ def _is_alive(pid: int, started: str) -> bool:
 
 def _watch(raylet: int) -> None:
     known: set[tuple[int, str]] = set()
-    _, _, fields = _parse(Path(f"/proc/{raylet}/stat").read_text())
-    while _is_alive(raylet, fields[19]):
-        known = {child for child in known if _is_alive(*child)} | set(_children(raylet))
-        time.sleep(_LOOK_S)
+    # What was looked at once is not looked at again: reading the stat of every process of a busy
+    # machine each second would cost a hundredth of a core.
+    seen: set[str] = set()
+    with _ended(raylet) as ended:
+        while True:
+            pids = _pids()
+            known.update(_children_among(pids - seen, raylet))
+            seen = pids
+            if select.select([ended], [], [], _LOOK_S)[0]:
+                break
     time.sleep(_GRACE_S)
     for pid, started in known:
         if _is_alive(pid, started):

@@ -66,17 +66,51 @@ def test_a_command_name_with_blanks_and_brackets_is_read(tmp_path):
     assert reaper._parse(stat) == (7, "a b) c", ["S", "1", "7", "7", "0"])
 
 
+def killing(parent, look):
+    """In place of the wait for the next look: the parent dies, its child goes on."""
+
+    def wait(*arguments):
+        parent.kill()
+        parent.wait()
+        return look(*arguments)
+
+    return wait
+
+
 def test_children_of_a_killed_process_are_ended(parent, monkeypatch):
     child = int(parent.stdout.readline())
     monkeypatch.setattr(reaper, "_GRACE_S", 0.0)
     descriptor = os.pidfd_open(child)
-
-    def sleep(_: float) -> None:
-        # In place of the wait for the next look: the parent dies, its child goes on.
-        parent.kill()
-        parent.wait()
-
-    monkeypatch.setattr(reaper.time, "sleep", sleep)
-    reaper._watch(parent.pid)
+    with monkeypatch.context() as patch:
+        patch.setattr(reaper.select, "select", killing(parent, select.select))
+        reaper._watch(parent.pid)
     assert has_ended(descriptor)
     os.close(descriptor)
+
+
+def test_a_child_that_was_started_after_the_first_look_is_ended_too(monkeypatch):
+    monkeypatch.setattr(reaper, "_GRACE_S", 0.0)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", f"input()\n{PARENT}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    look = select.select
+    children = []
+
+    def wait(*arguments):
+        if not children:
+            parent.stdin.write("\n")
+            parent.stdin.flush()
+            children.append(os.pidfd_open(int(parent.stdout.readline())))
+            return [], [], []
+        return killing(parent, look)(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reaper.select, "select", wait)
+        reaper._watch(parent.pid)
+    assert has_ended(children[0])
+    os.close(children[0])
+    parent.stdin.close()
+    parent.stdout.close()

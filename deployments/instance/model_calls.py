@@ -11,11 +11,11 @@ An instance never calls itself: it could only wait for its own end.
 
 import asyncio
 import contextlib
-import os
+import importlib
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from backends.api.errors import (
     InternalError,
@@ -29,22 +29,17 @@ from backends.api.request import InferenceRequest, ParameterValue
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
-from deployments.response_cache.factory import make_store
-from deployments.routing.links import Heartbeat
-from deployments.routing.membership import NodeMember
-from deployments.routing.reports import make_report
-from deployments.routing.router import Router
-from deployments.routing.served_model import ServedModel
-from deployments.routing.table_watch import TableWatch
 from deployments.slabs.pool import SlabPool
-from deployments.tracing.call import Recorder
+
+if TYPE_CHECKING:
+    from deployments.instance.model_router import ModelRouter
+    from deployments.routing.router import Router
+    from deployments.routing.served_model import ServedModel
 
 T = TypeVar("T")
 
 # The controller answers a first poll at once, unless it is just restarting.
 _START_TIMEOUT_S: Final = 30.0
-
-_recorder: Final = Recorder()
 
 
 class RouterCaller:
@@ -83,9 +78,8 @@ class RouterCaller:
         self._cache = cache
         self._heartbeat_timeout_s = heartbeat_timeout_s
         self._starting = threading.Lock()
-        self._router: Router | None = None
+        self._router: ModelRouter | None = None
         self._controller: ControllerLink | None = None
-        self._watch: TableWatch | None = None
 
     def run_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take the event loop of the process, which runs on another thread than models do."""
@@ -100,16 +94,16 @@ class RouterCaller:
         """Send a request; see `ModelCaller.call`."""
         call = _Call(self._loop, request, sink, decoupled=decoupled)
         try:
-            router = self._started()
+            started = self._started()
         except TritonError as error:
             sink.fail(call.failure(error.message))
             return call
-        self._loop.call_soon_threadsafe(call.start, router)
+        self._loop.call_soon_threadsafe(call.start, started)
         return call
 
     def is_model_ready(self, name: str, version: int) -> bool:
         """Whether a version takes requests; see `ModelCaller.is_model_ready`."""
-        router = self._started()
+        router = self._started().router
 
         async def look() -> bool:
             try:
@@ -138,52 +132,46 @@ class RouterCaller:
         Raises:
             InternalError: It is not, so that calls go where models were and are no more.
         """
-        if self._watch is not None:
-            self._watch.check()
+        if self._router is not None:
+            self._router.watch.check()
 
     async def close(self) -> None:
         """Stop following the table and close all lanes; calls on them fail."""
-        if self._watch is not None:
-            await self._watch.close()
         if self._router is not None:
             await self._router.close()
 
-    def _started(self) -> Router:
+    def _started(self) -> "ModelRouter":
         if self._router is None:
             with self._starting:
                 if self._router is None:
+                    # Few models call models, and a router is half of what an instance's process
+                    # would import. Here, because imports would hold up the loop.
+                    importlib.import_module("deployments.instance.model_router")
                     self._router = self._run(self._start())
         return self._router
 
-    async def _start(self) -> Router:
-        timeout_s = self._heartbeat_timeout_s
-        router = Router(
-            self._node_id,
-            self._secret,
-            self._slabs,
-            self._limits,
-            None if self._cache is None else make_store(*self._cache, os.environ),
-            opens_on_demand=True,
-            own_incarnation=self._incarnation,
-            heartbeat=Heartbeat(timeout_s, self._link().report_wedged) if timeout_s else None,
-        )
-        router.join_node(
-            NodeMember(self._node_id, self._secret, may_hold=False, silence_s=timeout_s)
-        )
-        watch = TableWatch(
-            "calls of the model", self._link(), router.update, lambda: make_report(router)
+    async def _start(self) -> "ModelRouter":
+        from deployments.instance.model_router import ModelRouter  # noqa: PLC0415 - see _started
+
+        started = ModelRouter(
+            self._link(),
+            node_id=self._node_id,
+            incarnation=self._incarnation,
+            secret=self._secret,
+            slabs=self._slabs,
+            limits=self._limits,
+            cache=self._cache,
+            heartbeat_timeout_s=self._heartbeat_timeout_s,
         )
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
-                await watch.wait_first()
+                await started.watch.wait_first()
         except TimeoutError:
-            await watch.close()
-            await router.close()
+            await started.close()
             raise UnavailableError(
                 f"the model controller has not answered within {_START_TIMEOUT_S:.0f} s"
             ) from None
-        self._watch = watch
-        return router
+        return started
 
     def _link(self) -> ControllerLink:
         if self._controller is None:
@@ -214,24 +202,24 @@ class _Call:
         self._inflight: Inflight | None = None
         self._cancelled = False
 
-    def start(self, router: Router) -> None:
+    def start(self, started: "ModelRouter") -> None:
         """Check the request and send it, on the event loop."""
         if self._cancelled:
             self._sink.fail(RequestCancelledError(""))
             return
-        request = self._request
+        request, router = self._request, started.router
         try:
             model = self._find(router, request)
             model.checker.check(request)
             request.model_version = model.version
             sink: ResponseSink = self._sink
             if request.trace is not None:
-                sink = _recorder.call(model.version, request, sink)
+                sink = started.recorder.call(model.version, request, sink)
             self._inflight = router.submit(model, request, sink)
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
 
-    def _find(self, router: Router, request: InferenceRequest) -> ServedModel:
+    def _find(self, router: "Router", request: InferenceRequest) -> "ServedModel":
         name = request.model_name
         try:
             model = router.find(name, request.model_version)

@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The router of a model that calls models, with what keeps its table; made at the first call."""
+
+import os
+from collections.abc import Mapping
+
+from deployments.contracts.control import ControllerLink
+from deployments.lane.messages import LaneLimits
+from deployments.response_cache.factory import make_store
+from deployments.routing.links import Heartbeat
+from deployments.routing.membership import NodeMember
+from deployments.routing.reports import make_report
+from deployments.routing.router import Router
+from deployments.routing.table_watch import TableWatch
+from deployments.slabs.pool import SlabPool
+from deployments.tracing.call import Recorder
+
+
+class ModelRouter:
+    """A router inside an instance's process; made and used on the process's event loop.
+
+    Args:
+        link: The controller.
+        node_id: See `deployments.instance.model_calls.RouterCaller`, for this and all others.
+        incarnation: See there.
+        secret: See there.
+        slabs: See there.
+        limits: See there.
+        cache: See there.
+        heartbeat_timeout_s: See there.
+
+    Attributes:
+        router: The router.
+        watch: Has it follow the controller's table.
+        recorder: Notes calls of requests that are traced.
+    """
+
+    def __init__(
+        self,
+        link: ControllerLink,
+        *,
+        node_id: str,
+        incarnation: str,
+        secret: bytes,
+        slabs: SlabPool,
+        limits: LaneLimits,
+        cache: tuple[str, Mapping[str, str]] | None,
+        heartbeat_timeout_s: float,
+    ) -> None:
+        timeout_s = heartbeat_timeout_s
+        router = self.router = Router(
+            node_id,
+            secret,
+            slabs,
+            limits,
+            None if cache is None else make_store(*cache, os.environ),
+            opens_on_demand=True,
+            own_incarnation=incarnation,
+            heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
+        )
+        router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
+        self.watch = TableWatch(
+            "calls of the model", link, router.update, lambda: make_report(router)
+        )
+        self.recorder = Recorder()
+
+    async def close(self) -> None:
+        """Stop following the table and close all lanes; calls on them fail."""
+        await self.watch.close()
+        await self.router.close()

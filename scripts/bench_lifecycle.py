@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""How long starting, loading, unloading and recovering take. Usage: bench_lifecycle.py"""
+"""How long starting, loading, unloading and recovering take, and what an idle server takes.
+
+Usage: bench_lifecycle.py [--idle-only]; the idle server is that of the demo repository.
+"""
 
 import json
 import os
@@ -16,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import tritonclient.http as triton_http
+from process_costs import BARE_ASYNC, BARE_SYNC, Costs
 from tritonclient.utils import InferenceServerException
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +39,10 @@ input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
 """
 MANY = 50
+DEMO = ROOT / "configs/models"
+# Instances come to rest ten seconds after their load.
+SETTLE_S = 20.0
+IDLE_S = 60.0
 
 
 class Server:
@@ -104,8 +112,39 @@ def _try(action: Callable[[], object]) -> bool:
     return True
 
 
+def measure_idle() -> None:
+    """Print what each process of an idle server with the demo repository takes."""
+    if not DEMO.is_dir():
+        sys.exit("bench_lifecycle: no demo repository: run 'make demo-models'")
+    # This process joins the server's Ray, to put bare actors beside the instances.
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    server = Server(DEMO)
+    print(f"start to ready, demo repository: {server.ready_s:.1f} s")
+    costs = Costs(server.process.pid)
+    time.sleep(SETTLE_S)
+    cpu, memory = costs.cpu(IDLE_S), costs.memory()
+    costs.close()
+    bare_percent, bare_mb = cpu[BARE_ASYNC][1], memory[BARE_ASYNC]
+    print(f"{'process':32}{'count':>6}{'% of a core':>13}{'x bare':>8}{'MB':>8}{'MB - bare':>11}")
+    for title, (count, percent) in cpu.items():
+        ratio, above_mb = percent / bare_percent, memory[title] - bare_mb
+        print(f"{title:32}{count:6}{percent:13.3f}{ratio:8.2f}{memory[title]:8.1f}{above_mb:11.1f}")
+    total = sum(
+        n * each for title, (n, each) in cpu.items() if title not in {BARE_ASYNC, BARE_SYNC}
+    )
+    print(f"all but the bare actors: {total:.1f} % of a core")
+    server.stop()
+
+
 def main() -> None:
     """Measure and print."""
+    measure_idle()
+    if "--idle-only" not in sys.argv[1:]:
+        measure_lifecycle()
+
+
+def measure_lifecycle() -> None:
+    """Print how long starting, loading, unloading and recovering take."""
     with tempfile.TemporaryDirectory(prefix="manta-lifecycle-") as folder:
         many, tiny = Path(folder, "many"), Path(folder, "tiny")
         _write(tiny, "tiny")

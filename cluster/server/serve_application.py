@@ -90,16 +90,6 @@ def delete(*, and_serve: bool, timeout_s: float = _DELETE_TIMEOUT_S) -> None:
             serve.shutdown()
 
 
-def delete_with_serve() -> None:
-    """`delete` as the owner would call it that has started Serve."""
-    delete(and_serve=True)
-
-
-def delete_without_serve() -> None:
-    """`delete` as the owner would call it that has found Serve running."""
-    delete(and_serve=False)
-
-
 def is_deployed() -> bool:
     """Whether any application on Serve has the ingress, whatever the application's name.
 

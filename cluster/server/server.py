@@ -23,7 +23,7 @@ from cluster.controller.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.repository import ModelRepository, require_listed
-from cluster.server import serve_application
+from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
 from cluster.server.transport_options import check_tls
@@ -212,11 +212,7 @@ class Server:
             token=secrets.token_hex(8),
             description=f"process {os.getpid()} on {socket.gethostname()} ({where})",
             lease_s=0.0 if self._cluster.is_own else LEASE_S,
-            end_ingress=(
-                serve_application.delete_with_serve
-                if self._cluster.starts_serve
-                else serve_application.delete_without_serve
-            ),
+            end_ingress=(end_with_serve if self._cluster.starts_serve else end_without_serve),
         )
 
     def _beat(self, controller: Controller) -> None:

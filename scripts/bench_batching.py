@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether dynamic batching pays: against the same model batched by hand in a bare loop.
+"""What serving an ONNX model costs, and whether dynamic batching pays: against bare loops.
+
+A large network is served to two clients and run in a bare loop; both with one session of one
+thread. And with dynamic batching:
 
 A network that reads 200 MB of weights for each execution is served with and without dynamic
 batching under 32 clients, and run in a bare loop with as large batches and with single rows; all
@@ -10,18 +13,25 @@ measured with a small network. Usage: bench_batching.py [--rounds 5]
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 
-from bench import Case, Result, Target, free_ports, manta_command, run, server
-from bench_models import MLP_CONFIG, write_mlp
+from bench_cases import Case
+from bench_measure import Result, load
+from bench_models import MLP_CONFIG, ONE_THREAD, write_mlp
+from bench_report import header, heading, verdict
+from bench_servers import ROOT, Target, manta
 
 CLIENTS = 32
 SIZES = (16, 32)
+# Of the bare loop's gain, and of its throughput.
+GAIN_BAR, BOUND_BAR = 0.9, 0.95
+# What serving adds to the p50 of a small network, in microseconds.
+COST_BAR_US = 50
+BOUND = "densenet_shaped"
 # Waits for a full batch, though not for long.
 BATCHING = """
 max_batch_size: {0}
@@ -34,7 +44,9 @@ options = ort.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
 session = ort.InferenceSession(sys.argv[1], options)
 for rows in map(int, sys.argv[2:]):
-    feed = {"X": np.random.default_rng(0).random((rows, 64), np.float32)}
+    feed = {i.name: np.random.default_rng(0).random(
+        [d if isinstance(d, int) else rows for d in i.shape], np.float32)
+        for i in session.get_inputs()}
     for _ in range(3): session.run(None, feed)
     count, start = 0, time.perf_counter()
     while time.perf_counter() - start < 3: session.run(None, feed); count += rows
@@ -55,25 +67,39 @@ def _write_repository(root: Path) -> Path:
         folder.mkdir(parents=True)
         (folder / "model.onnx").hardlink_to(source)
         (root / name / "config.pbtxt").write_text(f'name: "{name}"{MLP_CONFIG}{extra}\n')
+    source = ROOT / "configs/models" / BOUND
+    (root / BOUND).mkdir()
+    (root / BOUND / "1").symlink_to(source / "1")
+    config = (source / "config.pbtxt").read_text()
+    config += f"\n{ONE_THREAD}instance_group [ {{ kind: KIND_CPU count: 1 }} ]\n"
+    (root / BOUND / "config.pbtxt").write_text(config)
     return large
 
 
 def _loaded(model: str, concurrency: int, target: Target, work: Path) -> Result:
-    return run(Case(model, model, "http", concurrency), target, work)
+    found = load(Case(model, model, "http", concurrency), target, work)
+    if found is None:
+        sys.exit(f"{model}: no result")
+    return found
 
 
-def _round(model: Path, target: Target, work: Path) -> dict[str, float]:
-    """Return infer/s by what was measured and batch size; the latencies, too."""
-    bare = subprocess.run(
-        [sys.executable, "-c", BARE_LOOP, str(model), "1", *map(str, SIZES)],
+def _bare(model: Path, *rows: int) -> list[float]:
+    """Return the rows per second of batches of so many rows."""
+    done = subprocess.run(
+        [sys.executable, "-c", BARE_LOOP, str(model), *map(str, rows)],
         check=True,
         capture_output=True,
         text=True,
     )
-    found = {
-        f"bare {size}": float(text)
-        for size, text in zip((1, *SIZES), bare.stdout.split(), strict=True)
-    }
+    return list(map(float, done.stdout.split()))
+
+
+def _round(model: Path, target: Target, work: Path) -> dict[str, float]:
+    """Return infer/s by what was measured and batch size; the latencies, too."""
+    sizes = (1, *SIZES)
+    found = {f"bare {size}": rate for size, rate in zip(sizes, _bare(model, *sizes), strict=True)}
+    [found["bare bound"]] = _bare(ROOT / "configs/models" / BOUND / "1/model.onnx", 1)
+    found["served bound"] = _loaded(BOUND, 2, target, work).throughput
     found["served 1"] = _loaded("large", CLIENTS, target, work).throughput
     for size in SIZES:
         found[f"served {size}"] = _loaded(f"large_{size}", CLIENTS, target, work).throughput
@@ -94,28 +120,37 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="manta-bench-") as folder:
         work = Path(folder)
         model = _write_repository(work / "models")
-        ports = free_ports(3)
-        with server("manta", manta_command(work / "models", ports), ports, work) as target:
+        with manta([work / "models"], work) as target:
             for _ in range(rounds):
                 rows.append(_round(model, target, work))
                 print(
                     {key: round(x, 2) for key, x in rows[-1].items()}, file=sys.stderr, flush=True
                 )
     of = {key: median(row[key] for row in rows) for key in rows[0]}
-    print(f"\n{os.cpu_count()} cores, median of {rounds} interleaved runs, c={CLIENTS}, infer/s\n")
-    print("| rows in a batch | bare loop | gain | served | gain | served gain / bare gain |")
-    print("|---|---|---|---|---|---|")
-    print(f"| 1 | {of['bare 1']:,.0f} | | {of['served 1']:,.0f} | | |")
+    print(heading(rounds))
+    print(
+        header(
+            ("served over HTTP", "bare loop rows/s", "gain", "served", "gain", "of the bare", "bar")
+        )
+    )
+    bare, served = of["bare bound"], of["served bound"]
+    met = verdict(f">= {BOUND_BAR}", met=served / bare >= BOUND_BAR)
+    print(f"| {BOUND}, c=2 | {bare:,.1f} | | {served:,.1f} | | **{served / bare:.2f}** | {met} |")
+    single = f"{of['bare 1']:,.0f} | | {of['served 1']:,.0f}"
+    print(f"| network of 200 MB, c={CLIENTS}, no batches | {single} | | | |")
     for size in SIZES:
         bare, served = (of[f"{kind} gain {size}"] for kind in ("bare", "served"))
+        met = verdict(f">= {GAIN_BAR}", met=served / bare >= GAIN_BAR)
         print(
-            f"| {size} | {of[f'bare {size}']:,.0f} | {bare:.2f} | {of[f'served {size}']:,.0f} | "
-            f"{served:.2f} | **{served / bare:.2f}** |"
+            f"| the same, batches of {size} | {of[f'bare {size}']:,.0f} | {bare:.2f} | "
+            f"{of[f'served {size}']:,.0f} | {served:.2f} | **{served / bare:.2f}** | {met} |"
         )
     without, batching = of["small"], of["small_batching"]
+    cost_us = batching - without
+    met = verdict(f"<= {COST_BAR_US} us", met=cost_us <= COST_BAR_US)
     print(
-        f"\np50 at c=1: {without:.0f} us without, {batching:.0f} us with dynamic batching: "
-        f"**{batching - without:+.0f} us**"
+        f"\np50 of a small network at c=1: {without:.0f} us without, {batching:.0f} us with "
+        f"dynamic batching: **{cost_us:+.0f} us**, {met}"
     )
 
 

@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small load generator over HTTP and gRPC that knows what kind each of its requests is.
+"""A small load generator over HTTP and gRPC, for what perf_analyzer cannot do.
 
 perf_analyzer reports one distribution for all of its requests. Where short and long requests or two
-priorities are mixed, the latency of one kind is what matters. Each client is one connection with
-one request in flight.
+priorities are mixed, the latency of one kind is what matters. And it sends neither gRPC's explicit
+contents nor compressed bodies over HTTP. Each client is one connection with one request in flight.
 """
 
 import asyncio
 import itertools
 import json
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from tritonclient.grpc import service_pb2
 
 OK: Final = 200
 HOST: Final = "127.0.0.1"
+# The period of the compressible floats.
+RAMP: Final = 100
 # Longer than any of the loads takes.
 PATIENCE_S: Final = 60.0
 
@@ -32,13 +35,13 @@ class Kind:
 
     Attributes:
         name: By which its latencies are reported.
-        http: The bytes that are sent over HTTP.
-        grpc: The message that is sent over gRPC.
+        http: The bytes that are sent over HTTP, if any.
+        grpc: The message that is sent over gRPC, if any.
     """
 
     name: str
-    http: bytes
-    grpc: bytes
+    http: bytes = b""
+    grpc: bytes = b""
 
 
 def kind(name: str, model: str, shape: list[int], sleep_ms: float, priority: int = 0) -> Kind:
@@ -46,10 +49,6 @@ def kind(name: str, model: str, shape: list[int], sleep_ms: float, priority: int
     given = {"priority": priority} if priority else {}
     tensor = {"name": "INPUT0", "shape": shape, "datatype": "FP32"}
     body = json.dumps({"inputs": [{**tensor, "data": [sleep_ms]}], "parameters": given}).encode()
-    head = (
-        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {HOST}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
     message = service_pb2.ModelInferRequest(
         model_name=model,
         inputs=[service_pb2.ModelInferRequest.InferInputTensor(**tensor)],
@@ -58,7 +57,70 @@ def kind(name: str, model: str, shape: list[int], sleep_ms: float, priority: int
             key: service_pb2.InferParameter(uint64_param=value) for key, value in given.items()
         },
     )
-    return Kind(name, head.encode() + body, message.SerializeToString())
+    head = {"Content-Type": "application/json"}
+    return Kind(name, _post(model, head, body), message.SerializeToString())
+
+
+def _post(model: str, headers: dict[str, str], body: bytes) -> bytes:
+    lines = "".join(f"{key}: {value}\r\n" for key, value in headers.items())
+    return (
+        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {HOST}\r\n{lines}"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+
+
+def explicit_integers(model: str) -> Kind:
+    """Return a request of two inputs whose integers are fields of the message, not raw bytes."""
+    tensors = [
+        service_pb2.ModelInferRequest.InferInputTensor(
+            name=name,
+            datatype="INT32",
+            shape=[1, 16],
+            contents=service_pb2.InferTensorContents(int_contents=range(16)),
+        )
+        for name in ("INPUT0", "INPUT1")
+    ]
+    return _explicit(model, tensors)
+
+
+def explicit_floats(model: str, count: int) -> Kind:
+    """Return a request of one input whose floats are fields of the message, not raw bytes."""
+    tensor = service_pb2.ModelInferRequest.InferInputTensor(
+        name="INPUT0",
+        datatype="FP32",
+        shape=[count],
+        contents=service_pb2.InferTensorContents(fp32_contents=range(count)),
+    )
+    return _explicit(model, [tensor])
+
+
+def _explicit(model: str, tensors: list["service_pb2.ModelInferRequest.InferInputTensor"]) -> Kind:
+    message = service_pb2.ModelInferRequest(model_name=model, inputs=tensors)
+    return Kind("explicit", grpc=message.SerializeToString())
+
+
+def compressed(model: str, coding: str, count: int) -> Kind:
+    """Return a request of binary floats, compressed as its answer shall be.
+
+    Args:
+        model: That is asked.
+        coding: ``gzip`` or ``deflate``.
+        count: Floats, which count up to 99 again and again.
+    """
+    data = (np.arange(count, dtype=np.float32) % RAMP).tobytes()
+    tensor = {"name": "INPUT0", "shape": [count], "datatype": "FP32"}
+    inputs = [{**tensor, "parameters": {"binary_data_size": len(data)}}]
+    header = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+    # Both are zlib's format, with gzip's header or its own.
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Inference-Header-Content-Length": str(len(header)),
+        "Content-Encoding": coding,
+        "Accept-Encoding": coding,
+    }
+    body = packer.compress(header + data) + packer.flush()
+    return Kind(coding, _post(model, headers, body))
 
 
 class Client(Protocol):

@@ -52,6 +52,19 @@ input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+# Two slots for each of the clients' sequences, so that none of them waits for one.
+SEQUENCE_CONFIG = """
+backend: "python"
+max_batch_size: 32
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
+sequence_batching {
+  oldest { max_candidate_sequences: 32 }
+  control_input [
+    { name: "START" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] } ]
+}
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
 STEP_CONFIG = """
 backend: "python"
 max_batch_size: 64
@@ -62,17 +75,18 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 """
 ENSEMBLE_CONFIG = """
 platform: "ensemble"
-max_batch_size: 64
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] } ]
-ensemble_scheduling { step [
-  { model_name: "step1" model_version: -1
-    input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "first" } },
-  { model_name: "step2" model_version: -1
-    input_map { key: "INPUT0" value: "first" } output_map { key: "OUTPUT0" value: "second" } },
-  { model_name: "step3" model_version: -1
-    input_map { key: "INPUT0" value: "second" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
-] }
+max_batch_size: {batch}
+input [ {{ name: "INPUT0" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
+output [ {{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
+ensemble_scheduling {{ step [
+  {{ model_name: "{step}1" model_version: -1
+    input_map {{ key: "INPUT0" value: "INPUT0" }} output_map {{ key: "OUTPUT0" value: "first" }} }},
+  {{ model_name: "{step}2" model_version: -1
+    input_map {{ key: "INPUT0" value: "first" }} output_map {{ key: "OUTPUT0" value: "second" }} }},
+  {{ model_name: "{step}3" model_version: -1
+    input_map {{ key: "INPUT0" value: "second" }}
+    output_map {{ key: "OUTPUT0" value: "OUTPUT0" }} }}
+] }}
 """
 # Small responses, as fast as a sender takes them.
 REPEAT = f"""
@@ -97,12 +111,12 @@ input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-MLP_CONFIG = """
+ONE_THREAD = 'parameters { key: "intra_op_thread_count" value { string_value: "1" } }\n'
+MLP_CONFIG = f"""
 platform: "onnxruntime_onnx"
-input [ { name: "X" data_type: TYPE_FP32 dims: [ 64 ] } ]
-output [ { name: "Y" data_type: TYPE_FP32 dims: [ 64 ] } ]
-parameters { key: "intra_op_thread_count" value { string_value: "1" } }
-instance_group [ { kind: KIND_CPU count: 1 } ]
+input [ {{ name: "X" data_type: TYPE_FP32 dims: [ 64 ] }} ]
+output [ {{ name: "Y" data_type: TYPE_FP32 dims: [ 64 ] }} ]
+{ONE_THREAD}instance_group [ {{ kind: KIND_CPU count: 1 }} ]
 """
 
 # Sleeps once a batch, as long as its first row says or always the same time.
@@ -127,19 +141,75 @@ output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
 """
 
 
-def write_repository(root: Path) -> None:
-    """Write the repository that both servers serve."""
-    for name, code, config in (
-        ("add_sub", ADD_SUB, ADD_SUB_CONFIG),
-        ("identity", IDENTITY, IDENTITY_CONFIG),
-        *((f"step{number}", IDENTITY, STEP_CONFIG) for number in (1, 2, 3)),
-        ("chain", "", ENSEMBLE_CONFIG),
-        ("repeat", REPEAT, REPEAT_CONFIG),
-    ):
+STEPS = (1, 2, 3)
+STRINGS_CONFIG = IDENTITY_CONFIG.replace("TYPE_FP32", "TYPE_STRING")
+# perf_analyzer writes as many elements in JSON as the model's metadata say: one for -1.
+JSON_FLOATS, JSON_STRINGS = 16_384, 1000
+CACHED_CONFIG = ADD_SUB_CONFIG + "response_cache { enable: true }\n"
+MODELS = {
+    "add_sub": (ADD_SUB, ADD_SUB_CONFIG),
+    "cached": (ADD_SUB, CACHED_CONFIG),
+    "identity": (IDENTITY, IDENTITY_CONFIG),
+    "strings": (IDENTITY, STRINGS_CONFIG),
+    "json_floats": (IDENTITY, IDENTITY_CONFIG.replace("-1", str(JSON_FLOATS))),
+    "json_strings": (IDENTITY, STRINGS_CONFIG.replace("-1", str(JSON_STRINGS))),
+    "sequence": (IDENTITY, SEQUENCE_CONFIG),
+    "repeat": (REPEAT, REPEAT_CONFIG),
+    **{f"step{number}": (IDENTITY, STEP_CONFIG) for number in STEPS},
+    **{f"large_step{number}": (IDENTITY, IDENTITY_CONFIG) for number in STEPS},
+    "chain": ("", ENSEMBLE_CONFIG.format(step="step", batch=64, dims=16)),
+    "large_chain": ("", ENSEMBLE_CONFIG.format(step="large_step", batch=0, dims=-1)),
+}
+
+
+# What an ensemble needs.
+PARTS = {
+    "chain": [f"step{number}" for number in STEPS],
+    "large_chain": [f"large_step{number}" for number in STEPS],
+}
+
+
+def write_repository(root: Path, names: set[str]) -> None:
+    """Write a repository of models of those names, and of their parts."""
+    names = names.union(*(PARTS.get(name, []) for name in names))
+    root.mkdir()
+    for name in MODELS.keys() & names:
+        code, config = MODELS[name]
         (root / name / "1").mkdir(parents=True)
         if code:
             (root / name / "1" / "model.py").write_text(code)
         (root / name / "config.pbtxt").write_text(f'name: "{name}"{config}')
+
+
+def write_onnx_repository(root: Path, names: set[str]) -> None:
+    """Write those ONNX models; they do the same as the Python backend's, with one thread each."""
+    root.mkdir()
+    integers, floats = TensorProto.INT32, TensorProto.FLOAT
+    add_sub = helper.make_graph(
+        [
+            helper.make_node("Add", ["INPUT0", "INPUT1"], ["OUTPUT0"]),
+            helper.make_node("Sub", ["INPUT0", "INPUT1"], ["OUTPUT1"]),
+        ],
+        "add_sub",
+        [helper.make_tensor_value_info(f"INPUT{i}", integers, ["n", 16]) for i in (0, 1)],
+        [helper.make_tensor_value_info(f"OUTPUT{i}", integers, ["n", 16]) for i in (0, 1)],
+    )
+    identity = helper.make_graph(
+        [helper.make_node("Identity", ["INPUT0"], ["OUTPUT0"])],
+        "identity",
+        [helper.make_tensor_value_info("INPUT0", floats, ["n"])],
+        [helper.make_tensor_value_info("OUTPUT0", floats, ["n"])],
+    )
+    found = {
+        "add_sub_onnx": (add_sub, ADD_SUB_CONFIG),
+        "identity_onnx": (identity, IDENTITY_CONFIG),
+    }
+    for name in found.keys() & names:
+        graph, config = found[name]
+        _save(graph, root / name / "1" / "model.onnx")
+        onnx_config = config.replace('backend: "python"', 'platform: "onnxruntime_onnx"')
+        text = f'name: "{name}"{onnx_config}{ONE_THREAD}'
+        (root / name / "config.pbtxt").write_text(text)
 
 
 def write_sleeper(
@@ -168,6 +238,10 @@ def write_mlp(path: Path, width: int, layers: int) -> None:
         nodes.append(helper.make_node("Relu", [f"M{index}"], [last]))
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 64]) for n in ("X", "Y")]
     graph = helper.make_graph(nodes, "mlp", ends[:1], ends[1:], weights)
+    _save(graph, path)
+
+
+def _save(graph: onnx.GraphProto, path: Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, str(path))

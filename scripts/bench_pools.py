@@ -17,21 +17,20 @@ Usage: bench_pools.py [--rounds 5] [--only REGEX] [--ingresses 1 2] [--json FILE
 import argparse
 import contextlib
 import json
-import os
-import platform
 import re
 import statistics
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import ROOT, Case, Target, free_ports, manta_command, run, server
+from bench_cases import Case
 from bench_load import Kind, burst, closed_loop, every_nth, kind
+from bench_measure import load
 from bench_models import write_sleeper
+from bench_report import header, heading, verdict
+from bench_servers import Target, manta, triton
 
 BATCH = 8
 SHORT_MS, LONG_MS, LONG_EVERY = 2, 200, 20
@@ -106,19 +105,6 @@ class Group:
     cells: tuple[Cell, ...]
 
 
-def _counts(target: Target, model: str) -> tuple[int, int]:
-    """Return rows and executions, once they no longer change."""
-    before, url = (-1, -1), f"http://127.0.0.1:{target.http}/v2/models/{model}/stats"
-    while True:
-        with urllib.request.urlopen(url) as answer:
-            found = json.load(answer)["model_stats"][0]
-        now = int(found["inference_count"]), int(found["execution_count"])
-        if now == before:
-            return now
-        before = now
-        time.sleep(0.2)
-
-
 def _port(target: Target, protocol: str) -> int:
     return target.http if protocol == "http" else target.grpc
 
@@ -127,11 +113,13 @@ def _batching(model: str, protocol: str, clients: int) -> Cell:
     case = Case(f"batching, pool of {model[5:]}, {protocol} c={clients}", model, protocol, clients)
 
     def measure(target: Target, work: Path) -> dict[str, float]:
-        rows, executions = _counts(target, model)
-        result = run(case, target, work)
-        rows_now, executions_now = _counts(target, model)
+        before = target.counts(model)
+        result = load(case, target, work)
+        now = target.counts(model)
+        if result is None:
+            sys.exit(f"{case.name}: no result of {target.name}")
         return {
-            "mean batch": (rows_now - rows) / (executions_now - executions),
+            "mean batch": (now.rows - before.rows) / (now.executions - before.executions),
             "infer/s": result.throughput,
         }
 
@@ -218,20 +206,11 @@ def _run_group(
             write_sleeper(repository, model.name, model.instances, model.config, model.sleep_ms)
     rows: list[tuple[str, Found]] = []
     with contextlib.ExitStack() as stack:
-
-        def start(name: str, command: Callable[[list[int]], list[str]]) -> Target:
-            ports = free_ports(3)
-            return stack.enter_context(server(name, command(ports), ports, work))
-
-        reference = str(ROOT / "scripts/reference_triton.sh")
-        targets = [start("triton", lambda ports: [reference, str(repository), *map(str, ports)])]
+        targets = [stack.enter_context(triton([repository], work))]
         for count in ingresses:
             flag = f"--ingress-per-node={count}"
-            targets.append(
-                start(
-                    f"manta {count}", lambda ports, f=flag: [*manta_command(repository, ports), f]
-                )
-            )
+            served = manta([repository], work, flag, name=f"manta {count}")
+            targets.append(stack.enter_context(served))
         for cell in cells:
             found: Found = {target.name: {} for target in targets}
             for target in targets:  # a first run of each warms caches and is not counted
@@ -246,20 +225,18 @@ def _run_group(
 
 
 def _print(rows: list[tuple[str, Found]]) -> None:
-    print("| case | Manta's ingresses | | Triton | Manta | ratio | bar |")
-    print("|---|---|---|---|---|---|---|")
+    print(header(("case", "Manta's ingresses", "", "Triton", "Manta", "ratio", "bar")))
     for name, found in rows:
         for who in found:
             if who == "triton":
                 continue
             for what, values in found[who].items():
                 text, met = BARS[what]
-                triton = statistics.median(found["triton"][what])
-                manta = statistics.median(values)
-                verdict = "met" if met(triton, manta) else "**missed**"
+                reference = statistics.median(found["triton"][what])
+                ours = statistics.median(values)
                 print(
-                    f"| {name} | {who.split()[1]} | {what} | {triton:,.2f} | {manta:,.2f} | "
-                    f"**{manta / triton:.2f}** | {text}: {verdict} |"
+                    f"| {name} | {who.split()[1]} | {what} | {reference:,.2f} | {ours:,.2f} | "
+                    f"**{ours / reference:.2f}** | {verdict(text, met=met(reference, ours))} |"
                 )
 
 
@@ -277,10 +254,7 @@ def main() -> None:
             cells = [cell for cell in group.cells if re.search(args.only, cell.name)]
             if cells:
                 rows += _run_group(group, cells, args.ingresses, args.rounds, Path(folder))
-    print(
-        f"\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {platform.machine()}, "
-        f"median of {args.rounds} interleaved runs\n"
-    )
+    print(heading(args.rounds))
     _print(rows)
     if args.json:
         args.json.write_text(json.dumps(dict(rows), indent=1))

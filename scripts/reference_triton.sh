@@ -10,5 +10,5 @@ site=$(cat "$dir/site")
 export PATH="$dir/venv/bin:$PATH" PYTHONPATH="$site"
 export LD_LIBRARY_PATH="$site/nvidia_pytriton.libs:$(cat "$dir/libdir")"
 exec "$site/pytriton/tritonserver/bin/tritonserver" --model-repository="$repository" \
-  --backend-directory="$dir/backends" --http-address=127.0.0.1 --grpc-address=127.0.0.1 \
+  --backend-directory="$dir/backends" --cache-directory="$site/pytriton/tritonserver/caches" --http-address=127.0.0.1 --grpc-address=127.0.0.1 \
   --metrics-address=127.0.0.1 --http-port="$http" --grpc-port="$grpc" --metrics-port="$metrics" "$@"

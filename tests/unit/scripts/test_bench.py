@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Claims about the comparison with Triton, without any server."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import zlib
+from types import ModuleType
+
+import pytest
+
+from tests.support.server import ROOT
+
+# Has a child whose environment has no mark and another that ends after it has used the CPU.
+FAMILY = """
+import os, subprocess, sys
+subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.3: pass"])
+child = subprocess.Popen(["sleep", "60"], env={})
+print(child.pid, flush=True)
+sys.stdin.read()
+child.kill()
+child.wait()
+"""
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> "Scripts":
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return Scripts()
+
+
+class Scripts:
+    def __getattr__(self, name: str) -> ModuleType:
+        return importlib.import_module(f"bench_{name}")
+
+
+def test_a_process_tree_has_children_without_the_mark_and_the_time_of_ended_ones(
+    script: Scripts,
+) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", FAMILY],
+        env={**os.environ, script.servers.MARK: "ours"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    found = script.servers.tree("ours")
+    parent.stdin.close()
+    parent.stdout.close()
+    parent.wait(30)
+    assert found.keys() == {parent.pid, child}
+    assert found[parent.pid] >= 0.3
+    assert not script.servers.tree("ours")
+
+
+def test_names_are_unique_and_models_are_written(script: Scripts) -> None:
+    cases = script.cases.all_cases(onnx_on_both=True)
+    assert len({case.name for case in cases}) == len(cases)
+    onnx = {"add_sub_onnx", "identity_onnx"}
+    assert {case.model for case in cases} <= script.models.MODELS.keys() | onnx
+    assert {case.on_manta for case in cases} <= {"", *onnx}
+
+
+@pytest.mark.parametrize(
+    ("what", "limit", "ratio", "text"),
+    [
+        ("infer/s", 2.0, 2.0, "infer/s >= 2.0: met"),
+        ("infer/s", 2.0, 1.9, "infer/s >= 2.0: **missed**"),
+        ("p50", 0.6, 0.6, "p50 <= 0.6: met"),
+        ("CPU", 0.35, 0.4, "CPU <= 0.35: **missed**"),
+        ("CPU", 0.35, None, "CPU <= 0.35: no result"),
+    ],
+)
+def test_a_bar_says_whether_it_is_met(
+    script: Scripts, what: str, limit: float, ratio: float | None, text: str
+) -> None:
+    assert script.report.bar(what, limit, ratio) == text
+
+
+def test_a_row_has_the_ratios_of_the_medians(script: Scripts) -> None:
+    result = script.measure.Result
+    case = script.cases.Case("a", "m", "http", 16, bars={"infer/s": 2.0, "CPU": 0.4})
+    reference = [result(1000, 10, 40, 100), result(2000, 20, 80, 200), None]
+    manta = [result(3000, 12, 30, 90)] * 3
+    line = script.report.line(script.report.Row(case, reference, manta))
+    assert line == (
+        "| a | 1,500 | 3,000 | **2.00** | 15 / 12 | **0.80** | 0.50 | 150 / 90 | **0.60** "
+        "| infer/s >= 2.0: met; CPU <= 0.4: **missed** |"
+    )
+    columns = script.report.header(script.report.COLUMNS).splitlines()
+    assert {each.count("|") for each in (*columns, line)} == {len(script.report.COLUMNS) + 1}
+
+
+def test_a_row_without_a_result_says_so(script: Scripts) -> None:
+    case = script.cases.Case("a", "m", "http", 16, bars={"infer/s": 2.0})
+    line = script.report.line(script.report.Row(case, [None], []))
+    assert line.startswith("| a | no result | no result |")
+    assert line.endswith("| infer/s >= 2.0: no result |")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_a_compressed_request_is_what_it_says(script: Scripts, coding: str) -> None:
+    head, _, body = script.load.compressed("m", coding, 250).http.partition(b"\r\n\r\n")
+    assert f"Content-Encoding: {coding}\r\n".encode() in head
+    assert head.endswith(f"Content-Length: {len(body)}".encode())
+    # Of either kind.
+    plain = zlib.decompress(body, wbits=zlib.MAX_WBITS | 32)
+    header = json.loads(plain[: -250 * 4])
+    assert header["inputs"][0]["parameters"]["binary_data_size"] == 250 * 4
+    assert f"Inference-Header-Content-Length: {len(plain) - 1000}\r\n".encode() in head

@@ -35,7 +35,8 @@ def _write_data(cases: list[Case], work: Path) -> None:
     names = {name for case in cases for name in (case.model, case.on_manta)}
     write_repository(work / "models", names)
     write_onnx_repository(work / "onnx", names)
-    ramp = [number % RAMP for number in range(FLOATS)]
+    # Integers would not be read as floats.
+    ramp = [float(number % RAMP) for number in range(FLOATS)]
     data = {"data": [{"INPUT0": {"content": ramp, "shape": [FLOATS]}}]}
     (work / "ramp.json").write_text(json.dumps(data))
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from bench_load import Kind, compressed, explicit_floats, explicit_integers
-from bench_models import JSON_FLOATS, JSON_STRINGS, REPEAT_COUNT
+from bench_models import REPEAT_COUNT
 
 IDENTITY_ELEMENTS: Final = 150_528  # 602 KB of FP32, one 3x224x224 image
-FLOATS: Final = JSON_FLOATS
+FLOATS: Final = 16_384
 LARGE: Final = 1 << 20  # 4 MB of FP32
 ROWS: Final = 32
 CONNECTIONS: Final = 1000
@@ -156,11 +156,8 @@ IN_MEMORY: Final = (
 RAMP: Final = (*_shape(FLOATS), "--input-data={work}/ramp.json")
 
 
-STRING_LENGTH: Final = "--string-length=16"
-
-
 def _strings(count: int) -> tuple[str, ...]:
-    return (*_shape(count), STRING_LENGTH)
+    return (*_shape(count), "--string-length=16")
 
 
 FAMILIES: Final = (
@@ -185,16 +182,10 @@ FAMILIES: Final = (
     Family("ensemble of 3", "chain", ENSEMBLE_BARS),
     Family("ensemble of 3, 602 KB,", "large_chain", ALL_EVEN, GRPC, IMAGE),
     Family("add_sub in JSON", "add_sub", ALL_EVEN, HTTP, JSON),
-    Family(
-        f"{JSON_STRINGS:,} strings in JSON",
-        "json_strings",
-        ALL_EVEN,
-        HTTP,
-        (*JSON, STRING_LENGTH),
-    ),
+    Family("1,000 strings in JSON", "json_strings", ALL_EVEN, HTTP, (*_strings(1000), *JSON)),
     Family("5,000 strings", "strings", ALL_EVEN, GRPC, _strings(5000)),
     Family("100 strings", "strings", {16: EVEN}, HTTP, _strings(100)),
-    Family("16k floats in JSON", "json_floats", ALL_EVEN, HTTP, JSON),
+    Family("16k floats in JSON", "json_floats", ALL_EVEN, HTTP, (*_shape(FLOATS), *JSON)),
     Family("identity 4 MB", "identity", ALL_EVEN, options=_shape(LARGE)),
     Family("cache hits", "cached", {16: EVEN}),
     Family(f"batches of {ROWS}", "add_sub", {16: EVEN}, options=("-b", str(ROWS))),

@@ -168,7 +168,8 @@ class HttpClient:
     async def status(self) -> int:
         """Read an answer and return its status."""
         head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+        # Not that of the header of the inference.
+        length = int(head.split(b"\r\ncontent-length:", 1)[1].split(b"\r\n", 1)[0])
         await self._reader.readexactly(length)
         return int(head[9:12])
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import grpc
 from bench_cases import Case
 from bench_load import closed_loop
 from bench_servers import ROOT, Target, certificate
@@ -108,7 +109,7 @@ def _own(case: Case, target: Target, window_ms: int) -> Result | None:
             [lambda: request] * case.concurrency,
             measure_s=3 * window_ms / 1e3,
         )
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, EOFError, ValueError, grpc.RpcError) as error:
         print(f"{case.name}, {target.name}: {error!r}", file=sys.stderr, flush=True)
         return None
     return Result(

@@ -143,16 +143,16 @@ output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
 
 STEPS = (1, 2, 3)
 STRINGS_CONFIG = IDENTITY_CONFIG.replace("TYPE_FP32", "TYPE_STRING")
-# perf_analyzer writes as many elements in JSON as the model's metadata say: one for -1.
-JSON_FLOATS, JSON_STRINGS = 16_384, 1000
+# perf_analyzer takes the first dimension for that of batches where it writes JSON.
+ONE_BATCH = ("max_batch_size: 0", "max_batch_size: 1")
 CACHED_CONFIG = ADD_SUB_CONFIG + "response_cache { enable: true }\n"
 MODELS = {
     "add_sub": (ADD_SUB, ADD_SUB_CONFIG),
     "cached": (ADD_SUB, CACHED_CONFIG),
     "identity": (IDENTITY, IDENTITY_CONFIG),
     "strings": (IDENTITY, STRINGS_CONFIG),
-    "json_floats": (IDENTITY, IDENTITY_CONFIG.replace("-1", str(JSON_FLOATS))),
-    "json_strings": (IDENTITY, STRINGS_CONFIG.replace("-1", str(JSON_STRINGS))),
+    "json_floats": (IDENTITY, IDENTITY_CONFIG.replace(*ONE_BATCH)),
+    "json_strings": (IDENTITY, STRINGS_CONFIG.replace(*ONE_BATCH)),
     "sequence": (IDENTITY, SEQUENCE_CONFIG),
     "repeat": (REPEAT, REPEAT_CONFIG),
     **{f"step{number}": (IDENTITY, STEP_CONFIG) for number in STEPS},

@@ -3,13 +3,19 @@
 """Finds the compiled form of the modules that a request passes.
 
 `scripts/compile.py` compiles the sources below with mypyc into ``.compiled/<digest>`` beside the
-packages, where the digest is of those sources, this Python and this machine's kind. A tree whose
+packages, where the digest is of the sources, this Python and this machine's kind. A tree whose
 sources have changed since has another digest and so runs plain; nothing stale is ever loaded.
 
-``MANTA_COMPILED`` in the environment: ``0`` runs plain, ``1`` refuses to; otherwise what is there
-is taken.
+In an installed wheel that is compiled the extension modules lie beside their sources, as Python
+expects; there is no digest, because nobody edits these.
+
+``MANTA_COMPILED`` in the environment: ``0`` runs plain, ``1`` refuses to; the name of a folder in
+``.compiled`` takes that one, and runs plain if it is not there; otherwise what is there is taken.
+
+Imported when a wheel is built, so it needs nothing but Python.
 """
 
+import fcntl
 import hashlib
 import os
 import sys
@@ -75,10 +81,14 @@ PLAIN: Final = frozenset(
 )
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 VARIABLE: Final = "MANTA_COMPILED"
-_FOLDER: Final = ".compiled"
-# What mypyc names the library that has the code of all modules.
-_LIBRARY: Final = "__mypyc"
-_SAMPLE: Final = "deployments.http2.frames"
+FOLDER: Final = ".compiled"
+# mypyc calls the module that has the code of all others by this name, and "__mypyc".
+GROUP: Final = "manta"
+_LIBRARY: Final = GROUP + "__mypyc"
+_PACKAGES: Final = frozenset({"backends", "cluster", "deployments"})
+# What compiled modules import. mypyc writes constants of plain modules into the code that uses
+# them, so that these count as much as the sources that are compiled.
+_IMPORTED: Final = ("backends", "deployments")
 
 
 class CompiledFormMissingError(ImportError):
@@ -101,19 +111,29 @@ def sources() -> list[str]:
 def folder() -> Path:
     """Return where the compiled form of the sources as they are now is, or would be."""
     digest = hashlib.blake2b(SUFFIX.encode(), digest_size=10)
-    for each in sources():
-        digest.update(each.encode())
-        digest.update((ROOT / each).read_bytes())
-    return ROOT / _FOLDER / digest.hexdigest()
+    root = str(ROOT)
+    for name in _IMPORTED:
+        for place, folders, files in os.walk(f"{root}/{name}"):
+            folders.sort()
+            for file in sorted(files):
+                if file.endswith(".py"):
+                    path = f"{place}/{file}"
+                    digest.update(path.removeprefix(root).encode())
+                    # Not pathlib: this is read by every process, and takes half as long.
+                    with open(path, "rb") as source:  # noqa: PTH123
+                        digest.update(source.read())
+    return ROOT / FOLDER / digest.hexdigest()
 
 
 class CompiledFinder:
-    """Finds extension modules in a folder that is laid out as the packages are."""
+    """Finds extension modules in a folder that is laid out as the packages are.
+
+    Attributes:
+        path: The folder.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        modules = (each.removesuffix(".py").replace("/", ".") for each in sources())
-        self._modules = frozenset(modules)
+        self.path = path
 
     def find_spec(
         self,
@@ -122,12 +142,30 @@ class CompiledFinder:
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Return the place of a module that is compiled."""
-        if name not in self._modules and not name.endswith(_LIBRARY):
+        if name != _LIBRARY and name.partition(".")[0] not in _PACKAGES:
             return None
-        file = self._path / (name.replace(".", "/") + SUFFIX)
+        file = self.path / (name.replace(".", "/") + SUFFIX)
         if not file.exists():
             return None
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, str(file)))
+
+
+class PlainFinder:
+    """Finds the sources of a wheel, where Python itself prefers the extension modules."""
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Return the place of a module's source; packages are found as ever."""
+        package, _, module = name.rpartition(".")
+        if package.partition(".")[0] not in _PACKAGES:
+            return None
+        files = (Path(place, f"{module}.py") for place in path or ())
+        file = next((each for each in files if each.is_file()), None)
+        return None if file is None else spec_from_file_location(name, file)
 
 
 def install() -> None:
@@ -137,17 +175,67 @@ def install() -> None:
         CompiledFormMissingError: It is demanded and not there.
     """
     wish = os.environ.get(VARIABLE, "")
-    found = None if wish == "0" or not (ROOT / _FOLDER).is_dir() else folder()
-    if found is not None and found.is_dir():
+    if _is_beside():
+        if wish == "0":
+            sys.meta_path.insert(0, PlainFinder())
+        return
+    found = _wanted(wish)
+    if found is not None and _hold(found):
         sys.meta_path.insert(0, CompiledFinder(found))
     elif wish == "1":
         raise CompiledFormMissingError(
-            f"{VARIABLE}=1, but these sources are not compiled; run 'make compiled', or unset it"
+            f"{VARIABLE}=1, but these sources are not compiled; run 'make compiled' in a checkout, "
+            f"install a wheel built where a C compiler is, or unset {VARIABLE}"
         )
+
+
+def choice() -> str:
+    """Return the ``MANTA_COMPILED`` that has another process run the form this process runs.
+
+    A server gives it to its processes. Otherwise those that start after its sources were edited or
+    compiled would run another form than those before.
+    """
+    finders = (each for each in sys.meta_path if isinstance(each, CompiledFinder))
+    found = next(finders, None)
+    if found is not None:
+        return found.path.name
+    return os.environ.get(VARIABLE, "") if _is_beside() else "0"
 
 
 @cache
 def is_compiled() -> bool:
     """Whether this process runs the compiled form."""
-    spec = find_spec(_SAMPLE)
+    sample = sources()[0].removesuffix(".py").replace("/", ".")
+    spec = find_spec(sample)
     return spec is not None and str(spec.origin).endswith(SUFFIX)
+
+
+def _is_beside() -> bool:
+    """Whether extension modules lie beside the sources: this is a wheel, and compiled."""
+    return (ROOT / (_LIBRARY + SUFFIX)).exists()
+
+
+def _wanted(wish: str) -> Path | None:
+    # Reading all sources takes 10 ms: not where it is clear that there is nothing to find.
+    if wish == "0" or not (ROOT / FOLDER).is_dir():
+        return None
+    return folder() if wish in {"", "1"} else ROOT / FOLDER / Path(wish).name
+
+
+def _hold(path: Path) -> bool:
+    """Keep a folder from being removed while this process lives; False when it is not there."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        # Held until the process ends: the lock is the open file's, which nobody closes.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        # `scripts/compile.py` is removing it.
+        os.close(file)
+        return False
+    except OSError:
+        # Not every file system of a network has locks.
+        return True
+    return path.is_dir()

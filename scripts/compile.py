@@ -3,32 +3,29 @@
 """Compiles the modules that a request passes with mypyc: python scripts/compile.py.
 
 The result lies in ``.compiled/<digest of the sources>``, where `backends.compiled_form` finds it;
-what is there already is not made again. The C files and objects of the last time are kept and
-reused as far as they did not change.
+what is there already is not made again.
 """
 
 import argparse
-import fcntl
 import os
-import shlex
-import shutil
 import subprocess
 import sys
-import sysconfig
-import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+_WISH: Final = os.environ.get("MANTA_COMPILED", "")
+# For this process, which shall not ask for what it is about to make.
 os.environ["MANTA_COMPILED"] = "0"
 
 from backends import compiled_form  # noqa: E402
+from scripts import mypyc_build  # noqa: E402
 
-_BUILD: Final = "build"
+_LOG: Final = "log"
+_FAILED: Final = ".failed"
+_NICENESS: Final = 19
+_PLAIN: Final = "servers run plain, slower"
 
 
 def main() -> int:
@@ -37,118 +34,71 @@ def main() -> int:
     parser.add_argument("--optimization", default="2", help="the C compiler's -O (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="C compilers at once")
     parser.add_argument("--if-possible", action="store_true", help="without a compiler: say so, 0")
+    parser.add_argument("--background", action="store_true", help="start compiling and return")
+    # What --background starts.
+    parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.chdir(ROOT)
-    compiler = shlex.split(os.environ.get("CC", "") or sysconfig.get_config_var("CC"))
-    if shutil.which(compiler[0]) is None:
-        print(f"no C compiler '{compiler[0]}': Manta runs plain, slower")
+    if arguments.background:
+        print(start_in_background())
+        return 0
+    why_not = mypyc_build.impediment()
+    if why_not:
+        print(f"{why_not}: {_PLAIN}")
         return 0 if arguments.if_possible else 1
-    wanted = compiled_form.folder()
-    wanted.parent.mkdir(exist_ok=True)
-    with (wanted.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if wanted.is_dir():
-            print("compiled already")
-            return 0
-        begin_s = time.monotonic()
-        Build(wanted, compiler, arguments.optimization, arguments.jobs).run()
-        print(f"compiled in {time.monotonic() - begin_s:.0f} s: {wanted.relative_to(ROOT)}")
+    if arguments.detached:
+        return _compile_quietly(arguments.optimization, arguments.jobs)
+    print(mypyc_build.make(arguments.optimization, arguments.jobs))
     return 0
 
 
-@dataclass(frozen=True)
-class Build:
-    """One run.
-
-    Attributes:
-        wanted: The folder that shall have the result.
-        compiler: The C compiler's command.
-        optimization: Its -O.
-        jobs: How many of them run at once.
-    """
-
-    wanted: Path
-    compiler: list[str]
-    optimization: str
-    jobs: int
-
-    def run(self) -> None:
-        """Make the folder, whole or not at all; folders of older sources go.
-
-        Raises:
-            SystemExit: mypyc refuses a source; it has said why.
-            subprocess.CalledProcessError: The C compiler fails; it has said why.
-        """
-        build = self.wanted.parent / _BUILD
-        extensions = _generate(build, self.optimization)
-        made = self.wanted.with_suffix(".new")
-        shutil.rmtree(made, ignore_errors=True)
-        with ThreadPoolExecutor(self.jobs) as pool:
-            self._compile(pool, build, extensions)
-            list(pool.map(lambda each: self._link(build, made, each), extensions))
-        for old in self.wanted.parent.iterdir():
-            if old.is_dir() and old not in {build, made}:
-                shutil.rmtree(old)
-        made.rename(self.wanted)
-
-    def _compile(self, pool: ThreadPoolExecutor, build: Path, extensions: list[Any]) -> None:
-        headers_s = max((path.stat().st_mtime for path in build.rglob("*.h")), default=0.0)
-        jobs = {source: extension for extension in extensions for source in extension.sources}
-        stale = [
-            (source, extension)
-            for source, extension in jobs.items()
-            if not (file := _object(build, source)).exists()
-            or file.stat().st_mtime < max(Path(source).stat().st_mtime, headers_s)
-        ]
-        largest_first = sorted(stale, key=lambda each: -Path(each[0]).stat().st_size)
-        list(pool.map(lambda each: self._compile_one(build, *each), largest_first))
-
-    def _compile_one(self, build: Path, source: str, extension: Any) -> None:
-        target = _object(build, source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folders = [*extension.include_dirs, sysconfig.get_paths()["include"]]
-        _call(
-            [
-                *self.compiler,
-                "-fPIC",
-                "-DNDEBUG",
-                "-w",
-                *extension.extra_compile_args,
-                "-Wno-error",
-            ],
-            [*(f"-I{each}" for each in folders), "-c", source, "-o", str(target)],
+def start_in_background() -> str:
+    """Start compiling, unless that is done or cannot be; return what was done, in a line."""
+    if _WISH == "0":
+        return "MANTA_COMPILED=0: servers run plain"
+    why_not = mypyc_build.impediment()
+    if why_not:
+        return f"{why_not}: {_PLAIN}"
+    wanted = compiled_form.folder()
+    log = wanted.parent / _LOG
+    if wanted.is_dir():
+        return "compiled already: servers run compiled"
+    if mypyc_build.is_running():
+        return f"compiling in the background since before ({_shown(log)})"
+    if wanted.with_suffix(_FAILED).exists():
+        return f"cannot be compiled, {_shown(log)} says why: {_PLAIN}"
+    wanted.parent.mkdir(exist_ok=True)
+    with log.open("w") as output:
+        subprocess.Popen(
+            [sys.executable, "-u", __file__, "--detached"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for the server that 'make serve' starts next.
+            start_new_session=True,
         )
-
-    def _link(self, build: Path, made: Path, extension: Any) -> None:
-        target = made / (extension.name.replace(".", "/") + compiled_form.SUFFIX)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        objects = [str(_object(build, source)) for source in extension.sources]
-        _call([*self.compiler, "-shared", "-s", *objects, "-o", str(target)])
-
-
-def _generate(build: Path, optimization: str) -> list[Any]:
-    """Have mypyc write C; return what to make of it."""
-    import setuptools  # noqa: F401, PLC0415 - mypyc looks whether it is there
-    from mypyc.build import mypycify  # noqa: PLC0415
-
-    extensions: list[Any] = mypycify(
-        compiled_form.sources(),
-        multi_file=True,
-        target_dir=str(build),
-        opt_level=optimization,
-        debug_level="0",
+    return (
+        f"compiling in the background ({_shown(log)}): servers started before it is done run plain"
     )
-    return extensions
 
 
-def _object(build: Path, source: str) -> Path:
-    path = Path(source)
-    inside = path.relative_to(build) if path.is_relative_to(build) else Path(path.name)
-    return build / "objects" / inside.with_suffix(".o")
+def _compile_quietly(optimization: str, jobs: int) -> int:
+    """Compile behind everything else; what does not compile is tried again when it has changed."""
+    os.nice(_NICENESS)
+    mark = compiled_form.folder().with_suffix(_FAILED)
+    try:
+        print(mypyc_build.make(optimization, jobs, waits=False))
+    except BlockingIOError:
+        print("another process compiles")
+    except (SystemExit, subprocess.CalledProcessError) as error:
+        print(f"not compiled: {error}; 'make compiled' tries again")
+        mark.touch()
+        return 1
+    return 0
 
 
-def _call(*parts: Iterable[str]) -> None:
-    subprocess.run([each for part in parts for each in part], check=True)
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT)
 
 
 if __name__ == "__main__":

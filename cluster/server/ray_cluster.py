@@ -11,6 +11,7 @@ from typing import Any, Final
 import ray
 from ray.serve.exceptions import RayServeException
 
+from backends import compiled_form
 from backends.api.errors import UnavailableError
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions
@@ -61,6 +62,17 @@ WITHOUT_DASHBOARD: Final = {
     "REPORTER_UPDATE_INTERVAL_MS": "3600000",
     "RAY_enable_metrics_collection": "0",
 }
+
+
+def prepare(environment: MutableMapping[str, str]) -> None:
+    """Tell the processes of an embedded cluster, which inherit this environment, how to run."""
+    niceness = environment.get("RAY_worker_niceness")
+    environment.update(RAY_ENVIRONMENT)
+    if niceness is not None:
+        environment["RAY_worker_niceness"] = niceness
+    # Processes start as long as the server runs; all are compiled or none.
+    if not environment.get(compiled_form.VARIABLE):
+        environment[compiled_form.VARIABLE] = compiled_form.choice()
 
 
 class Controller:
@@ -147,10 +159,7 @@ class RayCluster:
 
     def start(self, *, dashboard: bool) -> None:
         """Start a cluster of one's own."""
-        niceness = self._environment.get("RAY_worker_niceness")
-        self._environment.update(RAY_ENVIRONMENT)
-        if niceness is not None:
-            self._environment["RAY_worker_niceness"] = niceness
+        prepare(self._environment)
         if not dashboard:
             self._environment.update(WITHOUT_DASHBOARD)
         self.is_own = True

@@ -1,0 +1,31 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an embedded Ray's processes are told."""
+
+import pytest
+
+from backends import compiled_form
+from cluster.server.ray_cluster import prepare
+
+
+@pytest.mark.parametrize("form", ["0", "0123456789abcdef0123"])
+def test_processes_that_start_later_run_the_form_of_the_server(form, monkeypatch):
+    monkeypatch.setattr(compiled_form, "choice", lambda: form)
+    environment: dict[str, str] = {}
+    prepare(environment)
+    assert environment["MANTA_COMPILED"] == form
+
+
+def test_form_that_is_demanded_is_demanded_of_all_processes(monkeypatch):
+    monkeypatch.setattr(compiled_form, "choice", lambda: "0123456789abcdef0123")
+    environment = {"MANTA_COMPILED": "1"}
+    prepare(environment)
+    assert environment["MANTA_COMPILED"] == "1"
+
+
+def test_niceness_that_is_given_stays():
+    environment = {"RAY_worker_niceness": "5"}
+    prepare(environment)
+    assert environment["RAY_worker_niceness"] == "5"
+    prepare(given_none := {})
+    assert given_none["RAY_worker_niceness"] == "0"

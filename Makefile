@@ -8,14 +8,15 @@ PYTEST := $(BIN)/python -m pytest
 UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/unit
 # uv leaves compiling to the first import. A server is ten processes that import Ray: compiled ahead,
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
-COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
+# No server imports mypy.
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
+.PHONY: help compiled unit-compiled wheel wheel-test install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
-	@echo "make test-all that, 10,000 sequences, faults under load, fuzzing, and conformance where sources are named"
+	@echo "make test-all that, 10,000 sequences, faults under load, the wheel, fuzzing, and conformance where sources are named"
 	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
@@ -23,37 +24,50 @@ help:
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
-	@echo "make compiled compile with mypyc the modules of the request path that can be; until they change servers take them"
-	@echo "make install  only the virtual environment with Manta and its CPU extras"
+	@echo "make install  only the virtual environment with Manta and its CPU extras; with a C compiler it starts 'make compiled'"
+	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
+	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 $(VENV)/.installed: $(BIN)/uv pyproject.toml constraints.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo]' --constraint constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile]' --constraint constraints.txt
 	$(COMPILE)
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,test,lint]' --constraint constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint]' --constraint constraints.txt
 	$(COMPILE)
 	@touch $@
 
+# With a C compiler, also what makes servers quicker, behind everything else; see ADR 10.
 install: $(VENV)/.installed
+	@$(BIN)/python scripts/compile.py --background
 
-# Servers and tests run compiled from then on, until a source changes; MANTA_COMPILED=0 has them run plain.
-compiled: $(VENV)/.installed-test
+# The same in the foreground. Servers and tests run compiled from then on, until a source changes;
+# MANTA_COMPILED=0 has them run plain.
+compiled: $(VENV)/.installed
 	$(BIN)/python scripts/compile.py
 
 # The unit tests once more, against the compiled form.
-unit-compiled: compiled
+unit-compiled: $(VENV)/.installed-test compiled
 	MANTA_COMPILED=1 $(UNIT)
 
-demo-models: install
+# For this Python and this kind of machine; without a C compiler or with MANTA_WHEEL=plain, for any.
+wheel: $(BIN)/uv
+	rm -f dist/manta_serve-*.whl
+	$(BIN)/uv build --wheel --python $(BIN)/python --build-constraints constraints.txt --out-dir dist
+
+# Installed into an empty environment, from where it serves the demo repository.
+wheel-test: $(VENV)/.installed-test demo-models wheel
+	$(PYTEST) -q tests/wheel
+
+demo-models: $(VENV)/.installed
 	$(BIN)/python scripts/make_demo_models.py --output configs/models
 
-serve: demo-models
+serve: install demo-models
 	$(BIN)/manta serve --model-repository configs/models
 
 lint: $(VENV)/.installed-test
@@ -93,7 +107,7 @@ faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.faults $(FAULTS)
 
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
-test-all: test sequences faults unit-compiled
+test-all: test sequences faults unit-compiled wheel-test
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
 
@@ -108,7 +122,7 @@ conformance: $(VENV)/.installed-test
 
 # FUZZ_SECONDS is for each target.
 fuzz: $(VENV)/.installed-test
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,test,lint,fuzz]' --constraint constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint,fuzz]' --constraint constraints.txt
 	$(BIN)/python -m tests.fuzz $(or $(FUZZ_SECONDS),60)
 
 bench: $(VENV)/.installed-test demo-models
@@ -118,4 +132,4 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:
-	rm -rf $(VENV) .compiled .mypy_cache .ruff_cache .hypothesis configs/models
+	rm -rf $(VENV) .compiled dist .mypy_cache .ruff_cache .hypothesis configs/models

@@ -27,6 +27,9 @@ class RunningServer:
         flags: Further flags.
         launch: The command, and the flag that names the repository.
         start_timeout_s: How long it may take until it is ready.
+        manta: What runs Manta.
+        cwd: Where.
+        environment: The process's; None for that of the tests.
 
     Attributes:
         http: host:port of the HTTP endpoint; grpc and metrics likewise.
@@ -43,11 +46,12 @@ class RunningServer:
         *flags: str,
         launch: tuple[str, str] = ("serve", "model-repository"),
         start_timeout_s: float = START_TIMEOUT_S,
+        manta: tuple[str, ...] = (sys.executable, "-m", "cluster"),
+        cwd: Path = ROOT,
+        environment: dict[str, str] | None = None,
     ) -> None:
         command = [
-            sys.executable,
-            "-m",
-            "cluster",
+            *manta,
             launch[0],
             f"--{launch[1]}={repository}",
             "--http-address=127.0.0.1",
@@ -58,7 +62,12 @@ class RunningServer:
             *flags,
         ]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=cwd,
+            env=environment,
         )
         self.started.add(self)
         self.pid = self.process.pid

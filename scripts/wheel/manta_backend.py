@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""How pip and its like build Manta: as hatchling does, and the wheel has the compiled form.
+
+Without a C compiler, and with ``MANTA_WHEEL=plain``, the wheel is plain and for any machine. An
+editable installation is plain and quick to make; what it runs is compiled by `make install`.
+
+This is the build backend, which alone can say what only a wheel needs to be built, and hatchling's
+hook, which adds files to it.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling import build as hatchling_build
+from hatchling.build import *  # noqa: F403 - the other functions are hatchling's
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+# Dependencies whose types mypyc uses; of the others it knows nothing either way.
+_TYPED: Final = frozenset({"numpy", "msgspec", "orjson", "hpack", "mypy-extensions"})
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    """Return what the wheel needs to be built: mypyc, and what the sources import."""
+    requires = hatchling_build.get_requires_for_build_wheel(config_settings)
+    return [*requires, *_for_mypyc()] if _shall_compile() else requires
+
+
+def _for_mypyc() -> list[str]:
+    project = WheelBuilder(str(ROOT)).metadata.core
+    return [
+        *project.optional_dependencies["compile"],
+        *(each for each in project.dependencies if re.split(r"[^\w-]", each)[0] in _TYPED),
+    ]
+
+
+def _shall_compile() -> bool:
+    """Whether a compiled wheel is wanted and there are a C compiler and Python's headers."""
+    return os.environ.get("MANTA_WHEEL", "") != "plain" and not _build().no_compiler()
+
+
+def _build() -> Any:
+    """Return `scripts.mypyc_build`, of this tree."""
+    # Never what a tree that is compiled already would find.
+    os.environ["MANTA_COMPILED"] = "0"
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    from scripts import mypyc_build  # noqa: PLC0415
+
+    return mypyc_build
+
+
+class CompiledWheel(BuildHookInterface[Any]):
+    """Adds the extension modules to the wheel, beside their sources."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, unless that is done, and list the result; called by hatchling."""
+        if version == "editable":
+            return
+        if not _shall_compile():
+            self.app.display_info("a plain wheel: MANTA_WHEEL=plain, or no C compiler")
+            return
+        build = _build()
+        if why_not := build.impediment():
+            raise RuntimeError(f"{why_not}; with MANTA_WHEEL=plain the wheel is plain")
+        self.app.display_info(build.make())
+        made = build.compiled_form.folder()
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        for file in sorted(made.rglob("*" + build.compiled_form.SUFFIX)):
+            build_data["force_include"][str(file)] = file.relative_to(made).as_posix()

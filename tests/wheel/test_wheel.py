@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel of ``dist/`` in an empty virtual environment, away from the sources."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+
+from tests.support.clients import LEFT, RIGHT, add_sub_inputs, check_add_sub
+from tests.support.server import ROOT, RunningServer
+
+pytestmark = pytest.mark.timeout(600)
+
+UV = Path(sys.executable).parent / "uv"
+VARIABLES = ("PYTHONPATH", "VIRTUAL_ENV", "MANTA_COMPILED")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Those of the shell, without what leads to the sources."""
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return kept | more
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    found = list((ROOT / "dist").glob("*.whl"))
+    assert len(found) == 1, "run 'make wheel' first"
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("wheel")
+
+
+@pytest.fixture(scope="module")
+def bin_of_venv(wheel: Path, place: Path) -> Path:
+    """The programs of an empty environment that only the wheel was installed into."""
+    venv = place / "venv"
+    call(str(UV), "venv", "--quiet", "--python", sys.executable, str(venv), cwd=place)
+    call(
+        *(str(UV), "pip", "install", "--quiet", "--python", str(venv / "bin/python")),
+        *("--constraint", str(ROOT / "constraints.txt"), f"{wheel}[cpu]"),
+        cwd=place,
+    )
+    return venv / "bin"
+
+
+def call(*command: str, cwd: Path, **more: str) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def server(bin_of_venv: Path, place: Path) -> Iterator[RunningServer]:
+    # A copy, so that no process has a reason to open a file of the sources.
+    shutil.copytree(ROOT / "configs/models", place / "models")
+    running = RunningServer(
+        place / "models",
+        manta=(str(bin_of_venv / "manta"),),
+        cwd=place,
+        environment=environment(),
+    )
+    yield running
+    running.terminate()
+
+
+def test_wheel_is_for_this_python_and_machine_and_has_the_sources_too(wheel):
+    assert re.fullmatch(r"manta_serve-[\w.]+-cp3\d+-cp3\d+-\w+\.whl", wheel.name)
+    names = zipfile.ZipFile(wheel).namelist()
+    (library,) = (each for each in names if each.startswith("manta__mypyc."))
+    suffix = library.removeprefix("manta__mypyc")
+    compiled = [each for each in names if each.endswith(suffix) and each != library]
+    assert len(compiled) > 50
+    assert [each for each in compiled if each.removesuffix(suffix) + ".py" not in names] == []
+
+
+@pytest.mark.parametrize(("wish", "form"), [("", "compiled"), ("1", "compiled"), ("0", "plain")])
+def test_version_says_which_form_it_runs(bin_of_venv, place, wish, form):
+    assert f"({form})" in call(
+        str(bin_of_venv / "manta"), "version", cwd=place, MANTA_COMPILED=wish
+    )
+
+
+def test_modules_are_those_of_the_environment(bin_of_venv, place):
+    code = "import cluster.cli, deployments, backends as b; print(cluster.__file__, b.__file__)"
+    shown = call(str(bin_of_venv / "python"), "-c", code, cwd=place).split()
+    assert [path for path in shown if not path.startswith(str(place))] == []
+
+
+def test_plain_form_imports_no_extension_module_of_its_own(bin_of_venv, place):
+    code = "import sys, deployments.data_plane; print(*map(str, sys.modules.values()), sep='\\n')"
+    shown = call(str(bin_of_venv / "python"), "-c", code, cwd=place, MANTA_COMPILED="0")
+    own = [line for line in shown.splitlines() if "'deployments." in line]
+    assert own
+    assert not [line for line in own if ".so'" in line]
+    assert "manta__mypyc" not in shown
+
+
+def test_demo_models_are_served_over_http(server):
+    with triton_http.InferenceServerClient(server.http) as client:
+        check_add_sub(client.infer("simple", add_sub_inputs(triton_http)))
+        digits = triton_http.InferInput("X", [1, 64], "FP32")
+        digits.set_data_from_numpy(np.zeros((1, 64), np.float32))
+        assert client.infer("digits", [digits]).as_numpy("label").shape == (1, 1)
+
+
+def test_demo_models_are_served_over_grpc(server):
+    with triton_grpc.InferenceServerClient(server.grpc) as client:
+        result = client.infer("simple", add_sub_inputs(triton_grpc))
+        np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), LEFT + RIGHT)
+
+
+def test_no_process_of_the_server_uses_the_sources_and_those_that_serve_are_compiled(server):
+    processes = [psutil.Process(server.pid), *server.tree()]
+    files = {each.pid: opened(each) for each in processes}
+    assert not [path for paths in files.values() for path in paths if path.startswith(f"{ROOT}/")]
+    compiled = [pid for pid, paths in files.items() if any("manta__mypyc" in p for p in paths)]
+    # An ingress and an instance of each model at least.
+    assert len(compiled) > len(list((ROOT / "configs/models").iterdir())) // 2
+
+
+def test_server_stops_cleanly(server):
+    assert server.terminate() == 0
+
+
+def opened(process: psutil.Process) -> list[str]:
+    try:
+        maps = [each.path for each in process.memory_maps()]
+        return [*maps, process.cwd(), *(each.path for each in process.open_files())]
+    except (psutil.Error, OSError):
+        return []

@@ -11,7 +11,7 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled wheel wheel-test install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -27,6 +27,7 @@ help:
 	@echo "make install  only the virtual environment with Manta and its CPU extras; with a C compiler it starts 'make compiled'"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
 	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
+	@echo "make compare-forms  the same requests to a plain and a compiled server"
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +55,10 @@ compiled: $(VENV)/.installed
 # The unit tests once more, against the compiled form.
 unit-compiled: $(VENV)/.installed-test compiled
 	MANTA_COMPILED=1 $(UNIT)
+
+# The same requests to a plain and a compiled server: answers must be the same to the byte.
+compare-forms: $(VENV)/.installed-test compiled
+	$(BIN)/python -m tests.forms
 
 # For this Python and this kind of machine; without a C compiler or with MANTA_WHEEL=plain, for any.
 wheel: $(BIN)/uv
@@ -107,7 +112,7 @@ faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.faults $(FAULTS)
 
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
-test-all: test sequences faults unit-compiled wheel-test
+test-all: test sequences faults unit-compiled compare-forms wheel-test
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
 

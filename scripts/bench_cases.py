@@ -52,8 +52,8 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)
 
     def model_on(self, server: str) -> str:
-        """Return the model to ask for on a server of that name."""
-        return self.on_manta if self.on_manta and server.startswith("manta") else self.model
+        """Return the model to ask for on the server of that name."""
+        return self.on_manta if self.on_manta and server == "manta" else self.model
 
 
 @dataclass(frozen=True, slots=True)

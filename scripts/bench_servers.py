@@ -51,7 +51,7 @@ class Target:
     """A server under load.
 
     Attributes:
-        name: ``triton`` or ``manta``, or of which there are several, something longer.
+        name: Of its log. The one that is compared with the reference is ``manta``.
         http: Port.
         grpc: Port.
         mark: In the environment of its processes.

@@ -22,6 +22,8 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from mypy_extensions import mypyc_attr
+
 from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.lane.frames import (
     FLAG_EXTENTS,
@@ -90,6 +92,7 @@ class LaneRole(Protocol):
         """Learn of the end; called once, last."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LaneConnection(asyncio.Protocol):
     """One end of a lane; what it carries is its role's.
 

@@ -9,13 +9,14 @@ import msgspec
 
 from deployments.instance.assembly import Assembly
 from deployments.lane.batches import Adopt, Adopted, BatchPart, Forget
+from deployments.lane.connection import LaneConnection
 from deployments.lane.frames import ADOPT, BATCH, DECLINE, FORGET, PREFIX, Frame, FrameError
 from deployments.lane.frames import FrameReader as Reader
 from deployments.lane.messages import DEFAULT_LIMITS, encode
 from deployments.lane.server_pool import Holding, PoolServer
 
 
-class _Connection:
+class _Connection(LaneConnection):
     """Takes what is sent."""
 
     def __init__(self) -> None:

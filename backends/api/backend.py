@@ -15,8 +15,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mypy_extensions import mypyc_attr
-
 from backends.api.custom_metrics import CustomFamily
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_caller import ModelCaller
@@ -142,7 +140,6 @@ class ExecuteBatch:
     compute_output_start_ns: int = 0
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ModelInstance(ABC):
     """One loaded copy of a model."""
 
@@ -175,7 +172,6 @@ class ModelInstance(ABC):
         """Free what the instance holds; called once, after the last execute."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Backend(ABC):
     """A model format.
 

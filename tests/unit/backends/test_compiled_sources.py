@@ -43,3 +43,17 @@ def test_a_caught_exceptions_name_stands_for_one_type(source: str) -> None:
         and (names := bound_to_two_types(node))
     }
     assert not found
+
+
+@pytest.mark.parametrize(
+    "source", ["deployments/instance/spec.py", "deployments/contracts/routing_table.py"]
+)
+def test_what_ray_pickles_is_plain(source: str) -> None:
+    # Frozen dataclasses that are compiled cannot be unpickled.
+    tree = ast.parse((compiled_form.ROOT / source).read_text())
+    imported = {
+        f"{node.module.replace('.', '/')}.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+    }
+    assert not {source, *imported} & set(compiled_form.sources())

@@ -24,7 +24,7 @@ help:
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
-	@echo "make install  only the virtual environment with Manta and its CPU extras; with a C compiler it starts 'make compiled'"
+	@echo "make install  only the virtual environment with Manta and its CPU extras; COMPILED=1 starts 'make compiled' as well"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
 	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
 	@echo "make compare-forms  the same requests to a plain and a compiled server"
@@ -43,11 +43,11 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(COMPILE)
 	@touch $@
 
-# With a C compiler, also what makes servers quicker, behind everything else; see ADR 10.
+# COMPILED=1 also starts 'make compiled', behind everything else; see ADR 10.
 install: $(VENV)/.installed
-	@$(BIN)/python scripts/compile.py --background
+	$(if $(COMPILED),@$(BIN)/python scripts/compile.py --background)
 
-# The same in the foreground. Servers and tests run compiled from then on, until a source changes;
+# Servers and tests run compiled from then on, until a source changes;
 # MANTA_COMPILED=0 has them run plain.
 compiled: $(VENV)/.installed
 	$(BIN)/python scripts/compile.py

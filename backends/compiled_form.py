@@ -85,7 +85,7 @@ VARIABLE: Final = "MANTA_COMPILED"
 FOLDER: Final = ".compiled"
 # mypyc calls the module that has the code of all others by this name, and "__mypyc".
 GROUP: Final = "manta"
-_LIBRARY: Final = GROUP + "__mypyc"
+LIBRARY: Final = GROUP + "__mypyc"
 _PACKAGES: Final = frozenset({"backends", "cluster", "deployments"})
 # What compiled modules import. mypyc writes constants of plain modules into the code that uses
 # them, so that these count as much as the sources that are compiled.
@@ -143,7 +143,7 @@ class CompiledFinder:
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Return the place of a module that is compiled."""
-        if name != _LIBRARY and name.partition(".")[0] not in _PACKAGES:
+        if name != LIBRARY and name.partition(".")[0] not in _PACKAGES:
             return None
         file = self.path / (name.replace(".", "/") + SUFFIX)
         if not file.exists():
@@ -213,7 +213,7 @@ def is_compiled() -> bool:
 
 def _is_beside() -> bool:
     """Whether extension modules lie beside the sources: this is a wheel, and compiled."""
-    return (ROOT / (_LIBRARY + SUFFIX)).exists()
+    return (ROOT / (LIBRARY + SUFFIX)).exists()
 
 
 def _wanted(wish: str) -> Path | None:

@@ -13,6 +13,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,10 @@ from backends import compiled_form
 
 _BUILD: Final = "build"
 _LOCK: Final = "lock"
+_OPTIMIZATION: Final = "optimization"
+_CACHE: Final = "mypy_cache"
+# mypyc writes into it what it compiles.
+_INTERMEDIATE: Final = "ops.txt"
 # An editor saves several files.
 _TRIES: Final = 5
 # Types of what is not installed are Any then; `make types` is who checks the sources.
@@ -86,6 +91,12 @@ def make(optimization: str = "2", jobs: int | None = None, *, waits: bool = True
         return f"compiled in {took_s:.0f} s: {made.relative_to(compiled_form.ROOT)}"
 
 
+def optimization_of(made: Path) -> str:
+    """Return the -O that a folder was compiled with; empty if nobody knows."""
+    note = made / _OPTIMIZATION
+    return note.read_text() if note.exists() else ""
+
+
 @dataclass(frozen=True)
 class Build:
     """One run.
@@ -116,32 +127,43 @@ class Build:
             target = made / file.relative_to(build / "linked")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, target)
+        _require_loadable(made / (compiled_form.LIBRARY + compiled_form.SUFFIX))
+        (made / _OPTIMIZATION).write_text(self.optimization)
         made.rename(wanted)
         _remove_old(wanted)
         return wanted
 
     def _generate(self, build: Path) -> tuple[Path, list[Any]]:
         """Have mypyc write C; return the folder that it is for, and what to make of it."""
-        import setuptools  # noqa: F401, PLC0415 - mypyc looks whether it is there
-        from mypyc.build import mypycify  # noqa: PLC0415
-
         for _ in range(_TRIES):
             wanted = compiled_form.folder()
-            sources = compiled_form.sources()
-            extensions: list[Any] = mypycify(
-                [*_LENIENT, f"--cache-dir={build / 'mypy_cache'}", *sources],
-                multi_file=True,
-                # One group that is "separate" is compiled as if it were not, but lets mypy use its
-                # cache for whatever else it reads.
-                separate=[(sources, compiled_form.GROUP)],
-                target_dir=str(build),
-                opt_level=self.optimization,
-                debug_level="0",
-            )
+            extensions = self._mypycify(build)
+            if not (build / _INTERMEDIATE).stat().st_size:
+                # mypyc found nothing to do, and so does not say which files of its own the modules
+                # need. What it writes the second time is what is there, so that objects are kept.
+                shutil.rmtree(build / _CACHE)
+                extensions = self._mypycify(build)
             # A source that was saved meanwhile would be compiled under the digest it had before.
             if compiled_form.folder() == wanted:
                 return wanted, extensions
         raise SystemExit("the sources change while they are compiled; try again when they do not")
+
+    def _mypycify(self, build: Path) -> list[Any]:
+        import setuptools  # noqa: F401, PLC0415 - mypyc looks whether it is there
+        from mypyc.build import mypycify  # noqa: PLC0415
+
+        sources = compiled_form.sources()
+        extensions: list[Any] = mypycify(
+            [*_LENIENT, f"--cache-dir={build / _CACHE}", *sources],
+            multi_file=True,
+            # One group that is "separate" is compiled as if it were not, but lets mypy use its
+            # cache for whatever else it reads.
+            separate=[(sources, compiled_form.GROUP)],
+            target_dir=str(build),
+            opt_level=self.optimization,
+            debug_level="0",
+        )
+        return extensions
 
     def _compile(self, build: Path, source: str, extension: Any) -> None:
         target = _object(build, source)
@@ -209,6 +231,27 @@ def _is_fresh(target: Path, note: Path, text: str, inputs: Callable[[], list[str
         )
     except FileNotFoundError:
         return False
+
+
+def _require_loadable(library: Path) -> None:
+    """Make sure that nothing is missing in the library that has the code of all modules.
+
+    Raises:
+        SystemExit: Something is; servers would not start.
+    """
+    # In a process of its own, as what was loaded stays.
+    load = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", load, str(library)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(
+            f"what was compiled cannot be loaded: {done.stderr.strip().rpartition(chr(10))[2]}; "
+            f"remove {compiled_form.FOLDER}/{_BUILD} and try again"
+        )
 
 
 def _remove_old(wanted: Path) -> None:

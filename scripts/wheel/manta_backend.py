@@ -21,6 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+_OPTIMIZATION: Final = "2"
 # Dependencies whose types mypyc uses; of the others it knows nothing either way.
 _TYPED: Final = frozenset({"numpy", "msgspec", "orjson", "hpack", "mypy-extensions"})
 
@@ -68,8 +69,12 @@ class CompiledWheel(BuildHookInterface[Any]):
         build = _build()
         if why_not := build.impediment():
             raise RuntimeError(f"{why_not}; with MANTA_WHEEL=plain the wheel is plain")
-        self.app.display_info(build.make())
+        self.app.display_info(build.make(_OPTIMIZATION))
         made = build.compiled_form.folder()
+        if build.optimization_of(made) != _OPTIMIZATION:
+            raise RuntimeError(
+                f"{made} was compiled for trying things out, not with -O{_OPTIMIZATION}; remove it"
+            )
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         for file in sorted(made.rglob("*" + build.compiled_form.SUFFIX)):

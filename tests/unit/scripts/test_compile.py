@@ -166,3 +166,47 @@ def test_folder_that_is_being_removed_is_not_taken(tmp_path):
     assert not compiled_form._hold(old)
     os.close(file)
     assert compiled_form._hold(old)
+
+
+def test_folder_tells_what_it_was_compiled_with(tmp_path):
+    (made,) = folders(tmp_path, "a")
+    assert not mypyc_build.optimization_of(made)
+    (made / "optimization").write_text("0")
+    assert mypyc_build.optimization_of(made) == "0"
+
+
+def test_library_that_cannot_be_loaded_is_not_taken(tmp_path):
+    broken = tmp_path / "library.so"
+    broken.write_bytes(b"no library")
+    with pytest.raises(SystemExit, match=r"cannot be loaded.*remove \.compiled/build"):
+        mypyc_build._require_loadable(broken)
+
+
+class OfMypyc(mypyc_build.Build):
+    """Generates as mypyc does; the first time, everything is in its cache."""
+
+    def _mypycify(self, build: Path) -> list[str]:
+        (build / "mypy_cache").mkdir(exist_ok=True)
+        is_first = not RUN
+        RUN.append([])
+        (build / "ops.txt").write_text("" if is_first else "def f(): ...")
+        return ["without mypyc's own files" if is_first else "whole"]
+
+
+def test_mypyc_that_finds_nothing_to_do_is_asked_again_without_its_cache(tree):
+    _, extensions = OfMypyc(["cc"], "2", 1)._generate(tree)
+    assert extensions == ["whole"]
+    RUN.append([])
+    OfMypyc(["cc"], "2", 1)._generate(tree)
+    assert len(RUN) == 4
+
+
+def test_sources_that_change_while_they_are_compiled_are_read_again(tree):
+    class Editing(OfMypyc):
+        def _mypycify(self, build: Path) -> list[str]:
+            if len(RUN) < 3:
+                (tree / "deployments/a.py").write_text(f"edit = {len(RUN)}")
+            return super()._mypycify(build)
+
+    wanted, _ = Editing(["cc"], "2", 1)._generate(tree)
+    assert wanted == compiled_form.folder()

@@ -84,7 +84,7 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-test
-	$(UNIT)
+	MANTA_COMPILED=0 $(UNIT)
 
 unit-quick: $(VENV)/.installed-test
 	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT)
@@ -104,8 +104,12 @@ integration: $(VENV)/.installed-test demo-models interop-tools
 sequences: $(VENV)/.installed-test
 	MANTA_SEQUENCES=10000 $(PYTEST) tests/integration/test_many_sequences.py
 
+# Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
+# is not CI, they run plain. Unit tests run both ways in test-all.
 test: lint types unit demo-models interop-tools
-	$(PYTEST) tests/integration
+	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
+	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
+		$(PYTEST) tests/integration
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
 faults: $(VENV)/.installed-test

@@ -24,7 +24,7 @@ help:
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
-	@echo "make install  only the virtual environment with Manta and its CPU extras; COMPILED=1 starts 'make compiled' as well"
+	@echo "make install  the virtual environment with Manta and its CPU extras, and 'make compiled' in the background (not with COMPILED=0)"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
 	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
 	@echo "make compare-forms  the same requests to a plain and a compiled server"
@@ -43,9 +43,9 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(COMPILE)
 	@touch $@
 
-# COMPILED=1 also starts 'make compiled', behind everything else; see ADR 10.
+# Compiles behind everything else, unless COMPILED=0; see ADR 10.
 install: $(VENV)/.installed
-	$(if $(COMPILED),@$(BIN)/python scripts/compile.py --background)
+	$(if $(filter 0,$(COMPILED)),,@$(BIN)/python scripts/compile.py --background)
 
 # Servers and tests run compiled from then on, until a source changes;
 # MANTA_COMPILED=0 has them run plain.

@@ -7,6 +7,7 @@ what is there already is not made again.
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from scripts import mypyc_build  # noqa: E402
 _LOG: Final = "log"
 _FAILED: Final = ".failed"
 _NICENESS: Final = 19
+_AUTOGROUP: Final = Path("/proc/self/autogroup")
 _PLAIN: Final = "servers run plain, slower"
 
 
@@ -85,6 +87,9 @@ def start_in_background() -> str:
 def _compile_quietly(optimization: str, jobs: int) -> int:
     """Compile behind everything else; what does not compile is tried again when it has changed."""
     os.nice(_NICENESS)
+    # Where Linux groups processes by session, niceness counts among those of one session alone.
+    with contextlib.suppress(OSError):
+        _AUTOGROUP.write_text(str(_NICENESS))
     mark = compiled_form.folder().with_suffix(_FAILED)
     try:
         print(mypyc_build.make(optimization, jobs, waits=False))

@@ -6,8 +6,9 @@ Handing a request from the thread that reads lanes to the thread that executes, 
 back, takes two thread switches, more than a small model computes. So the *execution thread* leads:
 it turns the reactor itself while it has nothing to execute. Before an execution it lets go of the
 lead, and afterwards takes it again if nobody else has. The *follower* watches: when an execution
-lasts longer than a millisecond it takes the lead, so that cancels, calls, rejections and streamed
-responses go on while the model computes. The execution thread remembers how long executions take.
+lasts longer than a millisecond, or a few where none did before, it takes the lead, so that cancels,
+calls, rejections and streamed responses go on while the model computes. The execution thread
+remembers how long executions take.
 For a slow model the follower leads from the start and keeps the lead between executions, and the
 execution thread gets its requests through its alarm and hands outcomes over by posting them.
 
@@ -39,9 +40,12 @@ from deployments.reactor.reactor import Reactor
 
 # An execution that lasts longer than this does so under the follower's lead.
 _TAKE_OVER_NS: Final = 1_000_000
+# How often the follower looks, and how often while all executions are short: a look takes the
+# interpreter from the execution thread.
 _WATCH_S: Final = 0.001
+_CALM_WATCH_S: Final = 0.005
 # Looks without an execution after which the follower goes to sleep.
-_QUIET_LOOKS: Final = 50
+_QUIET_LOOKS: Final = 20
 # How slow the model is: one up for each execution that lasted longer, one down for each other one.
 # Steps, not an average: on a busy machine a fast model's thread may lose its core for long.
 _MOST_SLOW: Final = 8
@@ -192,7 +196,7 @@ class Lead:
                 quiet_looks = 0
                 seen_count = self.execution_count
             if quiet_looks < _QUIET_LOOKS:
-                self._alarm.acquire(timeout=_WATCH_S)
+                self._alarm.acquire(timeout=_WATCH_S if self._slowness else _CALM_WATCH_S)
             else:
                 self._sleep()
                 quiet_looks = 0

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.datatypes import DATATYPES, numpy_dtype
 from backends.api.errors import InvalidArgumentError
-from backends.api.request import EMPTY, Extent, Tensor, serialize_bytes
+from backends.api.request import EMPTY, Extent, Tensor
 
 _INVALID_DATATYPE: Final = "<invalid>"
 # Field of InferTensorContents, the datatype Triton names it by, the datatypes it may fill.

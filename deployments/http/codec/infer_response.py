@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 import orjson
 
+from backends.api.bytes_tensor import deserialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError
-from backends.api.request import InferenceResponse, Tensor, deserialize_bytes, tensor_as_numpy
+from backends.api.request import InferenceResponse, Tensor, tensor_as_numpy
 from deployments.http.codec.infer_spec import OutputsSpec, RequestedOutput
 from deployments.http.codec.json_text import dump, quote
 from deployments.protocol.classification import classify
@@ -240,6 +241,6 @@ def _json_strings(tensor: Tensor) -> bytes:
     if len(elements) != int(np.prod(tensor.shape, dtype=np.int64)):
         raise ValueError(tensor.name)
     try:
-        return orjson.dumps([element.decode() for element in elements])
+        return orjson.dumps(list(map(bytes.decode, elements)))
     except UnicodeDecodeError:
         return b"[" + b",".join(map(quote, elements)) + b"]"

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from deployments.http.codec.json_parser import MAX_DEPTH, NESTING_TEXT
 
@@ -148,24 +149,21 @@ def _pack(kind: _Kind, values: list[Any]) -> bytes:
 
 
 def _string_bytes(count: int, data: object) -> bytes:
-    elements: list[bytes]
+    elements: list[str] | list[bytes]
     if isinstance(data, msgspec.Raw):
-        elements = [text.encode() for text in _DECODERS[str].decode(data)]
+        elements = _DECODERS[str].decode(data)
     else:
-        elements = []
+        raws: list[bytes] = []
         for value in _flatten(data):
             if not isinstance(value, str):
                 raise InternalError(
                     "Unable to parse JSON bytes array: attempt to access JSON non-string as string"
                 )
-            elements.append(value.encode("utf-8", "surrogateescape"))
+            raws.append(value.encode("utf-8", "surrogateescape"))
+        elements = raws
     if len(elements) != count:
         raise InternalError(_BYTES_COUNT)
-    parts: list[bytes] = []
-    for element in elements:
-        parts.append(len(element).to_bytes(4, "little"))
-        parts.append(element)
-    return b"".join(parts)
+    return serialize_bytes(elements)
 
 
 def _flatten(data: object) -> Iterator[object]:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from backends.api.request import InferenceResponse, Tensor, serialize_bytes, tensor_from_numpy
+from backends.api.request import InferenceResponse, Tensor, tensor_from_numpy
 from deployments.http.codec.infer_response import EncodedInfer, InferEncoder
 from deployments.http.codec.infer_spec import OutputsSpec, RequestedOutput
 from tests.support.examples import examples

@@ -18,6 +18,7 @@ import numpy as np
 
 from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from deployments.http.codec.bare_tokens import TokenNumbers
 from deployments.http.codec.json_parser import MAX_DEPTH, NESTING_TEXT
 
 _TOO_MANY: Final = "Unable to parse 'data': Shape does not match true shape of 'data' field"
@@ -70,7 +71,7 @@ def tensor_bytes(name: str, datatype: str, count: int, data: object) -> bytes:
         name: The input, for messages.
         datatype: V2 datatype name, as the client gave it.
         count: Elements the shape asks for, at least 1.
-        data: The field, undecoded or as `http_json_parser.parse` gives it.
+        data: The field, undecoded, cut out of its header, or as `json_parser.parse` gives it.
 
     Returns:
         The tensor's wire bytes: ``count`` elements.
@@ -78,8 +79,7 @@ def tensor_bytes(name: str, datatype: str, count: int, data: object) -> bytes:
     Raises:
         InvalidArgumentError: The datatype is unknown or cannot come as JSON.
         InternalError: Values have the wrong JSON type, or there are too many or too few.
-        msgspec.ValidationError, msgspec.DecodeError: Only for undecoded data, when it needs to be
-            parsed by `http_json_parser`.
+        ValueError: Only for data that `json_parser` has not read, when it has to.
     """
     if datatype in _NO_JSON:
         raise InvalidArgumentError(
@@ -91,14 +91,21 @@ def tensor_bytes(name: str, datatype: str, count: int, data: object) -> bytes:
     kind = _KINDS.get(datatype)
     if kind is None:
         raise InvalidArgumentError(f"invalid datatype for input {name}")
-    values = _decode_numbers(kind, data) if isinstance(data, msgspec.Raw) else None
-    if values is None:
+    values: list[Any]
+    if isinstance(data, msgspec.Raw):
+        values = _decode_numbers(kind, data)
+    elif isinstance(data, TokenNumbers):
+        if kind.wanted is not float:
+            raise ValueError("tokens of floats where there are none")
+        values = data.values
+    else:
         values = _checked(kind, count, data)
     if len(values) > count:
         raise InternalError(_TOO_MANY)
     if len(values) < count:
         raise InternalError(_TOO_FEW)
-    return _pack(kind, values)
+    packed = _pack(kind, values)
+    return data.put(packed, kind.code) if isinstance(data, TokenNumbers) else packed
 
 
 def _decode_numbers(kind: _Kind, data: msgspec.Raw) -> list[Any]:

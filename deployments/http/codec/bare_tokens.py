@@ -31,7 +31,7 @@ _KEY = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
 _NAN = re.compile(b"NaN")
 # What remains has no such text.
 _PLACEHOLDER: Final = b"NaN"
-_NO_BRACKETS: Final = bytes(each for each in range(256) if each not in b"[]")
+_NO_BRACKETS: Final = bytes([each for each in range(256) if each not in b"[]"])
 _INFINITY_BYTES: Final = len(b"Infinity")
 
 _FLOATS: Final[msgspec.json.Decoder[list[float]]] = msgspec.json.Decoder(list[float])

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from backends.api.bytes_tensor import deserialize_bytes, serialize_bytes
 from backends.api.datatypes import datatype_of, numpy_dtype
 from backends.api.errors import UnsupportedError
 
@@ -209,30 +210,3 @@ def tensor_as_numpy(tensor: Tensor, *, writable: bool = False) -> npt.NDArray[np
     if writable or not array.flags.aligned:
         array = array.copy()
     return array
-
-
-def serialize_bytes(elements: Sequence[object] | npt.NDArray[np.generic]) -> bytes:
-    """Serialise BYTES elements (bytes, str or anything ``str`` accepts) to wire form."""
-    parts: list[bytes] = []
-    for element in elements:
-        raw = element if isinstance(element, bytes) else str(element).encode()
-        parts.append(len(raw).to_bytes(4, "little"))
-        parts.append(raw)
-    return b"".join(parts)
-
-
-def deserialize_bytes(data: memoryview) -> list[bytes]:
-    """Split wire-form BYTES into elements.
-
-    Raises:
-        ValueError: A length indicator or an element is cut short.
-    """
-    elements: list[bytes] = []
-    offset, end = 0, len(data)
-    while offset < end:
-        start = offset + 4
-        offset = start + int.from_bytes(data[offset:start], "little")
-        if offset > end:
-            raise ValueError(f"BYTES element at byte {start - 4} is cut short")
-        elements.append(bytes(data[start:offset]))
-    return elements

@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InvalidArgumentError
-from backends.api.request import Tensor, serialize_bytes, tensor_as_numpy
+from backends.api.request import Tensor, tensor_as_numpy
 
 # Triton's bound: sorting is done on the ingress, where it holds up every other request.
 _ELEMENT_LIMIT: Final = 1_000_000

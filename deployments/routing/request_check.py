@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from backends.api.bytes_tensor import LENGTH_BYTES, count_elements
 from backends.api.datatypes import SIZE_BYTES
 from backends.api.errors import InvalidArgumentError, Phase
 from backends.api.model_config import ModelConfig, ModelInput
 from backends.api.request import InferenceRequest, Tensor, id_prefix
 
 _INT64_MAX: Final = 2**63 - 1
-_LENGTH_BYTES: Final = 4  # the length indicator before each BYTES element
 _BATCH_NOTE: Final = (
     "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be "
     "prepended to each input shape. If you want to specify the full shape including the batch dim "
@@ -281,10 +281,12 @@ class RequestChecker:
             raise self._size_mismatch(request, tensor, count * expectation.element_bytes)
 
     def _check_strings(self, request: InferenceRequest, tensor: Tensor, expected: int) -> None:
+        if count_elements(tensor.data) == expected:
+            return
         data, end = tensor.data, tensor.data.nbytes
         offset = found = 0
         while offset < end:
-            if end - offset < _LENGTH_BYTES:
+            if end - offset < LENGTH_BYTES:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}incomplete string length indicator for inference "
                     f"input '{tensor.name}' for model '{self._name}', expecting 4 bytes but only "

@@ -18,7 +18,8 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from backends.api.request import Tensor, deserialize_bytes, tensor_as_numpy
+from backends.api.bytes_tensor import deserialize_bytes
+from backends.api.request import Tensor, tensor_as_numpy
 from deployments.tracing.record import Activity, TracedModel
 
 _FILE_MODE: Final = 0o644

@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
+from backends.api.bytes_tensor import deserialize_bytes, serialize_bytes
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, ModelInput
-from backends.api.request import deserialize_bytes, serialize_bytes
 from backends.config.pbtxt import from_json, parse_pbtxt, to_json
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
 from deployments.grpc.codec.request import RequestDecoder

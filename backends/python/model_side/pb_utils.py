@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from backends.api.bytes_tensor import deserialize_bytes, serialize_bytes
 from backends.api.custom_metrics import MetricKind
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import TritonError as ApiError
-from backends.api.request import deserialize_bytes, serialize_bytes
 from backends.python.model_side import calls
 from backends.python.model_side.calls import ResponseIterator
 from backends.python.model_side.current_model import CURRENT, refused

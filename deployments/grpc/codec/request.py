@@ -4,9 +4,9 @@
 
 Theory of operation. A client that sends the same kind of request again and again sends the same
 bytes but for the id and the tensors. So those two are cut out of the message, and what remains, the
-head, is decoded once and looked up by its bytes from then on. Tensors become views of the message.
-A head whose tensors are not all in ``raw_input_contents``, or which breaks a rule, is decoded anew
-each time: such requests are rare or wrong.
+head, is decoded once and looked up by its bytes from then on. Tensors become views of the message;
+those that are fields of it, `explicit_contents` reads. A head that names shared memory or breaks a
+rule is decoded anew each time: such requests are rare or wrong.
 
 Triton: server/src/grpc/infer_handler.cc, grpc_utils.cc @e1db8a6
 """
@@ -28,6 +28,7 @@ from backends.api.request import (
     Tensor,
     checked_correlation_id,
 )
+from deployments.grpc.codec.explicit_contents import Contents, cut_contents
 from deployments.grpc.codec.request_tensors import (
     SHARED_MEMORY_FIELDS,
     datatype_of,
@@ -60,7 +61,7 @@ class _Head:
 
     Attributes:
         inputs: Name, datatype and shape of each input.
-        message: The message, when inputs need more than their place among the raw tensors.
+        message: The message, when inputs need more than their elements.
         classes: Classification counts by output name.
         regions: Where outputs shall be written, by output name.
         problem: The rule the request breaks, raised once the model is known to exist.
@@ -89,11 +90,18 @@ class DecodedRequest:
         id: The client's request id.
     """
 
-    __slots__ = ("_head", "_raws", "id")
+    __slots__ = ("_contents", "_head", "_raws", "id")
 
-    def __init__(self, head: _Head, request_id: str, raws: Sequence[memoryview]) -> None:
+    def __init__(
+        self,
+        head: _Head,
+        request_id: str,
+        raws: Sequence[memoryview],
+        contents: Sequence[Contents | None] = (),
+    ) -> None:
         self._head = head
         self._raws = raws
+        self._contents = contents
         self.id = request_id
 
     @property
@@ -133,6 +141,8 @@ class DecodedRequest:
             tensors = read_tensors(head.message, raws)
             if head.regions or any(each.extent is not None for each in tensors):
                 regions = head.regions
+        elif self._contents:
+            tensors = self._explicit_tensors()
         elif len(raws) < len(head.inputs):
             raise no_data(head.inputs[len(raws)][0], head.model_name)
         else:
@@ -154,14 +164,26 @@ class DecodedRequest:
             regions,
         )
 
+    def _explicit_tensors(self) -> list[Tensor]:
+        head = self._head
+        tensors: list[Tensor] = []
+        for (name, datatype, shape), contents in zip(head.inputs, self._contents, strict=True):
+            if contents is None:
+                raise no_data(name, head.model_name)
+            data = contents.wire_bytes(name, datatype, head.model_name)
+            tensors.append(Tensor(name, datatype, shape, data))
+        return tensors
+
 
 class RequestDecoder:
     """Decodes ModelInferRequest messages and remembers their heads."""
 
-    __slots__ = ("_heads", "_last_head", "_last_key")
+    __slots__ = ("_explicit_heads", "_heads", "_last_head", "_last_key")
 
     def __init__(self) -> None:
         self._heads: dict[bytes, _Head] = {}
+        # By messages whose contents are emptied.
+        self._explicit_heads: dict[bytes, _Head] = {}
         # A head that lay whole at the beginning of its message; mostly the next one does too.
         self._last_key = b""
         self._last_head: _Head | None = None
@@ -188,23 +210,39 @@ class RequestDecoder:
                 return DecodedRequest(_head(message), message.id, raws)
             views, raw_id, key = parts
             request_id = str(raw_id, "utf-8") if raw_id else ""
-            head = self._heads.get(key)
+            head = self._heads.get(key) if len(key) <= _HEAD_SIZE_LIMIT_BYTES else None
             if head is None:
+                explicit = None if views else self._explicit(key, request_id)
+                if explicit is not None:
+                    return explicit
                 head = _head(service_pb2.ModelInferRequest.FromString(key))
-                if head.message is None and head.problem is None:
-                    self._remember(key, head)
+                _remember(self._heads, key, head)
             elif not request_id and bytes(data[: len(key)]) == key:
                 self._last_key, self._last_head = key, head
         except (DecodeError, MalformedMessageError, UnicodeDecodeError):
             raise InternalError(MALFORMED) from None
         return DecodedRequest(head, request_id, views)
 
-    def _remember(self, key: bytes, head: _Head) -> None:
-        if len(key) > _HEAD_SIZE_LIMIT_BYTES:
-            return
-        if len(self._heads) >= _HEAD_COUNT_LIMIT:
-            self._heads.clear()
-        self._heads[key] = head
+    def _explicit(self, message: bytes, request_id: str) -> DecodedRequest | None:
+        cut = cut_contents(message)
+        if cut is None:
+            return None
+        key, contents = cut
+        head = self._explicit_heads.get(key)
+        if head is None:
+            head = _head(service_pb2.ModelInferRequest.FromString(key), are_contents_cut=True)
+            if head.message is not None:
+                return None
+            _remember(self._explicit_heads, key, head)
+        return DecodedRequest(head, request_id, (), contents)
+
+
+def _remember(heads: dict[bytes, _Head], key: bytes, head: _Head) -> None:
+    if head.message is not None or head.problem is not None or len(key) > _HEAD_SIZE_LIMIT_BYTES:
+        return
+    if len(heads) >= _HEAD_COUNT_LIMIT:
+        heads.clear()
+    heads[key] = head
 
 
 def tensor_offset(first: memoryview) -> int:
@@ -212,7 +250,7 @@ def tensor_offset(first: memoryview) -> int:
     return content_offset(first, _RAW_TAG)
 
 
-def _head(message: Any) -> _Head:
+def _head(message: Any, *, are_contents_cut: bool = False) -> _Head:
     head = _Head(message.model_name, message.model_version)
     try:
         for key, value in message.parameters.items():
@@ -226,7 +264,7 @@ def _head(message: Any) -> _Head:
         head.message = message
     for each in message.inputs:
         head.inputs.append((each.name, datatype_of(each), tuple(each.shape)))
-        is_plain = not each.HasField("contents") and not (
+        is_plain = (are_contents_cut or not each.HasField("contents")) and not (
             each.parameters and SHARED_MEMORY_FIELDS.keys() & each.parameters.keys()
         )
         if not is_plain:

@@ -8,24 +8,12 @@ Triton: server/src/grpc/infer_handler.cc, grpc_utils.cc @e1db8a6
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
-from backends.api.datatypes import DATATYPES, numpy_dtype
+from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError
-from backends.api.request import EMPTY, Extent, Tensor, serialize_bytes
+from backends.api.request import EMPTY, Extent, Tensor
+from deployments.grpc.codec.explicit_contents import message_bytes
 
 _INVALID_DATATYPE: Final = "<invalid>"
-# Field of InferTensorContents, the datatype Triton names it by, the datatypes it may fill.
-_CONTENT_FIELDS: Final[tuple[tuple[str, str, frozenset[str]], ...]] = (
-    ("bool_contents", "BOOL", frozenset(("BOOL",))),
-    ("int_contents", "INT32", frozenset(("INT8", "INT16", "INT32"))),
-    ("int64_contents", "INT64", frozenset(("INT64",))),
-    ("uint_contents", "UINT32", frozenset(("UINT8", "UINT16", "UINT32"))),
-    ("uint64_contents", "UINT64", frozenset(("UINT64",))),
-    ("fp32_contents", "FP32", frozenset(("FP32",))),
-    ("fp64_contents", "FP64", frozenset(("FP64",))),
-    ("bytes_contents", "BYTES", frozenset(("BYTES",))),
-)
 SHARED_MEMORY_FIELDS: Final = {
     "shared_memory_region": "string_param",
     "shared_memory_offset": "int64_param",
@@ -66,36 +54,9 @@ def read_tensors(message: Any, raws: Sequence[memoryview]) -> list[Tensor]:
                 f"'{each.name}' for model '{model_name}'"
             )
         else:
-            raw = memoryview(_typed_contents(each, model_name))
+            raw = memoryview(message_bytes(each.contents, each.name, datatype_of(each), model_name))
         tensors.append(Tensor(each.name, datatype_of(each), tuple(each.shape), raw))
     return tensors
-
-
-def _typed_contents(tensor: Any, model_name: str) -> bytes:
-    unexpected = (
-        f"unexpected explicit tensor data for input tensor '{tensor.name}' for model '{model_name}'"
-    )
-    datatype = datatype_of(tensor)
-    filled: str | None = None
-    for field_name, label, allowed in _CONTENT_FIELDS:
-        if not getattr(tensor.contents, field_name):
-            continue
-        if filled is not None:
-            raise InvalidArgumentError(f"{unexpected}, binary data was already supplied.")
-        if datatype not in allowed:
-            raise InvalidArgumentError(
-                f"{unexpected} of type '{label}', expected datatype '{datatype}'"
-            )
-        filled = field_name
-    if filled is None:
-        return b""
-    values = getattr(tensor.contents, filled)
-    if datatype == "BYTES":
-        return serialize_bytes(values)
-    dtype = numpy_dtype(datatype)
-    # Narrow types travel in 32-bit fields and keep the low bytes, as Triton does.
-    wide = {"int_contents": np.dtype(np.int32), "uint_contents": np.dtype(np.uint32)}
-    return np.array(values, dtype=wide.get(filled, dtype)).astype(dtype, copy=False).tobytes()
 
 
 def shared_memory_region(tensor: Any) -> Extent | None:

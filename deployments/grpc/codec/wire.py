@@ -81,6 +81,38 @@ def split_fields(
     return raws, single, b"".join(others)
 
 
+def length_delimited(
+    data: memoryview, *, at_most: int = 2**31
+) -> list[tuple[int, int, int, int]] | None:
+    """Return where the fields of a message lie.
+
+    Args:
+        data: The message.
+        at_most: How many of its first fields are wanted.
+
+    Returns:
+        For each field its tag byte, where it begins, where its content does, and where that ends.
+        None when a field has a high number, or is not of known length, or is cut short.
+    """
+    fields: list[tuple[int, int, int, int]] = []
+    position, end = 0, len(data)
+    try:
+        while position < end and len(fields) < at_most:
+            start = position
+            tag = data[start]
+            if tag & _WIRE_TYPE_MASK != _LENGTH_DELIMITED or tag & _CONTINUE:
+                return None
+            length = data[start + 1]
+            content = start + 2
+            if length & _CONTINUE:
+                length, content = _long_varint(data, start + 1)
+            position = content + length
+            fields.append((tag, start, content, position))
+    except (IndexError, MalformedMessageError):
+        return None
+    return fields if position <= end else None
+
+
 def content_offset(data: bytes | memoryview, tag: int) -> int:
     """Return where the content of the first length-delimited field of a tag begins; 0 if unknown.
 

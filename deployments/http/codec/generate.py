@@ -30,12 +30,12 @@ from backends.api.request import (
     element_count,
     id_prefix,
 )
-from deployments.http.codec.infer_request import custom_parameter
 from deployments.http.codec.infer_response import json_data
 from deployments.http.codec.infer_spec import RequestedModel
 from deployments.http.codec.input_limits import json_too_large
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_text import as_string, dump, find, labelled, read
+from deployments.http.codec.request_parameters import custom_parameter
 
 NOT_ONE_RESPONSE: Final = (
     "generate expects model to produce exactly 1 response, use generate stream for model that "

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The body of an HTTP infer request to `InferenceRequest`.
 
-Theory of operation. There are three ways, each a fallback of the one before:
+Theory of operation. There are four ways, each a fallback of the one before:
 
 1. A client that sends the same kind of request again and again sends the same JSON header but for
    the id. A header whose inputs are all binary is decoded once into a `_Template`, found from then
    on by its bytes with the id cut out.
 2. `msgspec` decodes the header into structs and refuses whatever Triton might complain about.
-3. `http_json_parser` reads the header as RapidJSON would and `http_infer_header` walks it.
+3. Where floats are written as NaN or Infinity, `bare_tokens` takes them out of the header first.
+4. `json_parser` reads the header as RapidJSON would and `infer_header` walks it.
 
 Tensors are views of the body in all of them. Shapes, sizes and names are checked against the model
 by the core checks, not here.
@@ -24,7 +25,7 @@ from typing import Final
 import msgspec
 
 from backends.api.datatypes import SIZE_BYTES
-from backends.api.errors import InvalidArgumentError
+from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.request import (
     EMPTY,
     SEQUENCE_END,
@@ -33,9 +34,9 @@ from backends.api.request import (
     InferenceRequest,
     ParameterValue,
     Tensor,
-    checked_correlation_id,
 )
 from deployments.http.codec import input_limits, raw_input
+from deployments.http.codec.bare_tokens import cut
 from deployments.http.codec.infer_header import (
     INT64_MAX,
     Input,
@@ -57,15 +58,13 @@ from deployments.http.codec.infer_spec import (
 )
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_parser import parse
-from deployments.http.codec.json_text import as_bool, as_string, as_uint, labelled
+from deployments.http.codec.request_parameters import correlation_id, custom_parameter, flag, number
 
 # Templates kept, and the largest header kept: a cluster serves some hundred kinds of requests, and
 # a client that makes up new ones all the time must not cost memory.
 _TEMPLATE_COUNT_LIMIT: Final = 1024
 _TEMPLATE_HEADER_LIMIT_BYTES: Final = 4096
 
-_INT64_MIN: Final = -(2**63)
-_UINT64_MAX: Final = 2**64 - 1
 _RESERVED_PREFIX: Final = "triton_"
 
 _LEADING_ID = re.compile(rb'\{\s*"id"\s*:\s*"([\x20\x21\x23-\x5b\x5d-\x7e]*)"\s*,(?=\s*")')
@@ -169,14 +168,21 @@ class InferDecoder:
             return assembly.assemble(fast.id, fast.parameters, fast.inputs, fast.outputs)
         except (ValueError, RecursionError):
             # msgspec's errors and bad UTF-8 are ValueErrors: the careful way says what is wrong.
+            pass
+        cut_header = cut(header)
+        if cut_header is not None:
             assembly = _Assembly(model, body[len(header) :], self.max_input_bytes)
+            try:
+                document = parse(cut_header.document)
+                decoded = _assemble(assembly, document, cut_header.filled(careful_inputs(document)))
+                if cut_header.is_used_up():
+                    return decoded
+            except (TritonError, ValueError, RecursionError):
+                # Where in the whole document, or what else, is not known here.
+                pass
         document = parse(header)
-        return assembly.assemble(
-            careful_id(document),
-            careful_parameters(document),
-            careful_inputs(document),
-            careful_outputs(document),
-        )
+        assembly = _Assembly(model, body[len(header) :], self.max_input_bytes)
+        return _assemble(assembly, document, careful_inputs(document))
 
     def _decode_raw(self, body: memoryview, model: RequestedModel) -> DecodedInfer:
         size = body.nbytes
@@ -208,6 +214,12 @@ def _fill(template: _Template, request_id: str, body: memoryview, offset: int) -
             like.flags,
         ),
         template.outputs,
+    )
+
+
+def _assemble(assembly: "_Assembly", document: object, inputs: Iterable[Input]) -> DecodedInfer:
+    return assembly.assemble(
+        careful_id(document), careful_parameters(document), inputs, careful_outputs(document)
     )
 
 
@@ -259,17 +271,17 @@ class _Assembly:
     def _parameter(self, key: str, value: object, custom: dict[str, ParameterValue]) -> None:
         request = self._request
         if key == "sequence_id":
-            request.correlation_id = _correlation_id(value)
+            request.correlation_id = correlation_id(value)
         elif key == "sequence_start":
-            request.flags |= SEQUENCE_START if _flag(key, value) else 0
+            request.flags |= SEQUENCE_START if flag(key, value) else 0
         elif key == "sequence_end":
-            request.flags |= SEQUENCE_END if _flag(key, value) else 0
+            request.flags |= SEQUENCE_END if flag(key, value) else 0
         elif key == "priority":
-            request.priority = _number(key, value)
+            request.priority = number(key, value)
         elif key == "timeout":
-            request.timeout_us = _number(key, value)
+            request.timeout_us = number(key, value)
         elif key == "binary_data_output":
-            self._is_binary = _flag(key, value)
+            self._is_binary = flag(key, value)
         elif key.startswith(_RESERVED_PREFIX):
             raise InvalidArgumentError(
                 "parameter keys starting with 'triton_' are reserved for Triton usage and should "
@@ -358,41 +370,3 @@ def _requested(parameters: OutputParameters) -> RequestedOutput:
 
 
 _BINARY_OUTPUT: Final = RequestedOutput(is_binary=True)
-
-
-def _correlation_id(value: object) -> int | str:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _UINT64_MAX:
-        return value
-    with labelled("Unable to parse 'sequence_id'"):
-        text = as_string(value)
-    return checked_correlation_id(text)
-
-
-def _flag(key: str, value: object) -> bool:
-    with labelled(f"Unable to parse '{key}'"):
-        return as_bool(value)
-
-
-def _number(key: str, value: object) -> int:
-    with labelled(f"Unable to parse '{key}'"):
-        return as_uint(value)
-
-
-def custom_parameter(key: str, value: object) -> ParameterValue:
-    """Return the value of a parameter that is the model's own.
-
-    Raises:
-        InvalidArgumentError: The value has a type no parameter can have.
-    """
-    if isinstance(value, str):
-        return as_string(value)
-    if isinstance(value, bool | float):
-        return value
-    if isinstance(value, int):
-        if _INT64_MIN <= value <= INT64_MAX:
-            return value
-        # What fits no int64 is a number all the same, and taken as a double.
-        return float(value)
-    raise InvalidArgumentError(
-        f"parameter '{key}' has invalid type. It should be either 'int', 'bool', or 'string'."
-    )

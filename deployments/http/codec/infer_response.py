@@ -9,15 +9,18 @@ kind of request the whole JSON, if all its outputs were binary. Tensors are neve
 Triton: server/src/http_server.cc InferRequestClass::FinalizeResponse @e1db8a6
 """
 
-import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
+from backends.api.bytes_tensor import deserialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError
-from backends.api.request import InferenceResponse, Tensor, deserialize_bytes, tensor_as_numpy
+from backends.api.request import InferenceResponse, Tensor, tensor_as_numpy
 from deployments.http.codec.infer_spec import OutputsSpec, RequestedOutput
 from deployments.http.codec.json_text import dump, quote
 from deployments.protocol.classification import classify
@@ -25,6 +28,7 @@ from deployments.protocol.classification import classify
 # Fragments kept; shapes with a free dimension would otherwise pile up.
 _FRAGMENT_LIMIT: Final = 4096
 
+_NULL = re.compile(b"null")
 _FLOATS: Final = frozenset(("FP32", "FP64"))
 _NO_JSON: Final = frozenset(("FP16", "BF16"))
 
@@ -229,10 +233,27 @@ def _json_numbers(tensor: Tensor) -> bytes:
     values = tensor_as_numpy(tensor).reshape(-1)
     if tensor.datatype in _FLOATS:
         # Triton prints FP32 with the digits of the double it is cast to.
-        values = values.astype(np.float64, copy=False)
-        if not np.isfinite(values).all():
-            return json.dumps(values.tolist(), separators=(",", ":")).encode()
+        doubles = values.astype(np.float64, copy=False)
+        if not np.isfinite(doubles).all():
+            return _with_tokens(doubles)
+        values = doubles
     return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _with_tokens(values: npt.NDArray[np.float64]) -> bytes:
+    """Return numbers as orjson writes them, and NaN and infinities, its nulls, as tokens."""
+    pieces = _NULL.split(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
+    if not np.isinf(values).any():
+        return b"NaN".join(pieces)
+    parts = [pieces[0]]
+    odd: list[float] = values[~np.isfinite(values)].tolist()
+    for value, piece in zip(odd, pieces[1:], strict=True):
+        if value == math.inf:
+            parts.append(b"Infinity")
+        else:
+            parts.append(b"-Infinity" if value == -math.inf else b"NaN")
+        parts.append(piece)
+    return b"".join(parts)
 
 
 def _json_strings(tensor: Tensor) -> bytes:
@@ -240,6 +261,6 @@ def _json_strings(tensor: Tensor) -> bytes:
     if len(elements) != int(np.prod(tensor.shape, dtype=np.int64)):
         raise ValueError(tensor.name)
     try:
-        return orjson.dumps([element.decode() for element in elements])
+        return orjson.dumps(list(map(bytes.decode, elements)))
     except UnicodeDecodeError:
         return b"[" + b",".join(map(quote, elements)) + b"]"

@@ -16,7 +16,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from deployments.http.codec.bare_tokens import TokenNumbers
 from deployments.http.codec.json_parser import MAX_DEPTH, NESTING_TEXT
 
 _TOO_MANY: Final = "Unable to parse 'data': Shape does not match true shape of 'data' field"
@@ -69,7 +71,7 @@ def tensor_bytes(name: str, datatype: str, count: int, data: object) -> bytes:
         name: The input, for messages.
         datatype: V2 datatype name, as the client gave it.
         count: Elements the shape asks for, at least 1.
-        data: The field, undecoded or as `http_json_parser.parse` gives it.
+        data: The field, undecoded, cut out of its header, or as `json_parser.parse` gives it.
 
     Returns:
         The tensor's wire bytes: ``count`` elements.
@@ -77,8 +79,7 @@ def tensor_bytes(name: str, datatype: str, count: int, data: object) -> bytes:
     Raises:
         InvalidArgumentError: The datatype is unknown or cannot come as JSON.
         InternalError: Values have the wrong JSON type, or there are too many or too few.
-        msgspec.ValidationError, msgspec.DecodeError: Only for undecoded data, when it needs to be
-            parsed by `http_json_parser`.
+        ValueError: Only for data that `json_parser` has not read, when it has to.
     """
     if datatype in _NO_JSON:
         raise InvalidArgumentError(
@@ -90,14 +91,21 @@ def tensor_bytes(name: str, datatype: str, count: int, data: object) -> bytes:
     kind = _KINDS.get(datatype)
     if kind is None:
         raise InvalidArgumentError(f"invalid datatype for input {name}")
-    values = _decode_numbers(kind, data) if isinstance(data, msgspec.Raw) else None
-    if values is None:
+    values: list[Any]
+    if isinstance(data, msgspec.Raw):
+        values = _decode_numbers(kind, data)
+    elif isinstance(data, TokenNumbers):
+        if kind.wanted is not float:
+            raise ValueError("tokens of floats where there are none")
+        values = data.values
+    else:
         values = _checked(kind, count, data)
     if len(values) > count:
         raise InternalError(_TOO_MANY)
     if len(values) < count:
         raise InternalError(_TOO_FEW)
-    return _pack(kind, values)
+    packed = _pack(kind, values)
+    return data.put(packed, kind.code) if isinstance(data, TokenNumbers) else packed
 
 
 def _decode_numbers(kind: _Kind, data: msgspec.Raw) -> list[Any]:
@@ -148,24 +156,21 @@ def _pack(kind: _Kind, values: list[Any]) -> bytes:
 
 
 def _string_bytes(count: int, data: object) -> bytes:
-    elements: list[bytes]
+    elements: list[str] | list[bytes]
     if isinstance(data, msgspec.Raw):
-        elements = [text.encode() for text in _DECODERS[str].decode(data)]
+        elements = _DECODERS[str].decode(data)
     else:
-        elements = []
+        raws: list[bytes] = []
         for value in _flatten(data):
             if not isinstance(value, str):
                 raise InternalError(
                     "Unable to parse JSON bytes array: attempt to access JSON non-string as string"
                 )
-            elements.append(value.encode("utf-8", "surrogateescape"))
+            raws.append(value.encode("utf-8", "surrogateescape"))
+        elements = raws
     if len(elements) != count:
         raise InternalError(_BYTES_COUNT)
-    parts: list[bytes] = []
-    for element in elements:
-        parts.append(len(element).to_bytes(4, "little"))
-        parts.append(element)
-    return b"".join(parts)
+    return serialize_bytes(elements)
 
 
 def _flatten(data: object) -> Iterator[object]:

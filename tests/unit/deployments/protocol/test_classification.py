@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from backends.api.bytes_tensor import deserialize_bytes
 from backends.api.errors import InvalidArgumentError
-from backends.api.request import Tensor, deserialize_bytes, tensor_from_numpy
+from backends.api.request import Tensor, tensor_from_numpy
 from deployments.protocol.classification import classify
 from tests.support.examples import examples
 

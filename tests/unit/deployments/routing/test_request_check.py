@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InvalidArgumentError, Phase
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
-from backends.api.request import InferenceRequest, Tensor, serialize_bytes, tensor_from_numpy
+from backends.api.request import InferenceRequest, Tensor, tensor_from_numpy
 from deployments.routing.request_check import RequestChecker
 
 BATCHING = ModelConfig(

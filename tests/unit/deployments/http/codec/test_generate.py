@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.api.bytes_tensor import deserialize_bytes
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, ModelInput
 from backends.api.request import (
     InferenceRequest,
     InferenceResponse,
-    deserialize_bytes,
     tensor_as_numpy,
     tensor_from_numpy,
 )

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelInput
-from backends.api.request import SEQUENCE_END, SEQUENCE_START, serialize_bytes
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.http.codec.infer_request import InferDecoder
 from deployments.http.codec.infer_spec import DecodedInfer
 from tests.support.examples import examples

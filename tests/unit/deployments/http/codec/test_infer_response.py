@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from backends.api.request import InferenceResponse, Tensor, serialize_bytes, tensor_from_numpy
-from deployments.http.codec.infer_response import EncodedInfer, InferEncoder
+from backends.api.request import InferenceResponse, Tensor, tensor_from_numpy
+from deployments.http.codec.infer_response import EncodedInfer, InferEncoder, json_data
 from deployments.http.codec.infer_spec import OutputsSpec, RequestedOutput
 from tests.support.examples import examples
 
@@ -80,6 +81,13 @@ def test_infinite_parameter_is_a_bare_token() -> None:
 def test_not_finite_numbers_are_bare_tokens() -> None:
     header = encode([output([math.nan, math.inf, -math.inf, 0.5], "f4")]).header
     assert b'"data":[NaN,Infinity,-Infinity,0.5]' in header
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(values=st.lists(st.floats(), min_size=1, max_size=40))
+def test_any_doubles_are_read_back_from_json(values: list[float]) -> None:
+    text = json_data(tensor_from_numpy("O", np.array(values)))
+    assert np.array_equal(np.array(json.loads(text)), np.array(values), equal_nan=True)
 
 
 def test_fp32_is_printed_with_the_digits_of_its_double() -> None:

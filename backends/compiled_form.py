@@ -57,8 +57,8 @@ COMPILED: Final = (
 # inherited from or patched in ways that native classes do not allow (ADR 10).
 PLAIN: Final = frozenset(
     {
-        "backends/api/custom_metrics.py",
         "backends/api/backend.py",
+        "backends/api/custom_metrics.py",
         "backends/api/errors.py",
         "backends/api/model_config.py",
         "backends/api/request.py",
@@ -72,8 +72,8 @@ PLAIN: Final = frozenset(
         "deployments/instance/loading.py",
         "deployments/instance/progress.py",
         "deployments/instance/spec.py",
-        "deployments/lane/messages.py",
         "deployments/lane/batches.py",
+        "deployments/lane/messages.py",
         "deployments/metrics/counters.py",
         "deployments/pool_queue/messages.py",
         "deployments/pool_queue/precise_timer.py",

@@ -17,8 +17,8 @@ FATAL_FILE: Final = "end_the_execution_thread"
 # as an invariant that is violated or memory that is short would: of the frames below two
 # executions those that are the same belong to the thread's own loop, and the next function that
 # the loop calls raises. Nothing here knows what that loop is called or where it lies. Functions that
-# are compiled have no frames: then it is the next plain one that they call outside of the backend,
-# whose errors would be the model's.
+# are compiled have no frames: then it is the next plain one of ours that they call. Not one of the
+# backend's or of a library's, whose errors would be the model's.
 _SOURCE: Final = f"""
 import json
 import os
@@ -62,8 +62,8 @@ class TritonPythonModel:
         self.frames = None
 
         def fail(frame, event, argument):
-            is_backend = "backends" in frame.f_code.co_filename
-            if event == "call" and frame.f_back is loop and not is_backend:
+            is_ours = "deployments" in frame.f_code.co_filename
+            if event == "call" and frame.f_back is loop and is_ours:
                 raise SystemExit("fault injected into the execution thread")
 
         sys.setprofile(fail)

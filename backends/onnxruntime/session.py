@@ -5,7 +5,6 @@
 Triton: onnxruntime_backend/src/onnxruntime.cc ModelState, README.md "Model Config Options"
 """
 
-from pathlib import Path
 from typing import Any
 
 import onnxruntime
@@ -18,6 +17,7 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.config.pbtxt import to_message
+from backends.framework.files import existing_path
 from backends.onnxruntime.failure import runtime_error
 
 MODEL_FILE = "model.onnx"
@@ -52,22 +52,6 @@ _ACCELERATOR_ADVICE = {
     "openvino": "serve the model with backend 'openvino', or remove the accelerator to run with "
     "ONNX Runtime's own CPU kernels",
 }
-
-
-def model_file(context: LoadContext) -> str:
-    """Return the path of the ONNX file; a directory holds it as model.onnx.
-
-    Raises:
-        UnavailableError: There is no such file.
-    """
-    path = context.model_path(MODEL_FILE)
-    if Path(path).is_dir():
-        path = f"{path}/{MODEL_FILE}"
-    if not Path(path).is_file():
-        raise UnavailableError(
-            f"unable to find '{path}' for model instance '{context.instance_name}'"
-        )
-    return path
 
 
 def open_for_reading(context: LoadContext) -> Any:
@@ -108,7 +92,8 @@ def open_session(context: LoadContext) -> Any:
 
 
 def _open(context: LoadContext, options: Any, providers: list[Any]) -> Any:
-    path = model_file(context)
+    # A directory holds the model under its usual name.
+    path = existing_path(context, MODEL_FILE, directory_of=MODEL_FILE)
     try:
         return onnxruntime.InferenceSession(path, options, providers=providers)
     except Exception as error:

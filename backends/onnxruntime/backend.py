@@ -16,6 +16,7 @@ from backends.framework.instance import TensorInstance
 from backends.framework.signature import Signature
 from backends.framework.validation import validate
 from backends.onnxruntime.failure import runtime_error
+from backends.onnxruntime.options import run_options
 from backends.onnxruntime.session import open_for_reading, open_session
 from backends.onnxruntime.signature import RULES, read_signature
 
@@ -27,7 +28,7 @@ class OnnxRuntimeBackend(Backend):
         """Fill in tensors, batch size and dynamic batching from the model.
 
         Raises:
-            UnavailableError: The model's file is missing.
+            UnavailableError: The model's file, or a library of operators, is missing.
             InternalError: ONNX Runtime cannot read it.
             UnsupportedError: It has inputs or outputs that are no tensors.
             InvalidArgumentError: It contradicts max_batch_size.
@@ -41,10 +42,10 @@ class OnnxRuntimeBackend(Backend):
         """Open a session on the instance's device.
 
         Raises:
-            UnavailableError: The file is missing, or the device cannot be used.
+            UnavailableError: A file is missing, or the device or an accelerator cannot be used.
             InternalError: ONNX Runtime cannot load the model.
-            UnsupportedError: The config asks for an execution accelerator.
-            InvalidArgumentError: Config and model contradict each other.
+            UnsupportedError: The config asks for an execution accelerator that is not there.
+            InvalidArgumentError: Config and model contradict each other, or a parameter is wrong.
         """
         session = open_session(context)
         signature = read_signature(session)
@@ -59,10 +60,11 @@ class OnnxRuntimeInstance(TensorInstance):
         # Strings of ONNX are text.
         super().__init__(context, signature, decodes_strings=True)
         self._session = session
+        self._options = run_options(context)
 
     def run(self, feed: Feed, outputs: list[str]) -> list[Array]:
         """Run the session; what it gives is the caller's own."""
-        arrays: list[Array] = self._session.run(outputs, feed)
+        arrays: list[Array] = self._session.run(outputs, feed, self._options)
         return arrays
 
     def failure(self, error: Exception, where: str) -> TritonError:

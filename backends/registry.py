@@ -42,6 +42,7 @@ _BUILT_IN: dict[str, str] = {
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "python": "backends.python.backend:PythonBackend",
+    "tensorrt": "backends.tensorrt.backend:TensorRTBackend",
 }
 
 # Values of the config's field ``runtime`` that a built-in backend implements itself, beside the

@@ -41,6 +41,8 @@ class InputRules:
     ) -> None:
         self._model = config.name
         self._ragged = {each.name for each in config.input if each.allow_ragged_batch}
+        # Shape tensors; requests are in one batch only when they have the same.
+        self._by_value = {each.name for each in config.input if each.is_shape_tensor}
         self._batch_inputs = config.batch_input
         self._scalars = frozenset(scalars)
         self._decodes_strings = decodes_strings
@@ -69,19 +71,27 @@ class InputRules:
             InvalidArgumentError: A tensor's bytes cannot be read.
         """
         feed = {
-            column[0].name: self._array(self._joined(column, total), writable=False)
+            column[0].name: self._array(
+                column[0] if column[0].name in self._by_value else self._joined(column, total),
+                writable=False,
+            )
             for column in zip(*inputs, strict=True)
         }
         self._add_batch_inputs(feed, inputs)
         return feed
 
     def in_one_order(self, requests: Sequence[InferenceRequest]) -> list[list[Tensor]]:
-        """Return each request's inputs in the order of the first one's.
+        """Return each request's inputs in the order of the first one's, shape tensors last.
 
         Raises:
             InternalError: They have different inputs.
         """
+        if len(requests) == 1 and not self._by_value:
+            return [requests[0].inputs]
         names = [tensor.name for tensor in requests[0].inputs]
+        if self._by_value:
+            # The first one tells how many items a request has.
+            names.sort(key=self._by_value.__contains__)
         inputs = []
         for request in requests:
             if [tensor.name for tensor in request.inputs] == names:

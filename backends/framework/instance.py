@@ -104,12 +104,13 @@ class TensorInstance(ModelInstance):
 
     def _run_alone(self, batch: ExecuteBatch, execute_request: ExecuteRequest) -> None:
         request = execute_request.request
-        feed = self._inputs.alone(request.inputs)
+        (inputs,) = self._inputs.in_one_order([request])
+        feed = self._inputs.alone(inputs)
         names = self._outputs.asked_for([request])
         arrays = self._run(batch, names, feed)
-        if self._batches and request.inputs:
-            self._outputs.check_batch(names, arrays, request.inputs[0].shape[0])
-        outputs = self._outputs.alone(names, arrays, request.inputs)
+        if self._batches and inputs:
+            self._outputs.check_batch(names, arrays, inputs[0].shape[0])
+        outputs = self._outputs.alone(names, arrays, inputs)
         execute_request.respond(InferenceResponse(self._name, self._version, request.id, outputs))
 
     def _run_together(self, batch: ExecuteBatch) -> None:

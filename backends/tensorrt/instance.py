@@ -216,7 +216,6 @@ class TensorRTInstance(TensorInstance):
             self.shape = tuple(shape)
 
         members = {
-            "__init__": base.__init__,
             "reallocate_output": reallocate,
             "reallocate_output_async": reallocate,
             "notify_shape": notify,

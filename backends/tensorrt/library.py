@@ -98,7 +98,7 @@ class TensorRT:
                 logger.log(level, "TensorRT: %s", message)
 
         # Their base is known only now.
-        return type("Lines", (base,), {"__init__": base.__init__, "log": log})()
+        return type("Lines", (base,), {"log": log})()
 
 
 def _module() -> Any:

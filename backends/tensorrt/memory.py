@@ -5,7 +5,6 @@
 Over the runtime API of cuda-python (``cuda-bindings``), which TensorRT uses too.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,10 +12,7 @@ from typing import Any, Final
 from backends.api.errors import InternalError
 from backends.framework.inputs import Array
 
-logger = logging.getLogger(__name__)
-
 _NON_BLOCKING: Final = 1  # cudaStreamNonBlocking
-_THREAD_LOCAL: Final = 1  # cudaStreamCaptureModeThreadLocal
 # Addresses that TensorRT gets are aligned so anyway; nothing is allocated with zero bytes.
 _LEAST_BYTES: Final = 256
 
@@ -91,7 +87,8 @@ class Gpu:
 
     def capture(self, work: Callable[[], None]) -> Any:
         """Return a graph of what ``work`` puts on the stream, which it does not execute."""
-        self._do("cudaStreamBeginCapture", self._stream, _THREAD_LOCAL)
+        mode = self._api.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
+        self._do("cudaStreamBeginCapture", self._stream, mode)
         try:
             work()
         finally:

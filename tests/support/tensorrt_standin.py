@@ -316,6 +316,7 @@ def cuda_module(gpu: Gpu) -> types.ModuleType:
     module.cudaDeviceAttr = types.SimpleNamespace(
         cudaDevAttrComputeCapabilityMajor=75, cudaDevAttrComputeCapabilityMinor=76
     )
+    module.cudaStreamCaptureMode = types.SimpleNamespace(cudaStreamCaptureModeThreadLocal=1)
     module.cudaMemcpyKind = types.SimpleNamespace(
         cudaMemcpyHostToDevice=1, cudaMemcpyDeviceToHost=2
     )

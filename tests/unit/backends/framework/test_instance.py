@@ -138,3 +138,19 @@ def test_an_output_without_the_batch_dimension_is_explained(tmp_path):
     request = recorded({"X": np.ones((2, 3), np.float32)}, outputs=["TWICE"])
     execute(First(context_of(tmp_path, CONFIG)), request)
     assert "output 'TWICE' with shape [3] for a batch of 2" in request.error.message
+
+
+def test_a_shape_tensor_is_fed_once_for_the_whole_batch(tmp_path):
+    config = CONFIG + (
+        'input { name: "AXES" data_type: TYPE_INT32 dims: [ 2 ] is_shape_tensor: true } '
+    )
+    model = Numpy(context_of(tmp_path, config))
+    axes = {"AXES": np.array([7, 8], np.int32)}
+    requests = [recorded(axes | {"X": np.array(rows, np.float32)}) for rows in ([[1]], [[2], [3]])]
+    execute(model, *requests)
+    ((feed, _),) = model.runs
+    assert (feed["AXES"].tolist(), feed["X"].tolist()) == ([7, 8], [[1], [2], [3]])
+    assert [each.arrays()["TWICE"].tolist() for each in requests] == [[[2]], [[4], [6]]]
+    alone = recorded(axes | {"X": np.array([[1]], np.float32)})
+    execute(model, alone)
+    assert alone.arrays()["TWICE"].tolist() == [[2]]

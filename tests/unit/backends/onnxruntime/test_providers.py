@@ -36,6 +36,7 @@ def asked(tmp_path, monkeypatch):
     """Return a function that loads a model and gives the providers the runtime was asked for."""
     monkeypatch.setenv("MANTA_TENSORRT_CACHE", str(tmp_path / "engines"))
     given = []
+    lacking = set()
 
     class Session:
         def __init__(self, path, options, providers):
@@ -44,14 +45,15 @@ def asked(tmp_path, monkeypatch):
             self._names = [each if isinstance(each, str) else each[0] for each in providers]
 
         def get_providers(self):
-            return self._names
+            return [each for each in self._names if each not in lacking]
 
         def __getattr__(self, name):
             return getattr(self._real, name)
 
     onnxruntime_session = onnxruntime.InferenceSession
 
-    def ask(config="", kind="GPU", available=ALL, device_id=0):
+    def ask(config="", kind="GPU", available=ALL, device_id=0, broken=()):
+        lacking.update(broken)
         monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
         monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: list(available))
         context = context_of(tmp_path, FULL + config, kind=kind, device_id=device_id)
@@ -262,3 +264,10 @@ def test_provider_that_the_runtime_lacks_is_refused_with_advice(asked):
     openvino = accelerator("openvino", "cpu")
     text = refusal(asked, openvino, kind="CPU", available=cuda, error=UnsupportedError)
     assert "backend 'openvino'" in text
+
+
+@pytest.mark.parametrize("provider", [providers.TENSORRT, providers.CUDA])
+def test_runtime_that_falls_back_silently_fails_the_load(asked, provider):
+    config = accelerator("tensorrt") if provider == providers.TENSORRT else ""
+    text = refusal(asked, config, broken=[provider], error=UnavailableError)
+    assert f"asked for {provider} on GPU 0 but ONNX Runtime fell back to" in text

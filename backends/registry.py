@@ -1,24 +1,39 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which backend runs a model: built-in ones by name, others through entry points.
+"""Which backend runs a model.
+
+Manta's own are found by name, others of Python packages through entry points, and others yet by
+their file beside the model or in ``--backend-directory`` (`backends.lookup`); in this order, so
+that a directory of Triton's backends does not replace Manta's.
 
 A backend's module is imported only by the process that needs it: importing all of them takes
 seconds and a gigabyte. A package adds a backend with an entry point in the group
 ``manta.backends`` that names a callable returning a `Backend`.
 
-Models of some backends bring an environment for their processes. The control plane has to know it
-before such a process starts, and must not import a framework for that; hence a second table, and a
-second group of entry points, ``manta.environments``, of functions that are `EnvironmentOf`.
+Models bring an environment for their processes. The control plane has to know it before such a
+process starts, and must not import a framework for that; hence a second group of entry points,
+``manta.environments``, of functions that are `EnvironmentOf`, for backends with a way of their own.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import cast
+from pathlib import Path
+from typing import Final, cast
 
-from backends.api.backend import Backend, Environment, EnvironmentOf
-from backends.api.errors import InvalidArgumentError
+from backends.api.backend import Backend, Environment, EnvironmentOf, LoadContext
+from backends.api.errors import InvalidArgumentError, UnsupportedError
 from backends.api.model_config import ModelConfig
+from backends.environments.parameter import PACKED_ENVIRONMENT, environment_at
+from backends.environments.parameter import environment_of as named_environment
+from backends.lookup import (
+    BACKEND_DIRECTORY,
+    PYTHON_RUNTIME,
+    Wanted,
+    default_library,
+    find_implementation,
+)
 
 ENTRY_POINT_GROUP = "manta.backends"
 ENVIRONMENT_GROUP = "manta.environments"
@@ -27,10 +42,28 @@ _BUILT_IN: dict[str, str] = {
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "python": "backends.python.backend:PythonBackend",
+    "tensorrt": "backends.tensorrt.backend:TensorRTBackend",
 }
 
-_BUILT_IN_ENVIRONMENTS: dict[str, str] = {
-    "python": "backends.python.launcher:environment_of",
+# Values of the config's field ``runtime`` that a built-in backend implements itself, beside the
+# name of its library in Triton.
+_OWN_RUNTIMES: dict[str, frozenset[str]] = {"pytorch": frozenset({PYTHON_RUNTIME})}
+
+_EXTRA_OF_BACKEND: dict[str, str] = {
+    "fil": "trees",
+    "onnxruntime": "cpu",
+    "openvino": "openvino",
+    "pytorch": "pytorch",
+    "tensorflow": "tensorflow",
+    "tensorrt": "tensorrt",
+}
+
+_ADVICE: dict[str, str] = {
+    "dali": "Manta has no DALI backend: run the pipeline in a Python model, as a step of an "
+    "ensemble",
+    "tensorrtllm": "Manta cannot load TensorRT-LLM's library: use its LLM API from a model.py, "
+    "with backend 'python'",
+    "vllm": "copy vllm_backend/src to 'vllm' in the folder given with --backend-directory",
 }
 
 _BACKEND_OF_PLATFORM: dict[str, str] = {
@@ -43,14 +76,43 @@ _BACKEND_OF_PLATFORM: dict[str, str] = {
     "torch_aoti": "pytorch",
 }
 
+_PYTHON_BASED: Final = "backends.python.backend:PythonBackend"
+
 
 def backend_name(backend: str, platform: str = "") -> str:
     """Return the backend a config asks for, given its ``backend`` and ``platform`` fields."""
     return backend or _BACKEND_OF_PLATFORM.get(platform, platform)
 
 
+def backend_for(context: LoadContext) -> Backend:
+    """Create the backend that runs a model.
+
+    Raises:
+        InvalidArgumentError: There is none of this name, or its package is not installed, or the
+            config's ``runtime`` names a file that is not there.
+        UnsupportedError: It is a shared library.
+    """
+    wanted = _wanted(
+        context.config,
+        context.model_dir,
+        context.version,
+        context.backend_config.get(BACKEND_DIRECTORY, ""),
+    )
+    if _is_package(wanted):
+        return create_backend(wanted.backend)
+    path = find_implementation(wanted)
+    if not path:
+        raise _unknown(wanted.backend)
+    if _is_python(path):
+        return cast("Callable[[str], Backend]", _imported(_PYTHON_BASED))(path)
+    raise UnsupportedError(
+        f"model '{wanted.model}' has backend '{wanted.backend}', which is the shared library "
+        f"'{path}'; Manta loads no shared libraries"
+    )
+
+
 def create_backend(name: str) -> Backend:
-    """Create a backend by its name or the name of a platform it implements.
+    """Create a built-in or installed backend by its name or the name of a platform it implements.
 
     Built-in names cannot be replaced by entry points.
 
@@ -58,39 +120,99 @@ def create_backend(name: str) -> Backend:
         InvalidArgumentError: No backend has this name, or its package is not installed.
     """
     name = backend_name("", name)
-    factory = _built_in(name) or _installed(ENTRY_POINT_GROUP, name)
-    if factory is None:
-        raise InvalidArgumentError(
-            f"unable to find backend library for backend '{name}', try specifying runtime on the "
-            f"model configuration."
-        )
-    return cast("Callable[[], Backend]", factory)()
+    with extra_named(name):
+        factory = _built_in(name) or _installed(ENTRY_POINT_GROUP, name)
+        if factory is None:
+            raise _unknown(name)
+        return cast("Callable[[], Backend]", factory)()
 
 
-def environment_of(config: ModelConfig, model_dir: str) -> Environment | None:
-    """Return the environment that a model brings for its processes; None without one.
+def python_library(
+    config: ModelConfig, model_dir: str, version: int, backend_directory: str
+) -> str:
+    """Return the path of the model.py of a model's Python-based backend; empty for another one.
+
+    What is wrong about it is told by the load.
+    """
+    wanted = _wanted(config, model_dir, version, backend_directory)
+    if wanted.backend in _BUILT_IN and _is_package(wanted):
+        return ""
+    try:
+        path = find_implementation(wanted)
+    except InvalidArgumentError:
+        return ""
+    # Packages last: to look through all that are installed takes longest.
+    return path if _is_python(path) and not _is_package(wanted) else ""
+
+
+def environment_of(config: ModelConfig, model_dir: str, library: str = "") -> Environment | None:
+    """Return the environment that a model or its backend brings for its processes, if any.
+
+    Args:
+        config: The model's config.
+        model_dir: Local path of the model's directory.
+        library: The model.py of its Python-based backend; empty for another backend.
 
     Raises:
         InvalidArgumentError: The config is wrong about it.
     """
     name = backend_name(config.backend, config.platform)
-    if name in _BUILT_IN_ENVIRONMENTS:
-        find: object = _imported(_BUILT_IN_ENVIRONMENTS[name])
-    else:
-        find = None if name in _BUILT_IN else _installed(ENVIRONMENT_GROUP, name)
-    return None if find is None else cast("EnvironmentOf", find)(config, model_dir)
+    find = None if name in _BUILT_IN else _installed(ENVIRONMENT_GROUP, name)
+    found = cast("EnvironmentOf", find or named_environment)(config, model_dir)
+    if found is None and library:
+        packed = Path(library).with_name(PACKED_ENVIRONMENT)
+        return environment_at(str(packed)) if packed.is_file() else None
+    return found
+
+
+@contextlib.contextmanager
+def extra_named(name: str) -> Iterator[None]:
+    """Run what imports a backend's framework; where that is missing, say what to install.
+
+    Raises:
+        InvalidArgumentError: A module is not there.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        extra = _EXTRA_OF_BACKEND.get(name)
+        advice = f"; pip install manta-serve[{extra}]" if extra else ""
+        raise InvalidArgumentError(
+            f"{_not_found(name)} Its Python package '{missing.name}' is not installed{advice}"
+        ) from missing
+
+
+def _wanted(config: ModelConfig, model_dir: str, version: int, backend_directory: str) -> Wanted:
+    name = backend_name(config.backend, config.platform)
+    return Wanted(config.name, name, config.runtime, model_dir, version, backend_directory)
+
+
+def _is_package(wanted: Wanted) -> bool:
+    """Whether a Python package of this name implements what the model wants."""
+    name = wanted.backend
+    if wanted.runtime in {"", default_library(name)}:
+        return name in _BUILT_IN or any(entry_points(group=ENTRY_POINT_GROUP, name=name))
+    return name in _BUILT_IN and wanted.runtime in _OWN_RUNTIMES.get(name, ())
+
+
+def _is_python(path: str) -> bool:
+    return Path(path).name == PYTHON_RUNTIME
+
+
+def _not_found(name: str) -> str:
+    return (
+        f"unable to find backend library for backend '{name}', try specifying runtime on the model "
+        "configuration."
+    )
+
+
+def _unknown(name: str) -> InvalidArgumentError:
+    advice = _ADVICE.get(name)
+    return InvalidArgumentError(_not_found(name) + (f" {advice}" if advice else ""))
 
 
 def _built_in(name: str) -> object:
-    if name not in _BUILT_IN:
-        return None
-    try:
-        return _imported(_BUILT_IN[name])
-    except ModuleNotFoundError as missing:
-        raise InvalidArgumentError(
-            f"unable to find backend library for backend '{name}', try specifying runtime on the "
-            f"model configuration. Its Python package '{missing.name}' is not installed"
-        ) from missing
+    return _imported(_BUILT_IN[name]) if name in _BUILT_IN else None
 
 
 def _imported(target: str) -> object:

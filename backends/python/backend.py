@@ -21,7 +21,7 @@ from backends.api.errors import TritonError as ApiError
 from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import edit, from_json, to_json, to_message
 from backends.python.coroutines import CoroutineRunner, run_elsewhere
-from backends.python.loading import load_model_class
+from backends.python.loading import MODEL_FILE, load_model_class
 from backends.python.model_side import calls, metrics
 from backends.python.model_side.failure import TritonModelException, describe
 from backends.python.model_side.model_config import ModelConfig as AutoCompleteConfig
@@ -35,16 +35,25 @@ READY_TIMEOUT_S = 5.0
 
 
 class PythonBackend(Backend):
-    """Runs a class TritonPythonModel."""
+    """Runs a class TritonPythonModel.
+
+    Args:
+        library: Path of the file of a Python-based backend, whose class runs every model of that
+            backend; empty for models that bring their own.
+    """
+
+    def __init__(self, library: str = "") -> None:
+        self._library = library
 
     def auto_complete(self, context: LoadContext) -> ModelConfig:
         """Let the model's auto_complete_config fill in batch size, tensors and policies.
 
         Raises:
             InternalError: The model cannot be imported, or its function failed.
+            UnsupportedError: The model brings a Python backend of its own.
         """
         config = context.config
-        complete = getattr(load_model_class(context), "auto_complete_config", None)
+        complete = getattr(load_model_class(context, self._library), "auto_complete_config", None)
         if complete is None:
             return config
         try:
@@ -63,8 +72,9 @@ class PythonBackend(Backend):
 
         Raises:
             InternalError: The model cannot be imported or its initialize raised.
+            UnsupportedError: The model brings a Python backend of its own.
         """
-        return PythonModelInstance(context)
+        return PythonModelInstance(context, self._library)
 
 
 def _merge(config: ModelConfig, completed: AutoCompleteConfig) -> ModelConfig:
@@ -105,7 +115,7 @@ def _arguments(context: LoadContext) -> dict[str, str]:
 class PythonModelInstance(ModelInstance):
     """One object of a model's class."""
 
-    def __init__(self, context: LoadContext) -> None:
+    def __init__(self, context: LoadContext, library: str = "") -> None:
         config = context.config
         self._model_name = config.name
         self._instance_name = context.instance_name
@@ -118,12 +128,10 @@ class PythonModelInstance(ModelInstance):
             [output.name for output in config.output],
             [state.output_name for state in states],
         )
-        model_class = load_model_class(context)
+        model_class = load_model_class(context, library)
         if not hasattr(model_class, "execute"):
-            raise InternalError(
-                f"Python model {context.model_path('model.py')} does not implement `execute` "
-                "method."
-            )
+            path = library or context.model_path(MODEL_FILE)
+            raise InternalError(f"Python model {path} does not implement `execute` method.")
         calls.allow_calls(None)
         calls.allow_control(context.caller)
         try:

@@ -4,21 +4,20 @@
 
 import importlib.util
 import itertools
-import os
-import site
 import sys
 from pathlib import Path
 from typing import Any
 
 from backends.api.backend import LoadContext
-from backends.api.errors import InternalError
-from backends.python.environment import FAILURE_VARIABLE, PACKAGES_VARIABLE
+from backends.api.errors import InternalError, UnsupportedError
 from backends.python.model_side import pb_utils
 from backends.python.model_side.current_model import CURRENT
 from backends.python.model_side.failure import describe
 
 MODEL_FILE = "model.py"
 MODEL_CLASS = "TritonPythonModel"
+# Triton's Python backend, built by a user against another Python.
+_STUB = "triton_python_backend_stub"
 
 # Names models import our pb_utils by; the second is the C++ half of it in Triton.
 _MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
@@ -26,23 +25,31 @@ _MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
 _serial = itertools.count()
 
 
-def load_model_class(context: LoadContext) -> Any:
+def load_model_class(context: LoadContext, library: str = "") -> Any:
     """Import the model's file and return its class TritonPythonModel.
 
     The version directory and the model's directory come first on ``sys.path``, so that a model's
-    helper modules win over a module of the same name anywhere else.
+    helper modules win over a module of the same name anywhere else. For a Python-based backend its
+    folder does, and the model's directories are not on the path.
+
+    Args:
+        context: The model.
+        library: Path of the Python-based backend's file; empty when the model has its own.
 
     Raises:
-        InternalError: The file is missing, fails to import or lacks the class, or the process is
-            not in the environment the model asks for.
+        InternalError: The file is missing, fails to import or lacks the class.
+        UnsupportedError: The model brings a Python backend of its own.
+
+    Triton: python_backend/src/pb_stub.cc Stub::Initialize, StubSetup
     """
-    _enter_environment()
-    path = context.model_path(MODEL_FILE)
+    _refuse_stub(context)
+    path = library or context.model_path(MODEL_FILE)
     if not Path(path).is_file():
         raise InternalError(f"Python model file not found in '{path}'")
     CURRENT.version_dir = context.version_dir
     CURRENT.instance_name = context.instance_name
-    for directory in (context.model_dir, context.version_dir):
+    folders = [str(Path(path).parent)] if library else [context.model_dir, context.version_dir]
+    for directory in folders:
         if directory in sys.path:
             sys.path.remove(directory)
         sys.path.insert(0, directory)
@@ -52,21 +59,22 @@ def load_model_class(context: LoadContext) -> Any:
     try:
         return getattr(module, MODEL_CLASS)
     except AttributeError:
+        # The name Triton imports it by.
+        name = Path(path).stem if library else f"{context.version}.{Path(path).stem}"
         raise InternalError(
-            f"AttributeError: module '{context.version}.{Path(path).stem}' has no attribute "
-            f"'{MODEL_CLASS}'"
+            f"AttributeError: module '{name}' has no attribute '{MODEL_CLASS}'"
         ) from None
 
 
-def _enter_environment() -> None:
-    """Finish what the start of the process began; see `backends.python.environment`."""
-    failure = os.environ.get(FAILURE_VARIABLE)
-    if failure is not None:
-        raise InternalError(failure)
-    packages = os.environ.get(PACKAGES_VARIABLE)
-    if packages is not None:
-        # On the path already; this reads its .pth files.
-        site.addsitedir(packages)
+def _refuse_stub(context: LoadContext) -> None:
+    path = Path(context.model_dir, _STUB)
+    if path.exists():
+        running = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise UnsupportedError(
+            f"model '{context.config.name}' brings '{path}', a Python backend of Triton built for "
+            f"a Python of its own; here models run in Python {running} without one. Remove the "
+            f"file, and name packages for Python {running} with parameter EXECUTION_ENV_PATH"
+        )
 
 
 def _import_file(path: str) -> Any:

@@ -219,7 +219,7 @@ class ServerOptions:
     )
 
     backend_directory: str = _flag(
-        "/opt/tritonserver/backends", _BACKEND, "Where backends lie.", is_unused=True
+        "/opt/tritonserver/backends", _BACKEND, "Folder of backends that are not Manta's own."
     )
     backend_config: tuple[Setting, ...] = _flag(
         (),

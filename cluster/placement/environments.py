@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which environment the processes of a model run in, as a ``runtime_env`` of Ray.
 
-Three things may ask for one: what the model's backend finds (`backends.registry.environment_of`),
-for a Python model Triton's parameter EXECUTION_ENV_PATH; the parameter ``runtime_env`` of a Python
-model, a JSON object that Ray gets as it is; and a ``requirements.txt`` beside model.py, which is
-looked at when neither parameter is given.
+Three things may ask for one: what `backends.registry.environment_of` finds, mostly Triton's
+parameter EXECUTION_ENV_PATH; the parameter ``runtime_env``, a JSON object that Ray gets as it is;
+and a ``requirements.txt`` beside model.py, that of the model or of its Python-based backend, which
+is looked at when neither parameter is given. The first two hold for models of every backend.
 
 Triton: python_backend/src/python_be.cc ModelState::ModelState, EXECUTION_ENV_PATH
 """
@@ -20,6 +20,7 @@ from ray.runtime_env import RuntimeEnv
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.lookup import PYTHON_RUNTIME
 from backends.registry import backend_name, environment_of
 
 RUNTIME_ENV_PARAMETER: Final = "runtime_env"
@@ -36,17 +37,24 @@ _FILE: Final = re.compile(
 )
 
 
-def runtime_env_of(config: ModelConfig, model_dir: str, version: int) -> dict[str, Any]:
+def runtime_env_of(
+    config: ModelConfig, model_dir: str, version: int, library: str = ""
+) -> dict[str, Any]:
     """Return the ``runtime_env`` of a model's processes; empty when it asks for none.
+
+    Args:
+        config: The model's config.
+        model_dir: Local path of the model's directory.
+        version: Version number.
+        library: The model.py of its Python-based backend; empty for another backend.
 
     Raises:
         InvalidArgumentError: A parameter or the requirements cannot be used.
     """
     found: dict[str, Any] = {}
-    is_python = backend_name(config.backend, config.platform) == "python"
-    if is_python and RUNTIME_ENV_PARAMETER in config.parameters:
+    if RUNTIME_ENV_PARAMETER in config.parameters:
         found = _read_parameter(config.name, config.parameters[RUNTIME_ENV_PARAMETER])
-    environment = environment_of(config, model_dir)
+    environment = environment_of(config, model_dir, library)
     if environment is not None:
         both = sorted(_INTERPRETER_FIELDS & found.keys())
         if both:
@@ -55,20 +63,39 @@ def runtime_env_of(config: ModelConfig, model_dir: str, version: int) -> dict[st
                 f"parameter '{RUNTIME_ENV_PARAMETER}'; give one of them"
             )
         return found | {"py_executable": environment.command}
-    if is_python and RUNTIME_ENV_PARAMETER not in config.parameters:
-        requirements = Path(model_dir, str(version), REQUIREMENTS_FILE)
+    folder = _python_folder(config, model_dir, version, library)
+    if folder is not None and RUNTIME_ENV_PARAMETER not in config.parameters:
+        requirements = folder / REQUIREMENTS_FILE
         if requirements.is_file():
             return _install(read_requirements(config.name, requirements))
     return found
 
 
-def environment_stamp(config: ModelConfig, model_dir: str) -> str:
-    """Return what changes when the environment that a model brings does."""
+def _python_folder(config: ModelConfig, model_dir: str, version: int, library: str) -> Path | None:
+    """Return the folder of the model.py that runs a model; None when none does."""
+    if library:
+        return Path(library).parent
+    name = backend_name(config.backend, config.platform)
+    is_python = name == "python" or config.runtime == PYTHON_RUNTIME
+    return Path(model_dir, str(version)) if is_python else None
+
+
+def environment_stamp(config: ModelConfig, model_dir: str, library: str = "") -> str:
+    """Return what changes when the environment that a model brings, or its backend, does."""
+    stamps = [_stamp(library)] if library else []
     try:
-        environment = environment_of(config, model_dir)
-        status = Path("/dev/null" if environment is None else environment.path).stat()
-    except (OSError, ValueError, InvalidArgumentError):
+        environment = environment_of(config, model_dir, library)
+    except InvalidArgumentError:
         # Told by the load.
+        environment = None
+    return " ".join([*stamps, _stamp("/dev/null" if environment is None else environment.path)])
+
+
+def _stamp(path: str) -> str:
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError):
+        # Told by the load, too.
         return "none"
     return f"{status.st_mtime_ns}:{status.st_size}"
 

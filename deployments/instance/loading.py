@@ -14,7 +14,8 @@ from backends.api.model_caller import ModelCaller
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import normalise_defaults
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
-from backends.registry import create_backend
+from backends.environments.entry import enter_environment
+from backends.registry import backend_for, backend_name, extra_named
 from deployments.instance.spec import InstanceSpec
 from deployments.instance.warmup import run_warmup
 from deployments.metrics.counters import InstanceStatistics
@@ -71,10 +72,12 @@ def load_instance(
         caller=caller,
         pause=pause,
     )
-    backend = create_backend(spec.config.backend or spec.config.platform)
-    if spec.auto_complete:
-        context = replace(context, config=_complete(backend, context))
-    instance = backend.load(context)
+    enter_environment()
+    backend = backend_for(context)
+    with extra_named(backend_name(spec.config.backend, spec.config.platform)):
+        if spec.auto_complete:
+            context = replace(context, config=_complete(backend, context))
+        instance = backend.load(context)
     statistics = InstanceStatistics()
     if not spec.group.passive:
         run_warmup(instance, context.config, spec.model_dir, statistics)

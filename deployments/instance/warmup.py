@@ -143,8 +143,14 @@ def _execute(
 def _requests(sample: WarmupSample, config: ModelConfig, model_dir: str) -> list[InferenceRequest]:
     known = {each.name for each in config.input}
     lead = (1,) if config.max_batch_size > 0 else ()
+    by_value = {each.name for each in config.input if each.is_shape_tensor}
     tensors = [
-        Tensor(each.name, each.datatype, (*lead, *each.dims), _data(each, model_dir))
+        Tensor(
+            each.name,
+            each.datatype,
+            each.dims if each.name in by_value else (*lead, *each.dims),
+            _data(each, model_dir),
+        )
         for each in sample.inputs
     ]
     checker = RequestChecker(config)

@@ -63,6 +63,7 @@ class RequestChecker:
     """
 
     __slots__ = (
+        "_by_value",
         "_expected",
         "_input_count",
         "_is_static",
@@ -81,9 +82,11 @@ class RequestChecker:
         self._input_count = len(config.input)
         self._required = [each.name for each in config.input if not each.optional]
         self._outputs = frozenset(each.name for each in config.output)
+        # Shape tensors have no batch dimension. Behind the others, which tell a request's size.
+        self._by_value = frozenset(each.name for each in config.input if each.is_shape_tensor)
         # Whether names, shapes and sizes tell all: strings are checked by their content, and a
-        # reshape changes the request.
-        self._is_static = all(
+        # reshape changes the request, as do shape tensors.
+        self._is_static = not self._by_value and all(
             each.element_bytes > 0 and each.reshape is None for each in self._expected.values()
         )
         # What is known of the last request that passed: name, datatype, shape and size of each
@@ -122,6 +125,9 @@ class RequestChecker:
         if request.outputs:
             self._check_outputs(request)
         self._check_names(request)
+        by_value = self._by_value
+        if by_value:
+            request.inputs.sort(key=lambda tensor: tensor.name in by_value)
         is_batching = self._max_batch_size > 0
         batch_size = self._batch_size(request) if is_batching else 1
         # Of several that are wrong Triton names the last: its map of them begins with the newest.
@@ -133,7 +139,8 @@ class RequestChecker:
                     f"'{tensor.datatype}', but model '{self._name}' expects "
                     f"'{expectation.datatype}'"
                 )
-            item_shape = tensor.shape[1:] if is_batching else tensor.shape
+            has_batch = is_batching and tensor.name not in by_value
+            item_shape = tensor.shape[1:] if has_batch else tensor.shape
             if item_shape != expectation.dims or -1 in item_shape:
                 self._check_dims(request, tensor, item_shape, expectation)
             if not batch_size:
@@ -162,6 +169,8 @@ class RequestChecker:
     def _batch_size(self, request: InferenceRequest) -> int:
         batch_size: int | None = None
         for tensor in request.inputs:
+            if tensor.name in self._by_value:
+                continue
             if not tensor.shape:
                 raise InvalidArgumentError(
                     f"{id_prefix(request.id)}input '{tensor.name}' has no shape but model requires "

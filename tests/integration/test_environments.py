@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Python models with environments and modules of their own, on a real server, without a network.
+"""Models and backends with environments and modules of their own, on a real server.
 
 Each model answers with the value of an expression over what it has imported.
 """
@@ -23,6 +23,7 @@ CONFIG = """
 name: "{name}" backend: "python"
 output {{ name: "SAYS" data_type: TYPE_STRING dims: [ 1 ] }}
 """
+INPUT = 'input { name: "IN" data_type: TYPE_STRING dims: [ 1 ] }\noutput {'
 MODEL = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -89,6 +90,21 @@ def _write_siblings(root: Path, name: str) -> None:
     (root / name / "above.py").write_text(f"ABOVE = '{name} above'")
 
 
+def _write_python_based(root: Path, backends: Path, name: str, environment: str = "") -> None:
+    """A model that says what its backend's environment, or its own, has in ``packed_zq``."""
+    folder = backends / "say"
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        says = "[packed_zq.VALUE, beside_zq.NAME, pb_utils.get_model_dir().split('/')[-2:]]"
+        source = MODEL.format(imports="import beside_zq, packed_zq", says=says)
+        (folder / "model.py").write_text(source)
+        (folder / "beside_zq.py").write_text("NAME = 'beside'")
+        _pack(folder / "pb_exec_env_model.py.tar.gz", {f"{PACKAGES}/packed_zq.py": "VALUE = 7"})
+    (root / name / "1").mkdir(parents=True)
+    config = CONFIG.format(name=name).replace('"python"', '"say"') + environment
+    (root / name / "config.pbtxt").write_text(config)
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("environments")
@@ -115,13 +131,25 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (missing / "requirements.txt").write_text("--no-index\nnowhere_zq==9.9\n")
     given = _parameter("runtime_env", '{"env_vars": {"SAID_ZQ": "5"}}')
     _write(root, "given", "import os", "os.environ['SAID_ZQ']", given)
+    backends = root.parent / "backends"
+    _write_python_based(root, backends, "based")
+    own = _parameter("EXECUTION_ENV_PATH", str(root / "packed/env.tar.gz"))
+    _write_python_based(root, backends, "based_own", own)
+    (root / "native/1").mkdir(parents=True)
+    old = _parameter("EXECUTION_ENV_PATH", str(root / "old/env.tar.gz"))
+    config = CONFIG.format(name="native").replace('"python"', '"identity"')
+    (root / "native/config.pbtxt").write_text(config.replace("output {", INPUT) + old)
     return root
 
 
 @pytest.fixture(scope="module")
 def client(root: Path) -> Iterator[triton_http.InferenceServerClient]:
     server = RunningServer(
-        root, "--model-control-mode=explicit", "--load-model=*", "--exit-on-error=false"
+        root,
+        "--model-control-mode=explicit",
+        "--load-model=*",
+        "--exit-on-error=false",
+        f"--backend-directory={root.parent / 'backends'}",
     )
     with triton_http.InferenceServerClient(server.http, network_timeout=300) as client:
         yield client
@@ -152,6 +180,20 @@ def test_packed_environment_comes_before_the_servers(
 ) -> None:
     assert _says(client, "packed") == "[1, 2, True]"
     assert _says(client, "folder") == "3"
+
+
+def test_python_based_backend_brings_an_environment_and_models_may_bring_another(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    assert client.get_model_config("based")["runtime"] == "model.py"
+    assert _says(client, "based") == "[7, 'beside', ['based', '1']]"
+    assert _says(client, "based_own") == "[1, 'beside', ['based_own', '1']]"
+
+
+def test_environment_of_another_python_is_refused_for_every_backend(
+    client: triton_http.InferenceServerClient,
+) -> None:
+    assert "is an environment of Python 3.4" in _reason(client, "native")
 
 
 def test_replaced_environment_is_used_after_a_load(

@@ -7,7 +7,7 @@ from pathlib import Path
 from backends.api.backend import LoadContext, ModelInstance
 from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import parse_pbtxt
-from backends.registry import backend_name, create_backend
+from backends.registry import backend_for
 
 
 def context_of(root: Path, config: str, **fields: object) -> LoadContext:
@@ -20,14 +20,12 @@ def context_of(root: Path, config: str, **fields: object) -> LoadContext:
 
 def load(context: LoadContext) -> ModelInstance:
     """Load the context's model with the backend its config names."""
-    config = context.config
-    return create_backend(backend_name(config.backend, config.platform)).load(context)
+    return backend_for(context).load(context)
 
 
 def auto_complete(context: LoadContext) -> ModelConfig:
     """Auto-complete the context's config with the backend it names."""
-    config = context.config
-    return create_backend(backend_name(config.backend, config.platform)).auto_complete(context)
+    return backend_for(context).auto_complete(context)
 
 
 def write_python_model(context: LoadContext, source: str, *, filename: str = "model.py") -> None:

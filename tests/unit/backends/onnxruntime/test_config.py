@@ -166,38 +166,9 @@ def test_gpu_instance_never_runs_on_the_cpu_silently(tmp_path):
         load(add_sub(tmp_path, FULL, kind="GPU"))
 
 
-def test_tensorrt_accelerator_is_refused_with_advice(tmp_path):
-    accelerator = (
-        'optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }'
-    )
-    with pytest.raises(UnsupportedError, match="backend 'tensorrt'"):
-        load(add_sub(tmp_path, FULL + accelerator))
-
-
 @pytest.mark.parametrize("level", [-1, 1, 2])
 def test_graph_optimisation_levels_of_triton_are_accepted(tmp_path, level):
     load(add_sub(tmp_path, FULL + f"optimization {{ graph {{ level: {level} }} }}")).close()
-
-
-def test_parameters_of_triton_are_accepted(tmp_path):
-    parameters = "".join(
-        f'parameters {{ key: "{key}" value {{ string_value: "{text}" }} }} '
-        for key, text in {
-            "intra_op_thread_count": "2",
-            "inter_op_thread_count": "1",
-            "execution_mode": "1",
-            "enable_mem_arena": "0",
-            "session.set_denormal_as_zero": "1",
-        }.items()
-    )
-    load(add_sub(tmp_path, FULL + parameters)).close()
-
-
-@pytest.mark.parametrize(("key", "text"), [("intra_op_thread_count", "x"), ("execution_mode", "7")])
-def test_parameter_with_a_bad_value_is_refused(tmp_path, key, text):
-    parameter = f'parameters {{ key: "{key}" value {{ string_value: "{text}" }} }}'
-    with pytest.raises(InvalidArgumentError, match=f"parameter {key} '{text}', expected"):
-        load(add_sub(tmp_path, FULL + parameter))
 
 
 def test_model_may_be_a_directory(tmp_path):

@@ -126,3 +126,29 @@ async def test_one_repository_of_two_that_is_gone_does_not_hide_the_other(folder
     source = await source_of(folder, FakeHost(), model_repository=f"{folder}/gone")
     with pytest.raises(InternalError, match="failed to open directory"):
         await source.list_names()
+
+
+@in_virtual_time_with_folder
+async def test_model_of_a_python_based_backend_is_planned_with_what_that_brings(
+    folder: Path,
+) -> None:
+    backends = folder.parent / f"{folder.name}-backends"
+    (backends / "scale").mkdir(parents=True)
+    library = backends / "scale/model.py"
+    library.touch()
+    tensors = "".join(
+        f'{kind} {{ name: "{kind}" data_type: TYPE_FP32 dims: [ 1 ] }} '
+        for kind in ("input", "output")
+    )
+    (folder / "m/1").mkdir(parents=True)
+    (folder / "m/config.pbtxt").write_text(f'backend: "scale" {tensors}')
+    settings = ["a=0", "python,a=1", "python,b=1", "scale,b=2"]
+    options = {"backend_directory": str(backends), "backend_config": settings}
+    source = await source_of(folder, FakeHost(), **options)
+    before = await read(source)
+    assert before.config.runtime == "model.py"
+    (spec,) = await source.plan(before, before.config, 1, 1, auto_complete=False)
+    assert spec.backend_config == {"backend-directory": str(backends), "a": "1", "b": "2"}
+    assert before.is_same(await read(source))
+    library.write_text("changed = True")
+    assert not before.is_same(await read(source))

@@ -27,7 +27,7 @@ def test_model_without_a_wish_runs_in_the_servers_environment(tmp_path):
 
 def test_environment_path_starts_the_process_through_the_launcher(tmp_path):
     found = env_of(tmp_path, EXECUTION_ENV_PATH="$$TRITON_MODEL_DIRECTORY/my env.tar.gz")
-    assert found["py_executable"].endswith(f"environment.py '{tmp_path}/my env.tar.gz'")
+    assert found["py_executable"].endswith(f"launcher.py '{tmp_path}/my env.tar.gz'")
 
 
 def test_environment_path_may_not_depend_on_the_servers_folder(tmp_path):
@@ -60,6 +60,29 @@ def test_requirements_are_installed_unless_a_parameter_is_given(tmp_path, requir
     assert env_of(tmp_path, runtime_env="{}") == {}
     assert env_of(tmp_path, EXECUTION_ENV_PATH="/e").keys() == {"py_executable"}
     assert env_of(tmp_path, backend="onnxruntime") == {}
+
+
+def test_models_of_every_backend_may_name_an_environment(tmp_path):
+    found = env_of(tmp_path, backend="onnxruntime", EXECUTION_ENV_PATH="/e")
+    assert found["py_executable"].endswith("launcher.py /e")
+    given = {"env_vars": {"K": "v"}}
+    assert env_of(tmp_path, backend="onnxruntime", runtime_env=json.dumps(given)) == given
+
+
+def test_python_based_backend_brings_its_packages(tmp_path):
+    config = ModelConfig("m", backend="b", runtime="model.py")
+    library = tmp_path / "b/model.py"
+    library.parent.mkdir()
+    stamps = {environment_stamp(config, "/m", str(library))}
+    library.touch()
+    stamps.add(environment_stamp(config, "/m", str(library)))
+    (library.parent / "requirements.txt").write_text("a==1\n")
+    (install,) = runtime_env_of(config, "/m", 1, str(library)).values()
+    assert install["packages"] == ["a==1"]
+    (library.parent / "pb_exec_env_model.py.tar.gz").touch()
+    assert runtime_env_of(config, "/m", 1, str(library)).keys() == {"py_executable"}
+    stamps.add(environment_stamp(config, "/m", str(library)))
+    assert len(stamps) == 3
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n\n"])

@@ -3,6 +3,7 @@
 """A backend instance from its recipe."""
 
 import os
+import sys
 
 import pytest
 
@@ -73,6 +74,16 @@ def test_an_unknown_backend_is_refused():
     unknown = InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m")
     with pytest.raises(InvalidArgumentError, match="unable to find backend library"):
         load_instance(unknown)
+
+
+def test_a_framework_that_is_missing_names_its_extra(monkeypatch):
+    for name in ("tensorrt", "tensorrt_lean"):
+        monkeypatch.setitem(sys.modules, name, None)
+    config = parse_pbtxt(f'name: "m" platform: "tensorrt_plan" {TENSORS}', "m/config.pbtxt")
+    plan = InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, False, "/nowhere/m", kind="GPU")
+    with pytest.raises(InvalidArgumentError) as raised:
+        load_instance(plan)
+    assert raised.value.message.endswith("pip install manta-serve[tensorrt]")
 
 
 @pytest.mark.parametrize(

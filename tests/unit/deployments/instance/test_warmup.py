@@ -91,6 +91,15 @@ def test_names_the_config_does_not_know_go_to_the_model_as_controls():
     assert [each.name for each in instance.batches[0][0].inputs] == ["X", "START"]
 
 
+def test_a_shape_tensor_has_no_batch_dimension():
+    instance = Recorder()
+    shape = 'input [{ name: "N" data_type: TYPE_INT32 dims: [1] is_shape_tensor: true }]\n'
+    sample = 'inputs { key: "N" value { data_type: TYPE_INT32 dims: [1] zero_data: true } }'
+    run(instance, f'name: "a" batch_size: 2 {sample} {ZERO}', rest=shape)
+    shapes = [[(each.name, each.shape) for each in one.inputs] for one in instance.batches[0]]
+    assert shapes == [[("X", (1, 3)), ("N", (1,))]] * 2
+
+
 def test_data_comes_from_files_of_the_warmup_directory(tmp_path):
     (tmp_path / "warmup").mkdir()
     (tmp_path / "warmup/raw").write_bytes(np.array([1, 2, 3, 4], np.float32).tobytes())

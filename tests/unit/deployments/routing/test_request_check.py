@@ -263,3 +263,26 @@ def test_strings_are_checked_although_a_request_of_their_size_passed() -> None:
         checker.check(
             InferenceRequest("m", 1, "", [Tensor("S", "BYTES", (1,), memoryview(b"\2\0\0\0a"))])
         )
+
+
+SHAPES = ModelConfig(
+    name="m",
+    max_batch_size=4,
+    input=(
+        ModelInput("S", "INT32", (1,), is_shape_tensor=True),
+        ModelInput("X", "FP32", (-1,)),
+    ),
+)
+
+
+def test_shape_tensor_has_no_batch_dimension_and_comes_last() -> None:
+    checker = RequestChecker(SHAPES)
+    for _ in range(2):
+        size = tensor_from_numpy("S", np.array([3], np.int32))
+        rows = tensor_from_numpy("X", np.zeros((2, 5), np.float32))
+        request = InferenceRequest("m", inputs=[size, rows])
+        checker.check(request)
+        assert [each.name for each in request.inputs] == ["X", "S"]
+    many = tensor_from_numpy("X", np.zeros((5, 5), np.float32))
+    with pytest.raises(InvalidArgumentError, match="batch-size must be <= 4"):
+        checker.check(InferenceRequest("m", inputs=[size, many]))

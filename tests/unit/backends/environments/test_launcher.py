@@ -1,25 +1,29 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import importlib.util
 import io
 import os
 import shlex
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 
 from backends.api.errors import InternalError
-from backends.python import environment
-from backends.python.environment import EnvironmentUnusableError, find_packages, unpack, variables
-from tests.support.models import context_of, load
-from tests.support.python_probe import CONFIG
+from backends.environments import launcher
+from backends.environments.entry import enter_environment
+from backends.environments.launcher import (
+    EnvironmentUnusableError,
+    find_packages,
+    unpack,
+    variables,
+)
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 USER = """
 import pathlib, sys
-from backends.python.environment import _use
+from backends.environments.launcher import _use
 _use(pathlib.Path(sys.argv[1]))
 print("in use", flush=True)
 sys.stdin.read()
@@ -42,7 +46,7 @@ def archive_of(path, files, links=()):
 
 def run_in(given, script, cache):
     """Run a script as a worker is run and return what it prints."""
-    command = [*shlex.split(environment.launcher_command(str(given))), "-c", script]
+    command = [*shlex.split(launcher.launcher_command(str(given))), "-c", script]
     variables = {**os.environ, "MANTA_ENVIRONMENT_CACHE": str(cache)}
     return subprocess.run(
         command, env=variables, check=True, capture_output=True, text=True
@@ -100,7 +104,7 @@ def test_link_to_the_interpreter_is_left_out(tmp_path):
 
 def test_size_is_bounded(tmp_path, monkeypatch):
     archive = archive_of(tmp_path / "env.tar.gz", {"a": "x" * 100})
-    monkeypatch.setattr(environment, "MAX_UNPACKED_BYTES", 99)
+    monkeypatch.setattr(launcher, "MAX_UNPACKED_BYTES", 99)
     with pytest.raises(EnvironmentUnusableError, match="larger than"):
         unpack(archive, tmp_path / "cache")
 
@@ -143,7 +147,7 @@ for name in ("yaml", "ray"):
 
 
 def test_worker_of_an_unusable_environment_starts_and_says_why(tmp_path):
-    script = f"import os; print(os.environ['{environment.FAILURE_VARIABLE}'])"
+    script = f"import os; print(os.environ['{launcher.FAILURE_VARIABLE}'])"
     answer = run_in(tmp_path / "no.tar.gz", script, tmp_path / "cache")
     assert (
         answer
@@ -151,10 +155,10 @@ def test_worker_of_an_unusable_environment_starts_and_says_why(tmp_path):
     )
 
 
-def test_model_of_an_unusable_environment_does_not_load(tmp_path, monkeypatch):
-    monkeypatch.setenv(environment.FAILURE_VARIABLE, "packed badly")
+def test_model_of_an_unusable_environment_does_not_load(monkeypatch):
+    monkeypatch.setenv(launcher.FAILURE_VARIABLE, "packed badly")
     with pytest.raises(InternalError, match="packed badly"):
-        load(context_of(tmp_path, CONFIG))
+        enter_environment()
 
 
 def test_path_files_of_an_environment_are_read(tmp_path, monkeypatch):
@@ -165,9 +169,6 @@ def test_path_files_of_an_environment_are_read(tmp_path, monkeypatch):
     packages.mkdir(parents=True)
     (packages / "more.pth").write_text(f"{beside}\n")
     monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
-    monkeypatch.setenv(environment.PACKAGES_VARIABLE, str(packages))
-    context = context_of(tmp_path, CONFIG)
-    Path(context.version_dir, "model.py").write_text(
-        "import from_path_file_zq\nclass TritonPythonModel:\n    def execute(self, requests): ...\n"
-    )
-    load(context)
+    monkeypatch.setenv(launcher.PACKAGES_VARIABLE, str(packages))
+    enter_environment()
+    assert importlib.util.find_spec("from_path_file_zq") is not None

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Fills in a config from an ONNX model.
+"""Fills in a config from a model's signature.
 
-Triton: onnxruntime_backend/src/onnxruntime.cc ModelState::AutoCompleteConfig
+Triton: onnxruntime_backend/src/onnxruntime.cc ModelState::AutoCompleteConfig; the other backends'
+differ in texts only
 """
 
 import logging
@@ -13,7 +14,7 @@ from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import edit
-from backends.onnxruntime.signature import Signature, TensorInfo
+from backends.framework.signature import Signature, TensorInfo
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +31,19 @@ def completed(
 ) -> ModelConfig:
     """Return the config with batch size, scheduler and missing tensors filled in.
 
+    Args:
+        config: The config as it was written.
+        signature: What the file tells; a side of which it does not tell all stays as it is.
+        backend_config: ``--backend-config`` settings for the backend.
+
     Raises:
         InvalidArgumentError: max_batch_size is set and the model cannot batch.
     """
-    max_batch_size = _max_batch_size(config, signature, backend_config)
+    return filled(config, signature, _max_batch_size(config, signature, backend_config))
+
+
+def filled(config: ModelConfig, signature: Signature, max_batch_size: int) -> ModelConfig:
+    """Return the config with this batch size, a scheduler for it, and the tensors it lacks."""
 
     def change(message: Any) -> None:
         message.max_batch_size = max_batch_size
@@ -43,7 +53,7 @@ def completed(
             (message.input, signature.inputs),
             (message.output, signature.outputs),
         ):
-            if not entries:
+            if not entries and all(info.is_known for info in infos):
                 for info in infos:
                     _describe(entries.add(), info, batched=max_batch_size > 0)
 
@@ -62,7 +72,9 @@ def _max_batch_size(
         return 0
     if config.max_batch_size != 0:
         return config.max_batch_size
-    size = _default_max_batch_size(backend_config)
+    size = default_max_batch_size(backend_config)
+    if signature.most_items is not None:
+        size = min(size, signature.most_items)
     logger.warning(
         "autofilled max_batch_size to %d for model '%s' since batching is supporrted but no "
         "max_batch_size is specified in model configuration. Must specify max_batch_size to "
@@ -73,7 +85,12 @@ def _max_batch_size(
     return size
 
 
-def _default_max_batch_size(backend_config: Mapping[str, str]) -> int:
+def default_max_batch_size(backend_config: Mapping[str, str]) -> int:
+    """Return the batch size of models that can batch and name none.
+
+    Raises:
+        InvalidArgumentError: ``default-max-batch-size`` is no integer.
+    """
     text = backend_config.get("default-max-batch-size", str(_DEFAULT_MAX_BATCH_SIZE))
     try:
         return max(0, int(text))
@@ -87,8 +104,9 @@ def _describe(entry: Any, info: TensorInfo, *, batched: bool) -> None:
     entry.name = info.name
     # Assigning enum names is not possible through attributes, hence the field's own table.
     enum = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type
-    entry.data_type = enum.values_by_name[DATATYPES[info.datatype].config_name].number
-    dims = info.shape[1:] if batched else info.shape
+    entry.data_type = enum.values_by_name[DATATYPES[info.datatype or ""].config_name].number
+    shape = info.shape or ()
+    dims = shape[1:] if batched else shape
     if dims:
         entry.dims.extend(dims)
         return

@@ -6,6 +6,7 @@ Triton: fil_backend/src/tl_utils.h load_tl_base_model; src/serialization.h
 string_to_serialization; src/model.h RapidsModel::model_file
 """
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ _PICKLES = frozenset({".pkl", ".pickle", ".joblib"})
 _PICKLE_MAGIC = b"\x80"  # also of what joblib writes uncompressed
 
 _PLACE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")  # when, and where in Treelite's sources
+
+_ZERO_IS_MISSING = 0b0100
+
+logger = logging.getLogger(__name__)
 
 Model = Any  # treelite.Model, whose methods carry no types
 
@@ -53,7 +58,25 @@ def _xgboost(path: str, allow_unknown_field: bool) -> Model:
 
 
 def _lightgbm(path: str, allow_unknown_field: bool) -> Model:
-    return treelite.frontend.load_lightgbm_model(path)
+    model = treelite.frontend.load_lightgbm_model(path)
+    if _has_zeros_as_missing(path):
+        logger.warning(
+            "'%s' was trained with zero_as_missing, which Treelite does not know: rows with zeros "
+            "or missing values are answered otherwise than by LightGBM",
+            path,
+        )
+    return model
+
+
+def _has_zeros_as_missing(path: str) -> bool:
+    """Whether a split by comparison has LightGBM's missing type Zero, bits 2 and 3 of its type."""
+    with Path(path).open(encoding="utf-8", errors="replace") as lines:
+        return any(
+            int(number) & 0b1101 == _ZERO_IS_MISSING
+            for line in lines
+            if line.startswith("decision_type=")
+            for number in line.partition("=")[2].split()
+        )
 
 
 def _checkpoint(path: str, allow_unknown_field: bool) -> Model:

@@ -36,7 +36,10 @@ class Splits:
     """
 
     def __init__(self, tree: Any) -> None:
-        field: Callable[[str], Array] = tree.get_field
+        def field(name: str) -> Array:
+            # What the accessor gives lies in the model, and goes with it.
+            return np.array(tree.get_field(name))
+
         self._left = field("cleft")
         self._right = field("cright")
         self._feature = field("split_index")

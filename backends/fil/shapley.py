@@ -15,6 +15,7 @@ t^k (1 - t)^(n - k) is k! (n - k)! / (n + 1)!; of a polynomial, so Gauss's point
 Triton: fil_backend/src/cpu_treeshap_model.h TreeShapModel, for the output's layout
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,13 @@ from backends.framework.inputs import Array
 
 # Numbers of one temporary array: 8 MiB each.
 _NUMBERS_AT_ONCE = 1 << 20
+# Small trees are explained together: what numpy costs a call is paid once for all of them.
+_NODES_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """Paths to leaves that have equally many features on them, of one tree.
+    """Paths to leaves that have equally many features on them, of some trees.
 
     Attributes:
         nodes: The nodes on the paths, element by element.
@@ -63,27 +66,27 @@ class Explainer:
         header = model.get_header_accessor()
         self._features = int(model.num_feature)
         self._classes = int(header.get_field("num_class")[0])
-        trees = int(model.num_tree)
-        class_of_tree = [int(number) for number in header.get_field("class_id")]
+        class_of_tree = header.get_field("class_id").astype(int)
         scales = np.ones(self._classes)
         if int(header.get_field("average_tree_output")[0]):
             of_class = [
-                sum(number in {-1, own} for number in class_of_tree) for own in range(self._classes)
+                np.count_nonzero((class_of_tree == -1) | (class_of_tree == own))
+                for own in range(self._classes)
             ]
             scales = 1.0 / np.maximum(of_class, 1)
         self._bias = np.zeros((self._classes, self._features + 1))
         self._bias[:, -1] = header.get_field("base_scores")
-        self._trees: list[tuple[Splits, list[_Paths]]] = []
-        for index in range(trees):
-            splits = Splits(model.get_tree_accessor(index))
+        self._parts: list[tuple[Splits, list[_Paths]]] = []
+        for numbers in _together(model):
+            splits = Splits([model.get_tree_accessor(number) for number in numbers])
             shares = splits.shares()
             if shares is None:
                 raise UnsupportedError(
                     f"Model does not have node statistics. Model '{model_name}' needs them for "
                     "Shapley values; save it with them, or remove the output 'treeshap_output'"
                 )
-            leaves = self._leaf_values(splits, class_of_tree[index]) * scales
-            self._trees.append((splits, self._paths(splits, shares, leaves)))
+            leaves = self._leaf_values(splits, class_of_tree[numbers]) * scales
+            self._parts.append((splits, self._paths(splits, shares, leaves)))
 
     def values(self, rows: Array) -> Array:
         """Explain rows.
@@ -96,7 +99,7 @@ class Explainer:
             the average answer.
         """
         made = np.tile(self._bias.ravel(), (len(rows), 1))
-        for splits, groups in self._trees:
+        for splits, groups in self._parts:
             widest = max((len(group.nodes) for group in groups), default=1)
             step = max(1, _NUMBERS_AT_ONCE // widest)
             for start in range(0, len(rows), step):
@@ -106,16 +109,17 @@ class Explainer:
                     made[part] += _contributions(follows, group)
         return made
 
-    def _leaf_values(self, splits: Splits, class_id: int) -> Array:
+    def _leaf_values(self, splits: Splits, class_of_tree: Array) -> Array:
         """Return what each node adds to each class: ``[nodes, classes]``, zeros but in leaves."""
         if splits.leaf_vectors is not None:
             return splits.leaf_vectors
-        values = np.zeros((len(splits.leaf_value), self._classes))
-        values[:, max(class_id, 0)] = splits.leaf_value
+        values = np.zeros((splits.node_count, self._classes))
+        classes = np.maximum(class_of_tree, 0)[splits.tree_of_node]
+        values[np.arange(splits.node_count), classes] = splits.leaf_value
         return values
 
     def _paths(self, splits: Splits, shares: Array, leaves: Array) -> list[_Paths]:
-        """Return a tree's paths by their number of features, and add its average to the bias."""
+        """Return paths by their number of features, and add their trees' averages to the bias."""
         by_length: dict[int, list[tuple[int, dict[int, list[int]]]]] = {}
         for leaf, elements in splits.paths():
             reach = np.prod([shares[node] for nodes in elements.values() for node in nodes])
@@ -144,6 +148,20 @@ class Explainer:
             ),
             weights=csr_matrix((of_leaves.ravel(), (sources.ravel(), targets.ravel())), size),
         )
+
+
+def _together(model: Model) -> Iterator[list[int]]:
+    """Yield the numbers of trees to explain together."""
+    numbers: list[int] = []
+    nodes = 0
+    for number in range(int(model.num_tree)):
+        numbers.append(number)
+        nodes += int(model.get_tree_accessor(number).get_field("num_nodes")[0])
+        if nodes >= _NODES_AT_ONCE:
+            yield numbers
+            numbers, nodes = [], 0
+    if numbers:
+        yield numbers
 
 
 def _contributions(follows: Array, group: _Paths) -> Any:

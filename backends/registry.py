@@ -39,6 +39,7 @@ ENTRY_POINT_GROUP = "manta.backends"
 ENVIRONMENT_GROUP = "manta.environments"
 
 _BUILT_IN: dict[str, str] = {
+    "fil": "backends.fil.backend:FilBackend",
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "python": "backends.python.backend:PythonBackend",

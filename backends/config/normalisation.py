@@ -23,6 +23,9 @@ DEFAULT_SEQUENCE_IDLE_US = 1_000_000
 # Backends that profit from a second instance on CPUs; the others run one.
 _TWO_INSTANCES_ON_CPU = frozenset({"tensorflow", "onnxruntime"})
 
+# Backends without code for GPUs: KIND_AUTO is the CPU for them, and KIND_GPU they refuse at load.
+_ONLY_ON_CPU = frozenset({"fil"})
+
 
 @dataclass(frozen=True, slots=True)
 class _Format:
@@ -166,11 +169,12 @@ def _normalise_memory(message: Any) -> None:
 def _normalise_groups(
     message: Any, gpu_ids: Sequence[int], preferred_groups: Sequence[InstanceGroup]
 ) -> None:
+    usable_ids = () if message.backend in _ONLY_ON_CPU else gpu_ids
     if not message.instance_group:
         _add_preferred_group(message, gpu_ids, preferred_groups)
     for index, group in enumerate(message.instance_group):
         group.name = group.name or f"{message.name}_{index}"
-        _resolve_kind(group, gpu_ids)
+        _resolve_kind(group, usable_ids)
         _apply_preference(group, gpu_ids, preferred_groups)
         kind = enum_name(group, "kind")
         if group.count < 1:

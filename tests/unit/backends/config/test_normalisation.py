@@ -93,6 +93,8 @@ def test_a_name_without_a_dot_tells_no_backend():
         ('backend: "onnxruntime"', (), ("m", "KIND_CPU", 2, ())),
         ('backend: "onnxruntime"', (0,), ("m", "KIND_GPU", 1, (0,))),
         ('backend: "pytorch"', (), ("m", "KIND_CPU", 1, ())),
+        ('backend: "fil"', (0,), ("m", "KIND_CPU", 1, ())),
+        ('backend: "fil" instance_group { kind: KIND_GPU }', (0,), ("m_0", "KIND_GPU", 1, (0,))),
     ],
 )
 def test_instance_groups_are_completed(text: str, gpu_ids: tuple, expected: tuple):

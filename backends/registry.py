@@ -26,6 +26,7 @@ ENVIRONMENT_GROUP = "manta.environments"
 _BUILT_IN: dict[str, str] = {
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
+    "openvino": "backends.openvino.backend:OpenVinoBackend",
     "python": "backends.python.backend:PythonBackend",
 }
 

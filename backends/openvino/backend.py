@@ -111,7 +111,7 @@ def loaded(context: LoadContext, reader: Reader) -> "OpenVinoInstance":
 
 
 def _names(config: ModelConfig) -> set[str]:
-    return {entry.name for entry in (*config.input, *config.output)}
+    return {entry.name for entry in config.input} | {entry.name for entry in config.output}
 
 
 def _batched(signature: Signature) -> Signature:

@@ -69,16 +69,16 @@ def _tensor_info(port: Any, names: Collection[str]) -> TensorInfo:
 def port_name(port: Any, names: Collection[str] = ()) -> str:
     """Return the name of a tensor: one of ``names`` if it has such, else its first.
 
-    A tensor without names, as old IR has them, goes by the name of the operation that makes it.
+    An output without names of its own, which a file then has under a number that differs from
+    reading to reading, goes by the name of the operation that makes it.
     """
     own: set[str] = port.get_names()
-    if own:
-        return min(own.intersection(names) or own)
     node = port.get_node()
-    if node.get_type_name() == "Result":
+    if own.isdisjoint(names) and own <= {node.get_friendly_name()} and node.inputs():
         node = node.input_value(0).get_node()
-    friendly: str = node.get_friendly_name()
-    return friendly
+        own = {node.get_friendly_name()}
+    found: str = min(own.intersection(names) or own or {node.get_friendly_name()})
+    return found
 
 
 def has_batch_layout(model: Any) -> bool:

@@ -28,6 +28,7 @@ _BUILT_IN: dict[str, str] = {
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "openvino": "backends.openvino.backend:OpenVinoBackend",
     "python": "backends.python.backend:PythonBackend",
+    "tensorflow": "backends.tensorflow.choice:tensorflow_backend",
 }
 
 _BUILT_IN_ENVIRONMENTS: dict[str, str] = {

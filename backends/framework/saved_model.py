@@ -141,14 +141,16 @@ def _graph(data: memoryview) -> _Graph:
 
 
 def _signature(name: str, data: memoryview) -> SavedSignature:
-    sides = []
-    tensors: dict[str, str] = {}
-    for field in (_INPUTS, _OUTPUTS):
-        entries = sorted(_entries(data, field), key=lambda entry: entry[0])
-        sides.append(tuple(_tensor_info(key, value) for key, value in entries))
-        for key, value in entries:
-            tensors[key] = "".join(_text(part) for part in _messages(value, _TENSOR_NAME))
-    return SavedSignature(name, Signature(*sides), tensors)
+    sides = [sorted(_entries(data, field), key=_key) for field in (_INPUTS, _OUTPUTS)]
+    inputs, outputs = (
+        tuple(_tensor_info(key, value) for key, value in entries) for entries in sides
+    )
+    tensors = {
+        key: "".join(map(_text, _messages(value, _TENSOR_NAME)))
+        for entries in sides
+        for key, value in entries
+    }
+    return SavedSignature(name, Signature(inputs, outputs), tensors)
 
 
 def _tensor_info(name: str, data: memoryview) -> TensorInfo:
@@ -178,6 +180,10 @@ def _entries(data: memoryview, field: int) -> Iterator[tuple[str, memoryview]]:
         for each in _messages(entry, _VALUE):
             value = each
         yield key, value
+
+
+def _key(entry: tuple[str, memoryview]) -> str:
+    return entry[0]
 
 
 def _messages(data: memoryview, field: int) -> Iterator[memoryview]:

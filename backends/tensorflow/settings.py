@@ -184,9 +184,9 @@ def _refuse_tensorrt(context: LoadContext, parameters: Any) -> None:
                 f"unknown parameter '{key}' is provided for TensorRT Execution Accelerator {where}"
             )
     raise UnsupportedError(
-        f"model '{context.config.name}' asks for execution accelerator 'tensorrt', which TensorFlow "
-        "has no longer; convert the model to a TensorRT plan and serve it with backend 'tensorrt', "
-        "or remove the accelerator"
+        f"model '{context.config.name}' asks for execution accelerator 'tensorrt', which is no "
+        "longer part of TensorFlow; convert the model to a TensorRT plan and serve it with "
+        "backend 'tensorrt', or remove the accelerator"
     )
 
 

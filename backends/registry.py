@@ -27,6 +27,7 @@ _BUILT_IN: dict[str, str] = {
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "python": "backends.python.backend:PythonBackend",
+    "pytorch": "backends.pytorch.backend:PyTorchBackend",
 }
 
 _BUILT_IN_ENVIRONMENTS: dict[str, str] = {
@@ -35,6 +36,7 @@ _BUILT_IN_ENVIRONMENTS: dict[str, str] = {
 
 _BACKEND_OF_PLATFORM: dict[str, str] = {
     "onnxruntime_onnx": "onnxruntime",
+    "libtorch": "pytorch",
     "openvino_model": "openvino",
     "pytorch_libtorch": "pytorch",
     "tensorflow_graphdef": "tensorflow",

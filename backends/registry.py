@@ -28,6 +28,7 @@ _BUILT_IN: dict[str, str] = {
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
     "openvino": "backends.openvino.backend:OpenVinoBackend",
     "python": "backends.python.backend:PythonBackend",
+    "pytorch": "backends.pytorch.backend:PyTorchBackend",
     "tensorflow": "backends.tensorflow.choice:tensorflow_backend",
 }
 
@@ -37,6 +38,7 @@ _BUILT_IN_ENVIRONMENTS: dict[str, str] = {
 
 _BACKEND_OF_PLATFORM: dict[str, str] = {
     "onnxruntime_onnx": "onnxruntime",
+    "libtorch": "pytorch",
     "openvino_model": "openvino",
     "pytorch_libtorch": "pytorch",
     "tensorflow_graphdef": "tensorflow",

@@ -11,11 +11,12 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
+	@echo "make frameworks  the tests that import a large framework, TensorFlow's 1.4 GB installed for them; part of make test"
 	@echo "make test-all that, 10,000 sequences, faults under load, the wheel, fuzzing, and conformance where sources are named"
 	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
@@ -93,6 +94,18 @@ unit-quick: $(VENV)/.installed-test
 check: $(VENV)/.installed-test
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-quick lint types
 
+# TensorFlow alone is 1.4 GB.
+$(VENV)/.installed-frameworks: $(VENV)/.installed-test
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint,tensorflow]' --constraint constraints.txt
+	$(COMPILE)
+	@touch $@
+
+# Tests that import a large framework, each module in a process of its own.
+frameworks: $(VENV)/.installed-frameworks
+	@for module in tests/frameworks/test_*.py; do \
+		$(PYTEST) -q -p no:schemathesis $$module || exit 1; \
+	done
+
 # The foreign HTTP/2 clients of the gRPC interop tests; without root or npm their tests are skipped.
 interop-tools:
 	scripts/interop_tools.sh
@@ -106,7 +119,7 @@ sequences: $(VENV)/.installed-test
 
 # Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
 # is not CI, they run plain. Unit tests run both ways in test-all.
-test: lint types unit demo-models interop-tools
+test: lint types unit frameworks demo-models interop-tools
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration

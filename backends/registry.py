@@ -42,7 +42,10 @@ _BUILT_IN: dict[str, str] = {
     "fil": "backends.fil.backend:FilBackend",
     "identity": "backends.identity.backend:IdentityBackend",
     "onnxruntime": "backends.onnxruntime.backend:OnnxRuntimeBackend",
+    "openvino": "backends.openvino.backend:OpenVinoBackend",
     "python": "backends.python.backend:PythonBackend",
+    "pytorch": "backends.pytorch.backend:PyTorchBackend",
+    "tensorflow": "backends.tensorflow.choice:tensorflow_backend",
     "tensorrt": "backends.tensorrt.backend:TensorRTBackend",
 }
 
@@ -69,6 +72,7 @@ _ADVICE: dict[str, str] = {
 
 _BACKEND_OF_PLATFORM: dict[str, str] = {
     "onnxruntime_onnx": "onnxruntime",
+    "libtorch": "pytorch",
     "openvino_model": "openvino",
     "pytorch_libtorch": "pytorch",
     "tensorflow_graphdef": "tensorflow",

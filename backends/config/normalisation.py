@@ -20,6 +20,9 @@ from backends.config.views import enum_name
 
 DEFAULT_SEQUENCE_IDLE_US = 1_000_000
 
+# Where backends run that do not run wherever there is room.
+_PREFERRED_GROUPS = {"openvino": (InstanceGroup(kind="KIND_CPU"),)}
+
 # Backends that profit from a second instance on CPUs; the others run one.
 _TWO_INSTANCES_ON_CPU = frozenset({"tensorflow", "onnxruntime"})
 
@@ -116,13 +119,15 @@ def normalise(
     Args:
         config: A config whose backend is known.
         gpu_ids: Indices of the usable GPUs.
-        preferred_groups: What the backend would choose itself: kind, count and gpus.
+        preferred_groups: What the backend would choose itself: kind, count and gpus; empty for what
+            is known of Triton's backends.
     """
 
     def change(message: Any) -> None:
         _fill_defaults(message)
         if not message.HasField("ensemble_scheduling"):
-            _normalise_groups(message, gpu_ids, preferred_groups)
+            preferred = preferred_groups or _PREFERRED_GROUPS.get(message.backend, ())
+            _normalise_groups(message, gpu_ids, preferred)
 
     return edit(config, change)
 

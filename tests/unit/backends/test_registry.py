@@ -18,7 +18,7 @@ def test_platform_names_choose_the_backend_that_implements_them():
     assert registry.backend_name("python", "onnxruntime_onnx") == "python"
 
 
-@pytest.mark.parametrize("name", ["fil", "identity", "onnxruntime", "onnxruntime_onnx", "python"])
+@pytest.mark.parametrize("name", ["fil", "identity", "onnxruntime", "onnxruntime_onnx", "openvino", "python"])
 def test_built_in_backends_are_created_by_name(name):
     assert registry.create_backend(name) is not None
 

@@ -1,0 +1,3 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs PyTorch models: TorchScript, exported programs, AOTInductor packages, classes."""

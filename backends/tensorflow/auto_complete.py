@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Fills in a config from a SavedModel's signature; GraphDefs tell nothing.
+
+Triton: tensorflow_backend/src/tensorflow.cc AutoCompleteHelper
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from backends.api.backend import LoadContext
+from backends.api.datatypes import DATATYPES
+from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.model_config import ModelConfig
+from backends.config.pbtxt import edit
+from backends.framework.auto_complete import default_max_batch_size, filled
+from backends.framework.files import existing_path
+from backends.framework.saved_model import read_signature
+from backends.framework.signature import Signature, TensorInfo
+from backends.tensorflow.settings import GRAPH_DEF, graph_tag, model_file, signature_key
+
+logger = logging.getLogger(__name__)
+
+
+def auto_complete(context: LoadContext) -> ModelConfig:
+    """Return the context's config, completed from its SavedModel; TensorFlow is not imported.
+
+    Raises:
+        UnavailableError: The model's directory is missing.
+        InternalError: It cannot be read, or contradicts the config about batching.
+        InvalidArgumentError: The platform is none of TensorFlow's, or the rank of a tensor is
+            neither in the model nor in the config.
+    """
+    config, filename = context.config, model_file(context)
+    if config.platform == GRAPH_DEF:
+        return config
+    path = existing_path(context, filename)
+    try:
+        found = read_signature(path, config.name, graph_tag(context), signature_key(context))
+    except InternalError as error:
+        raise InternalError(
+            f"unable to auto-complete model configuration for '{config.name}', failed to load "
+            f"model: {error.message}"
+        ) from None
+    return completed(config, found.signature, context.backend_config)
+
+
+def completed(
+    config: ModelConfig, signature: Signature, backend_config: Mapping[str, str]
+) -> ModelConfig:
+    """Return the config with batch size, scheduler and what its tensors lack.
+
+    Raises:
+        InternalError: Model and config contradict each other about batching.
+        InvalidArgumentError: The rank of a tensor is neither in the model nor in the config.
+    """
+    size = _max_batch_size(config, signature, backend_config)
+    _check_ranks(config, signature)
+
+    def change(message: Any) -> None:
+        for entries, infos in (
+            (message.input, signature.inputs),
+            (message.output, signature.outputs),
+        ):
+            by_name = {info.name: info for info in infos}
+            for entry in entries:
+                if entry.name in by_name:
+                    _fill(entry, by_name[entry.name], batched=size > 0)
+
+    return filled(edit(config, change), signature, size)
+
+
+def _fill(entry: Any, info: TensorInfo, *, batched: bool) -> None:
+    if not entry.data_type and info.datatype is not None:
+        enum = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type
+        name = DATATYPES[info.datatype].config_name
+        entry.data_type = enum.values_by_name[name].number
+    if entry.dims or info.shape is None:
+        return
+    dims = info.shape[1:] if batched else info.shape
+    entry.dims.extend(dims or (1,))
+    if batched and not dims:
+        entry.reshape.SetInParent()
+
+
+def _max_batch_size(
+    config: ModelConfig, signature: Signature, backend_config: Mapping[str, str]
+) -> int:
+    batches, size = signature.supports_batching, config.max_batch_size
+    if size:
+        if not batches:
+            raise InternalError(
+                f"unable to autofill for '{config.name}', configuration specified max-batch {size} "
+                "but model signature does not support batching"
+            )
+        return size
+    hints = set(_hints(config, signature)) if batches else {False}
+    if len(hints) > 1:
+        raise InternalError(
+            f"unable to autofill for '{config.name}', model tensor configurations are "
+            "contradicting each other in terms of whether batching is supported"
+        )
+    if hints == {False}:
+        return 0
+    size = default_max_batch_size(backend_config)
+    logger.warning(
+        "autofilled max_batch_size to %d for model '%s' since batching is supporrted but no "
+        "max_batch_size is specified in model configuration. Must specify max_batch_size to "
+        "utilize autofill with a larger max batch size",
+        size,
+        config.name,
+    )
+    return size
+
+
+def _hints(config: ModelConfig, signature: Signature) -> Iterator[bool]:
+    """Yield for each tensor whose dims the config has whether they lack the batch dimension."""
+    for entries, infos in (
+        (config.input, signature.inputs),
+        (config.output, signature.outputs),
+    ):
+        shapes = {info.name: info.shape for info in infos}
+        for entry in entries:
+            shape = shapes.get(entry.name)
+            if entry.dims and shape is not None:
+                yield len(shape) == len(entry.dims) + 1
+
+
+def _check_ranks(config: ModelConfig, signature: Signature) -> None:
+    for entries, infos in (
+        (config.input, signature.inputs),
+        (config.output, signature.outputs),
+    ):
+        dims = {entry.name: entry.dims for entry in entries}
+        for info in infos:
+            if info.shape is None and not dims.get(info.name) and (not dims or info.name in dims):
+                raise InvalidArgumentError(
+                    f"Unable to autofill for '{config.name}': the rank of model tensor "
+                    f"'{info.name}' is 0 and dimensions are not defined"
+                )

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Small seeded PyTorch models for tests; TorchScript reads their source from here."""
+
+import warnings
+from pathlib import Path
+from typing import Dict, List, Tuple  # noqa: UP035 - what TorchScript knows
+
+import torch
+from torch import Tensor, nn
+
+
+class AddSub(nn.Module):
+    def forward(self, INPUT0: Tensor, INPUT1: Tensor) -> Tuple[Tensor, Tensor]:  # noqa: N803, UP006
+        return INPUT0 + INPUT1, INPUT0 - INPUT1
+
+
+class Keyed(nn.Module):
+    def forward(self, given: Dict[str, Tensor]) -> Dict[str, Tensor]:  # noqa: UP006
+        return {"SUM": given["A"] + given["B"], "PRODUCT": given["A"] * given["B"]}
+
+
+class Upper(nn.Module):
+    def forward(self, texts: List[str]) -> List[str]:  # noqa: UP006
+        made: List[str] = []  # noqa: UP006
+        for text in texts:
+            made.append(text.upper())  # noqa: PERF401 - no comprehensions of strings there
+        return made
+
+
+class Same(nn.Module):
+    def forward(self, X: Tensor) -> Tensor:  # noqa: N803
+        return X
+
+
+class Pick(nn.Module):
+    """Row INDEX of a table; fails where there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.tensor([10.0, 20.0, 30.0]))
+
+    def forward(self, INDEX: Tensor) -> Tensor:  # noqa: N803
+        return self.table[INDEX]
+
+
+class InPlace(nn.Module):
+    """Writes to what it is given."""
+
+    def forward(self, X: Tensor) -> Tensor:  # noqa: N803
+        return X.add_(1)
+
+
+class Running(nn.Module):
+    """Adds to a state of its own and returns that."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(1, size))
+
+    def forward(self, X: Tensor) -> Tensor:  # noqa: N803
+        self.total.add_(X)
+        return self.total
+
+
+class Counter(nn.Module):
+    """Y and the state are the sum of X and the state, where READY."""
+
+    def forward(self, x: Tensor, ready: Tensor, state: Tensor) -> Tuple[Tensor, Tensor]:  # noqa: UP006
+        total = x * ready + state
+        return total, total
+
+
+class Layers(nn.Module):
+    """16 features to 10 classes, seeded."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(
+            nn.Linear(16, width), nn.ReLU(inplace=True), nn.Linear(width, 10)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class Autocast(Layers):
+    """The same, in bfloat16."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layers(x)
+
+
+class Nested(nn.Module):
+    """Takes and gives tensors in dicts and lists."""
+
+    def forward(self, pair: dict[str, Tensor], *, scale: Tensor) -> dict[str, object]:
+        total = pair["b"] + 2 * pair["a"]
+        return {"total": total * scale, "parts": [pair["a"].clone(), pair["b"].clone()]}
+
+
+def save_script(module: nn.Module, path: str) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        torch.jit.script(module.eval()).save(path)
+
+
+def save_trace(module: nn.Module, path: str, *example: Tensor) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        torch.jit.trace(module.eval(), example).save(path)
+
+
+def export(module: nn.Module, *example: object, most: int = 64, **keywords: Tensor):
+    """Export with a first dimension that varies up to ``most`` in every tensor."""
+    batch = torch.export.Dim("batch", min=1, max=most)
+
+    def varying(each: object) -> object:
+        if isinstance(each, dict):
+            return {key: varying(value) for key, value in each.items()}
+        return {0: batch}
+
+    names = module.forward.__code__.co_varnames[1:]
+    shapes = dict(zip(names, map(varying, example), strict=False))
+    shapes |= {name: varying(value) for name, value in keywords.items()}
+    return torch.export.export(module.eval(), example, keywords, dynamic_shapes=shapes)
+
+
+def save_export(module: nn.Module, path: str, *example: object, **options: object) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    torch.export.save(export(module, *example, **options), path)

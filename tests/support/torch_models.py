@@ -128,6 +128,13 @@ def export(module: nn.Module, *example: object, most: int = 64, **keywords: Tens
     return torch.export.export(module.eval(), example, keywords, dynamic_shapes=shapes)
 
 
+def decomposed(program):
+    """Return a program that writes to nothing: what it would write is among its results."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        return program.run_decompositions()
+
+
 def save_export(module: nn.Module, path: str, *example: object, **options: object) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     torch.export.save(export(module, *example, **options), path)

@@ -39,7 +39,13 @@ $(VENV)/.installed: $(BIN)/uv pyproject.toml constraints.txt
 	$(COMPILE)
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
+# pip takes PyTorch's build for CPUs where its find-links have one, and uv leaves what is there. From
+# PyPI it would be the one that needs 3.8 GB of CUDA, which serves, too.
+$(VENV)/.installed-torch: $(BIN)/uv constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' constraints.txt)
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-torch
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint]' --constraint constraints.txt
 	$(COMPILE)
 	@touch $@

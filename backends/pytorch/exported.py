@@ -111,7 +111,8 @@ def load_exported(context: LoadContext, path: str, settings: Settings) -> Progra
     names = tuple(in_order(inputs))
     if settings.compile_options is None and _is_plain(program, interface):
         guards = ShapeGuards(config.name, names, interface.shapes, interface.bounds)
-        return Program(_direct(program, interface, guards), names, outputs, device, signature)
+        call = _direct(program, interface, guards)
+        return Program(call, names, outputs, device, signature, _may_write(program))
     call = _by_module(program, interface, config.name, settings.compile_options)
     return Program(call, names, outputs, device, signature, mutates=True)
 
@@ -265,7 +266,7 @@ def _tensors(program: Any) -> dict[str, torch.Tensor]:
 
 
 def _is_plain(program: Any, interface: Interface) -> bool:
-    """Whether a program writes to nothing it is given, and no dimension is computed from others."""
+    """Whether all that a program gives is results, and no dimension is computed from others."""
     signature = program.graph_signature
     is_lifted = [spec.kind in _LIFTED for spec in signature.input_specs]
     return (
@@ -275,6 +276,12 @@ def _is_plain(program: Any, interface: Interface) -> bool:
         and is_lifted == sorted(is_lifted, reverse=True)
         and COMPUTED not in {dim for dims in interface.shapes for dim in dims}
     )
+
+
+def _may_write(program: Any) -> bool:
+    """Whether an operation of a program writes to a tensor that is there already."""
+    schemas = [getattr(node.target, "_schema", None) for node in program.graph.nodes]
+    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 def _direct(program: Any, interface: Interface, guards: ShapeGuards) -> Callable[..., Results]:

@@ -42,6 +42,10 @@ class TorchInstance(TensorInstance):
         )
         self._program = program
         self._settings = settings
+        # It may be entered again and again.
+        self._mode: AbstractContextManager[None] = (
+            torch.inference_mode() if settings.inference_mode else torch.no_grad()
+        )
         self._device = None if program.device.type == "cpu" else program.device
         self._is_broken = False
         self._places = program.outputs
@@ -59,7 +63,7 @@ class TorchInstance(TensorInstance):
             InvalidArgumentError: An output is another than the config says, or there is none.
         """
         arguments = [self._argument(feed.get(name)) for name in self._program.inputs]
-        with self._mode():
+        with self._mode:
             if self._settings.autocast is None:
                 results = self._program.call(*arguments)
             else:
@@ -99,9 +103,6 @@ class TorchInstance(TensorInstance):
             torch.cuda.empty_cache()
         if self._settings.shares_weights:
             remove_unused_weights()
-
-    def _mode(self) -> AbstractContextManager[None]:
-        return torch.inference_mode() if self._settings.inference_mode else torch.no_grad()
 
     def _argument(self, array: Array | None) -> Any:
         if array is None:
@@ -146,12 +147,12 @@ class TorchInstance(TensorInstance):
                 f"TYPE_{'STRING' if wanted is None else DATATYPE[wanted]} for output '{name}', "
                 f"model provides TYPE_{DATATYPE.get(tensor.dtype, tensor.dtype)}"
             )
-        if not tensor.dim():
+        if not tensor.ndim:
             raise InvalidArgumentError(f"output '{name}' is a scalar which is not supported.")
 
     def _may_change(self, result: torch.Tensor, arguments: list[Any]) -> bool:
         """Whether an output may lie in memory that is not its own."""
-        if result.nbytes < _MAY_BE_VIEWED_BYTES or result.device.type != "cpu":
+        if result.nbytes < _MAY_BE_VIEWED_BYTES or not result.is_cpu:
             return False
         if self._program.mutates:
             return True

@@ -71,6 +71,15 @@ class Counter(nn.Module):
         return total, total
 
 
+class RaggedSums(nn.Module):
+    """The sum of each request's own numbers, found between its ends, and twice all of them."""
+
+    def forward(self, x: Tensor, ends: Tensor) -> Tuple[Tensor, Tensor]:  # noqa: UP006
+        running = torch.cat([torch.zeros(1), x.cumsum(0)])
+        sums = running[ends[1:].long()] - running[ends[:-1].long()]
+        return sums.unsqueeze(1), x + x
+
+
 class Layers(nn.Module):
     """16 features to 10 classes, seeded."""
 
@@ -126,6 +135,13 @@ def export(module: nn.Module, *example: object, most: int = 64, **keywords: Tens
     shapes = dict(zip(names, map(varying, example), strict=False))
     shapes |= {name: varying(value) for name, value in keywords.items()}
     return torch.export.export(module.eval(), example, keywords, dynamic_shapes=shapes)
+
+
+def decomposed(program):
+    """Return a program that writes to nothing: what it would write is among its results."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        return program.run_decompositions()
 
 
 def save_export(module: nn.Module, path: str, *example: object, **options: object) -> None:

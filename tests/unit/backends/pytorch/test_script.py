@@ -254,6 +254,27 @@ def test_autocast_may_be_asked_for(tmp_path):
     assert np.array_equal(request.arrays()["y"].astype(np.float32), expected)
 
 
+RAGGED = """
+name: "m" backend: "pytorch" max_batch_size: 8
+input { name: "X__0" data_type: TYPE_FP32 dims: [ -1 ] allow_ragged_batch: true }
+output { name: "SUM__0" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "TWICE__1" data_type: TYPE_FP32 dims: [ -1 ] }
+batch_input { kind: BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO target_name: "ENDS__1"
+              data_type: TYPE_INT32 source_input: "X__0" }
+batch_output { target_name: "TWICE__1" kind: BATCH_SCATTER_WITH_INPUT_SHAPE source_input: "X__0" }
+"""
+
+
+def test_requests_of_different_sizes_run_as_one_ragged_batch(tmp_path):
+    requests = [
+        recorded({"X__0": np.array([values], np.float32)}) for values in ([1, 2, 3], [10], [4, 5])
+    ]
+    execute(served(tmp_path, RAGGED, models.RaggedSums()), *requests)
+    assert [each.arrays()["SUM__0"].tolist() for each in requests] == [[[6]], [[10]], [[9]]]
+    twice = [each.arrays()["TWICE__1"].tolist() for each in requests]
+    assert twice == [[[2, 4, 6]], [[20]], [[8, 10]]]
+
+
 COUNTER = """
 name: "m" backend: "pytorch" max_batch_size: 4
 input { name: "X__0" data_type: TYPE_INT32 dims: [ 1 ] }

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which backend runs a model: built-in ones by name, others through entry points.
 
+A name that is neither is that of a backend library in C.
+
 A backend's module is imported only by the process that needs it: importing all of them takes
 seconds and a gigabyte. A package adds a backend with an entry point in the group
 ``manta.backends`` that names a callable returning a `Backend`.
@@ -29,6 +31,9 @@ _BUILT_IN: dict[str, str] = {
     "python": "backends.python.backend:PythonBackend",
 }
 
+# Looks for a library of the backend's name when it loads a model: only that knows where.
+_ANY_OTHER = "backends.custom.backend:CustomBackend"
+
 _BUILT_IN_ENVIRONMENTS: dict[str, str] = {
     "python": "backends.python.launcher:environment_of",
 }
@@ -52,18 +57,14 @@ def backend_name(backend: str, platform: str = "") -> str:
 def create_backend(name: str) -> Backend:
     """Create a backend by its name or the name of a platform it implements.
 
-    Built-in names cannot be replaced by entry points.
+    Built-in names cannot be replaced by entry points, and these not by libraries. With a name that
+    nobody has, loading a model fails.
 
     Raises:
-        InvalidArgumentError: No backend has this name, or its package is not installed.
+        InvalidArgumentError: The package of a built-in backend is not installed.
     """
     name = backend_name("", name)
-    factory = _built_in(name) or _installed(ENTRY_POINT_GROUP, name)
-    if factory is None:
-        raise InvalidArgumentError(
-            f"unable to find backend library for backend '{name}', try specifying runtime on the "
-            f"model configuration."
-        )
+    factory = _built_in(name) or _installed(ENTRY_POINT_GROUP, name) or _imported(_ANY_OTHER)
     return cast("Callable[[], Backend]", factory)()
 
 

@@ -110,8 +110,9 @@ class _OpenModel:
     def __init__(self, context: LoadContext, *, may_complete: bool) -> None:
         self.config = context.config
         self._key = (context.model_dir, context.version)
-        self._shim = calls.library()
+        # First, as whoever has no library needs no compiler either.
         place = find_library(context)
+        self._shim = calls.library()
         calls.pass_log_level()
         calls.PROCESS.set_config = self._take_config
         name = context.config.backend or context.config.platform

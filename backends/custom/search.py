@@ -56,7 +56,7 @@ def find_library(context: LoadContext) -> LibraryPlace:
     if found is None and not config.runtime:
         raise InvalidArgumentError(
             f"unable to find backend library for backend '{backend}', try specifying runtime on "
-            f"the model configuration. No '{name}' is in {_listed(places)}"
+            "the model configuration."
         )
     if found is None:
         raise InvalidArgumentError(
@@ -102,11 +102,6 @@ def find_strategy(context: LoadContext) -> str:
     return next((str(each) for each in paths if each.is_file()), "")
 
 
-def has_library(backend: str, directories: list[str]) -> bool:
-    """Whether one of the directories has a library of this backend."""
-    return any(Path(each, library_name(backend)).is_file() for each in directories)
-
-
 def _places(context: LoadContext, backend: str) -> tuple[str, ...]:
     return (
         context.version_dir,
@@ -116,7 +111,7 @@ def _places(context: LoadContext, backend: str) -> tuple[str, ...]:
 
 
 def _listed(places: tuple[str, ...]) -> str:
-    return " ".join(f"'{each}'" for each in places)
+    return "".join(f"'{each}' " for each in places)
 
 
 def _escapes(path: Path, directory: str) -> bool:

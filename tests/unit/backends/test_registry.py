@@ -9,6 +9,7 @@ from backends import registry
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.identity.backend import IdentityBackend
+from tests.support.models import context_of
 
 
 def test_platform_names_choose_the_backend_that_implements_them():
@@ -21,9 +22,10 @@ def test_built_in_backends_are_created_by_name(name):
     assert registry.create_backend(name) is not None
 
 
-def test_unknown_backend_has_the_text_of_triton():
+def test_unknown_backend_has_the_text_of_triton(tmp_path):
+    context = context_of(tmp_path, 'name: "m" backend: "unknown"')
     with pytest.raises(InvalidArgumentError) as raised:
-        registry.create_backend("unknown")
+        registry.create_backend("unknown").load(context)
     assert raised.value.message == (
         "unable to find backend library for backend 'unknown', try specifying runtime on the "
         "model configuration."

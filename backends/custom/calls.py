@@ -126,7 +126,7 @@ def library() -> ctypes.CDLL:
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
-    loaded.manta_set_callbacks(_log, _is_cancelled, _deliver, _set_config)
+    loaded.manta_set_callbacks(*_CALLBACKS)
     atexit.register(
         loaded.manta_set_callbacks,
         _LogFunction(),
@@ -210,7 +210,6 @@ def address_of(data: memoryview) -> int:
     return found
 
 
-@_LogFunction
 def _log(level: int, file: bytes, line: int, text: bytes) -> None:
     try:
         record = logger.makeRecord(
@@ -227,7 +226,6 @@ def _log(level: int, file: bytes, line: int, text: bytes) -> None:
         logger.exception("a backend library's line cannot be logged")
 
 
-@_CancelledFunction
 def _is_cancelled(number: int) -> int:
     given = PROCESS.open.get(number)
     try:
@@ -237,7 +235,6 @@ def _is_cancelled(number: int) -> int:
         return 0
 
 
-@_DeliverFunction
 def _deliver(base: int, size: int) -> None:
     try:
         for event in decode_events(ctypes.string_at(base, size)):
@@ -246,7 +243,6 @@ def _deliver(base: int, size: int) -> None:
         logger.exception("an answer of a backend library cannot be sent")
 
 
-@_ConfigFunction
 def _set_config(_: int, base: int, size: int) -> int:
     try:
         code, text = 0, PROCESS.set_config(ctypes.string_at(base, size))
@@ -257,3 +253,12 @@ def _set_config(_: int, base: int, size: int) -> int:
         code, text = ERRORS.index(InternalError) + 1, repr(error).encode()
     library().manta_put_text(text, len(text))
     return code
+
+
+# Kept for good: a thread of a library's may be about to call one.
+_CALLBACKS: Final = (
+    _LogFunction(_log),
+    _CancelledFunction(_is_cancelled),
+    _DeliverFunction(_deliver),
+    _ConfigFunction(_set_config),
+)

@@ -8,6 +8,7 @@ Reading a repository blocks, so it happens on threads.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from backends.api.errors import InternalError, TritonError
@@ -226,6 +227,8 @@ class RepositorySource:
         backend = backend_name(config.backend, config.platform)
         settings = self._options.backend_config
         general = {key: value for name, key, value in settings if not name}
+        # Absolute, as instances have working directories of their own.
+        general["backend-directory"] = str(Path(self._options.backend_directory).absolute())
         return general | {key: value for name, key, value in settings if name == backend}
 
 

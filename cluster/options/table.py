@@ -219,7 +219,7 @@ class ServerOptions:
     )
 
     backend_directory: str = _flag(
-        "/opt/tritonserver/backends", _BACKEND, "Where backends lie.", is_unused=True
+        "/opt/tritonserver/backends", _BACKEND, "Where libraries of backends in C lie."
     )
     backend_config: tuple[Setting, ...] = _flag(
         (),

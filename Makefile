@@ -45,6 +45,7 @@ $(VENV)/.installed-test: $(VENV)/.installed
 
 # COMPILED=1 also starts 'make compiled', behind everything else; see ADR 10.
 install: $(VENV)/.installed
+	@$(BIN)/python scripts/compile_shim.py
 	$(if $(COMPILED),@$(BIN)/python scripts/compile.py --background)
 
 # Servers and tests run compiled from then on, until a source changes;
@@ -137,4 +138,4 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:
-	rm -rf $(VENV) .compiled dist .mypy_cache .ruff_cache .hypothesis configs/models
+	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models

@@ -54,6 +54,11 @@ def backend_name(backend: str, platform: str = "") -> str:
     return backend or _BACKEND_OF_PLATFORM.get(platform, platform)
 
 
+def is_built_in(backend: str, platform: str = "") -> bool:
+    """Whether a config asks for a backend that is part of Manta, and no library in C."""
+    return backend_name(backend, platform) in _BUILT_IN
+
+
 def create_backend(name: str) -> Backend:
     """Create a backend by its name or the name of a platform it implements.
 

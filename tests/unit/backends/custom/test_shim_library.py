@@ -67,8 +67,7 @@ def test_shim_has_every_function_of_the_interface_and_the_name_of_triton_s(backe
     symbols = subprocess.run(
         ["nm", "-D", "--defined-only", made], capture_output=True, text=True, check=True
     ).stdout
-    assert len(re.findall(r" T TRITONBACKEND_", symbols)) == 89
-    assert len(re.findall(r" T TRITONSERVER_", symbols)) == 172
+    assert len(re.findall(r" T TRITON(?:BACKEND|SERVER)_", symbols)) == 261
     # What is not of an interface is hidden: libraries must not take our symbols for theirs.
     assert not re.search(r" [TD] (?!TRITON|manta_)", symbols)
     assert b"\0libtritonserver.so\0" in made.read_bytes()

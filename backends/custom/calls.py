@@ -183,10 +183,12 @@ def pass_log_level() -> None:
 class _Block:
     """Memory of the shim's, freed when nothing looks at it any more."""
 
-    __slots__ = ("__array_interface__", "_address")
+    __slots__ = ("__array_interface__", "_address", "_free")
 
     def __init__(self, address: int, size: int) -> None:
         self._address = address
+        # Kept, as names of modules may be gone when Python ends.
+        self._free = library().manta_free
         self.__array_interface__ = {
             "version": 3,
             "typestr": "|u1",
@@ -195,7 +197,7 @@ class _Block:
         }
 
     def __del__(self) -> None:
-        library().manta_free(self._address)
+        self._free(self._address)
 
 
 def view(large: LargeTensor) -> memoryview:

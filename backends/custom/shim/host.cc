@@ -169,9 +169,10 @@ MANTA_EXPORT int32_t manta_open_backend(
   });
 }
 
+// What is closed is not freed, and the library stays open: a thread that the library forgot may
+// still report something or run its code, and the process is about to end.
+
 MANTA_EXPORT int32_t manta_close_backend(TRITONBACKEND_Backend* backend) {
-  const std::unique_ptr<TRITONBACKEND_Backend> owned(backend);
-  // The library stays open: threads that it forgot may still run its code.
   return told(call("TRITONBACKEND_Finalize", backend->calls.finalize, backend));
 }
 
@@ -208,7 +209,6 @@ MANTA_EXPORT int32_t manta_complete_model(
 }
 
 MANTA_EXPORT int32_t manta_close_model(TRITONBACKEND_Model* model) {
-  const std::unique_ptr<TRITONBACKEND_Model> owned(model);
   manta::close_strategy(*model);
   return told(
       call("TRITONBACKEND_ModelFinalize", model->backend->calls.model_finalize, model));
@@ -231,7 +231,6 @@ MANTA_EXPORT int32_t manta_open_instance(
 }
 
 MANTA_EXPORT int32_t manta_close_instance(TRITONBACKEND_ModelInstance* instance) {
-  const std::unique_ptr<TRITONBACKEND_ModelInstance> owned(instance);
   return told(call(
       "TRITONBACKEND_ModelInstanceFinalize", instance->model->backend->calls.instance_finalize,
       instance));

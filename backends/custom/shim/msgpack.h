@@ -119,6 +119,27 @@ class Reader {
   const uint8_t* end_;
 };
 
+// Returns a text with what is not UTF-8 replaced: Python would refuse the whole record.
+inline std::string valid_utf8(std::string_view text) {
+  std::string valid(text);
+  for (size_t at = 0; at < text.size();) {
+    const uint8_t lead = text[at];
+    const size_t size = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3
+                                                                    : lead < 0xf5 ? 4 : 0;
+    bool is_valid = size != 0 && at + size <= text.size();
+    for (size_t next = 1; is_valid && next < size; ++next) {
+      const uint8_t byte = text[at + next];
+      // The second byte also tells overlong forms, surrogates and what is beyond Unicode.
+      const uint8_t low = next > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+      const uint8_t high = next > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+      is_valid = byte >= low && byte <= high;
+    }
+    if (!is_valid) valid[at] = '?';
+    at += is_valid ? size : 1;
+  }
+  return valid;
+}
+
 class Writer {
  public:
   void clear() { out_.clear(); }
@@ -136,7 +157,8 @@ class Writer {
     put(0xdf);
     big<uint32_t>(size);
   }
-  void text(std::string_view text) {
+  void text(std::string_view given) {
+    const std::string text = valid_utf8(given);
     put(0xdb);
     big<uint32_t>(text.size());
     out_.append(text);

@@ -25,12 +25,13 @@ def backend_directory(tmp_path_factory):
         pytest.skip("no C and C++ compiler")
     place = tmp_path_factory.mktemp("backends")
     shim = shim_library.path()
-    for source in sorted(SOURCES.glob("*.c")):
+    for source in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.cc")]):
         library = place / source.stem / f"libtriton_{source.stem}.so"
         library.parent.mkdir()
         subprocess.run(
             [
-                *(compiler, "-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-D_GNU_SOURCE"),
+                shim_library.compiler() if source.suffix == ".cc" else compiler,
+                *("-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-D_GNU_SOURCE"),
                 *(f"-I{shim_library.SOURCES}", str(source), "-o", str(library)),
                 # As what was built against Triton is: the name is in the library.
                 *(f"-L{shim.parent}", f"-l:{shim.name}"),

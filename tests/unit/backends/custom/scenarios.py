@@ -247,15 +247,43 @@ def failing(stage, where):
     requests = [number(4), number(5)]
     execute(instance, *requests)
     instance.close()
+    if where == "later":
+        return [each.is_rescheduled and not each.is_done for each in requests]
     return {
         "answers": [answers(each)[0] for each in requests],
         "errors": [text for level, _, text in stage.lines.kept if level == "ERROR"],
     }
 
 
+def throwing(stage):
+    instance = stage.load('name: "m" backend: "throwing"' + TENSORS)
+    requests = [number(1), number(2)]
+    for request in requests:
+        execute(instance, request)
+    return [answers(each)[0] for each in requests]
+
+
+def unloadable(stage, library):
+    try:
+        stage.load(f'name: "m" backend: "{library}"' + TENSORS)
+    except TritonError as error:
+        return error.as_string()
+
+
 SCENARIOS = {
     each.__name__: each
-    for each in (echo, batched, strategy, decoupled, stateful, metrics, completing, failing)
+    for each in (
+        echo,
+        batched,
+        strategy,
+        decoupled,
+        stateful,
+        metrics,
+        completing,
+        failing,
+        throwing,
+        unloadable,
+    )
 }
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ FAILURES = {
     "model": {"load": "Unavailable: cannot model today"},
     "instance": {"load": "Unavailable: cannot instance today"},
     "execute": {"answers": ["Unavailable: cannot execute today"] * 2, "errors": []},
+    "latin": {"answers": ["Cancelled: caf? é"] * 2, "errors": []},
     "finalize": {
         "answers": [[4], [5]],
         "errors": ["failed finalizing model instance of 'm': cannot finalize today"],
@@ -193,6 +194,33 @@ def test_library_is_told_where_it_runs(played):
 @pytest.mark.parametrize("stage", FAILURES)
 def test_failure_at_each_stage_has_the_library_s_text(played, stage):
     assert played("failing", stage) == FAILURES[stage]
+
+
+def test_requests_may_be_executed_again(played):
+    assert played("failing", "later") == [True, True]
+
+
+def test_exceptions_of_a_library_fail_requests(played):
+    assert played("throwing") == [
+        "Internal: TRITONBACKEND_ModelInstanceExecute threw an exception: out of patience",
+        "Internal: TRITONBACKEND_ModelInstanceExecute threw what is no std::exception",
+    ]
+
+
+def test_library_that_wants_an_unknown_function_is_told_the_versions_there_are(played):
+    said = played("unloadable", "newer")
+    assert said.startswith("Not found: unable to load shared library: ")
+    assert said.endswith(
+        "undefined symbol: TRITONBACKEND_OfTheFuture; there is TRITONBACKEND API 1.19 and "
+        "TRITONSERVER API 1.34 here: build the library against the headers of these"
+    )
+
+
+def test_library_has_to_have_a_function_to_execute_with(played):
+    assert played("unloadable", "empty").startswith(
+        "Not found: unable to find required entrypoint 'TRITONBACKEND_ModelInstanceExecute' in "
+        "shared library: "
+    )
 
 
 def test_config_that_is_none_is_refused(played):

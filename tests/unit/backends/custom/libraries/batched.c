@@ -22,6 +22,8 @@ static void* run(void* given) {
   const uint64_t compute_start_ns = now_ns();
   nanosleep(&pause, NULL);
   const uint64_t compute_end_ns = now_ns();
+  TRITONBACKEND_ModelInstanceReportBatchStatistics(
+      work->instance, work->count, work->start_ns, compute_start_ns, compute_end_ns, now_ns());
   for (int32_t each = 0; each < work->count; ++each) {
     struct tensor made = {"", TRITONSERVER_TYPE_INT32, shape, 2, sizeof work->count, &work->count};
     TRITONBACKEND_ModelInstanceReportStatistics(
@@ -30,8 +32,6 @@ static void* run(void* given) {
     answer(work->requests[each], "OUTPUT0", &made);
     TRITONBACKEND_RequestRelease(work->requests[each], TRITONSERVER_REQUEST_RELEASE_ALL);
   }
-  TRITONBACKEND_ModelInstanceReportBatchStatistics(
-      work->instance, work->count, work->start_ns, compute_start_ns, compute_end_ns, now_ns());
   free(work->requests);
   free(work);
   return NULL;

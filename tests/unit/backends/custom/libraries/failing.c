@@ -11,6 +11,9 @@ static char stage[64];
 
 static TRITONSERVER_Error* fail_at(const char* name) {
   char text[128];
+  if (strcmp(stage, "latin") == 0 && strcmp(name, "execute") == 0) {
+    return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_CANCELLED, "caf\xe9 \xc3\xa9");
+  }
   if (strcmp(stage, name) != 0) return NULL;
   snprintf(text, sizeof text, "cannot %s today", name);
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, text);
@@ -60,6 +63,10 @@ MANTA_API TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(
   if (strcmp(stage, "crash") == 0) *(volatile int*)NULL = 1;
   if (strcmp(stage, "abort") == 0) abort();
   for (uint32_t each = 0; each < count; ++each) {
+    if (strcmp(stage, "later") == 0) {
+      CHECK(TRITONBACKEND_RequestRelease(requests[each], TRITONSERVER_REQUEST_RELEASE_RESCHEDULE));
+      continue;
+    }
     CHECK(serve(requests[each]));
     CHECK(TRITONBACKEND_RequestRelease(requests[each], TRITONSERVER_REQUEST_RELEASE_ALL));
   }

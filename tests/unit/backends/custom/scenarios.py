@@ -181,7 +181,8 @@ def decoupled(stage):
 def stateful(stage):
     instance = stage.load(
         'name: "m" backend: "stateful" sequence_batching { state { input_name: "old_sum" '
-        'output_name: "sum" data_type: TYPE_INT32 dims: [ 1 ] } }' + TENSORS
+        'output_name: "sum" data_type: TYPE_INT32 dims: [ 1 ] '
+        "use_same_buffer_for_input_output: true } }" + TENSORS
     )
 
     def step(value, old):
@@ -193,7 +194,7 @@ def stateful(stage):
             return answer.as_string()
         return {name: array.tolist() for name, array in request.arrays().items()}
 
-    result = [step(3, 4), step(100, 0)]
+    result = [step(3, 4), step(100, 0), step(50, 8)]
     instance.close()
     return result
 

@@ -131,9 +131,13 @@ def test_decoupled_model_that_refuses_an_execution_fails_its_requests(played):
 
 
 def test_states_are_updated_beside_outputs(played):
-    known, unknown = played("stateful")
+    known, unknown, _ = played("stateful")
     assert known == {"OUTPUT0": [7], "sum": [7]}
     assert unknown == "Invalid argument: state 'other' is not a valid state name."
+
+
+def test_state_that_is_one_buffer_holds_its_input_at_first(played):
+    assert played("stateful")[2] == {"OUTPUT0": [58], "sum": [8]}
 
 
 def test_metrics_are_those_of_the_library(played):

@@ -30,6 +30,7 @@ from backends.custom import calls
 from backends.custom.auto_complete import completed
 from backends.custom.records import (
     COPIED_BELOW,
+    EMPTY,
     ERROR,
     RESCHEDULE,
     RESPONSE,
@@ -237,7 +238,7 @@ class _Given:
             self.request.fail(calls.error_of(event.code, event.text), final=event.is_final)
         elif event.kind == RESCHEDULE:
             self.request.reschedule()
-        else:
+        elif event.kind == EMPTY:
             self.request.respond(None, final=event.is_final)
 
 

@@ -20,6 +20,7 @@ RESPONSE: Final = 0
 ERROR: Final = 1
 EMPTY: Final = 2
 RESCHEDULE: Final = 3
+GONE: Final = 4
 
 LargeTensor = tuple[int, int, int]
 
@@ -104,7 +105,7 @@ class EventRecord(msgspec.Struct, array_like=True):
 
     Attributes:
         number: The request's.
-        kind: RESPONSE, ERROR, EMPTY or RESCHEDULE.
+        kind: RESPONSE, ERROR, EMPTY, RESCHEDULE, or GONE when nothing follows a RESCHEDULE.
         is_final: Whether nothing follows, and the library reads the inputs no more.
         code: Number of an error's TRITONSERVER_Error_Code.
         text: An error's text.

@@ -51,6 +51,14 @@ Answer::Answer(std::shared_ptr<Mailbox> mailbox, uint64_t number, std::string wh
 Answer::~Answer() {
   // Held events are posted by the release, which comes before this.
   if (is_final_) return;
+  if (is_rescheduled_) {
+    Event event;
+    event.number = number_;
+    event.kind = EventKind::gone;
+    event.is_final = true;
+    post(std::move(event));
+    return;
+  }
   fail(
       TRITONSERVER_ERROR_INTERNAL,
       where_ + " has released a request and everything it could be answered with, without a " +
@@ -103,11 +111,13 @@ void Answer::release(uint32_t flags) {
     is_released_ = true;
     due = std::exchange(held_, std::nullopt);
     if (!due && (flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) && !is_final_) {
-      is_final_ = true;
+      is_rescheduled_ = true;
+      // A decoupled model may send what it has made so far after this.
+      is_final_ = mailbox_ != nullptr;
       due.emplace();
       due->number = number_;
       due->kind = EventKind::reschedule;
-      due->is_final = true;
+      due->is_final = is_final_;
     }
   }
   if (due) post(std::move(*due));

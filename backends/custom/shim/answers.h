@@ -62,7 +62,7 @@ struct Made {
   Block block;
 };
 
-enum class EventKind { response, error, empty, reschedule };
+enum class EventKind { response, error, empty, reschedule, gone };
 
 struct Event {
   uint64_t number = 0;
@@ -126,6 +126,7 @@ class Answer {
   // Keeps events in order.
   std::mutex sending_;
   bool is_released_ = false;
+  bool is_rescheduled_ = false;
   bool is_final_ = false;
   // The final event waits for the release, before which inputs may still be read.
   std::optional<Event> held_;

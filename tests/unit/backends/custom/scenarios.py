@@ -16,6 +16,7 @@ import numpy as np
 
 from backends.api.errors import TritonError
 from backends.config.pbtxt import to_json_dict
+from backends.custom import calls
 from backends.custom.backend import CustomBackend
 from backends.registry import create_backend
 from tests.support.models import context_of
@@ -170,10 +171,14 @@ def decoupled(stage):
     requests["cancelled"].is_cancelled = True
     refused = number(-4)
     execute(instance, refused)
+    again = number(-5)
+    execute(instance, again)
     result = {}
     for name, request in [*requests.items(), ("refused", refused)]:
         assert request.done.wait(30), name
         result[name] = answers(request)
+    result["again"] = [answers(again), again.is_rescheduled, again.is_done]
+    result["left"] = len(calls.PROCESS.open)
     instance.close()
     return result
 

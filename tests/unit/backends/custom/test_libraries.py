@@ -130,6 +130,14 @@ def test_decoupled_model_that_refuses_an_execution_fails_its_requests(played):
     assert played("decoupled")["refused"] == ["Unsupported: no such wish"]
 
 
+def test_decoupled_model_may_answer_a_request_that_is_executed_again(played):
+    assert played("decoupled")["again"] == [[[5]], True, False]
+
+
+def test_nothing_is_kept_of_requests_that_are_done_with(played):
+    assert played("decoupled")["left"] == 0
+
+
 def test_states_are_updated_beside_outputs(played):
     known, unknown, _ = played("stateful")
     assert known == {"OUTPUT0": [7], "sum": [7]}

@@ -3,7 +3,8 @@
 
 // Answers with OUTPUT0 = 0, 1, ... INPUT0 - 1 and an end without data, from a thread of its own
 // for each request, which it releases before. INPUT0 = -1 ends with an error, -2 forgets the
-// request, -3 waits until the request is cancelled, -4 refuses the execution.
+// request, -3 waits until the request is cancelled, -4 refuses the execution, -5 releases the
+// request to be executed again and then sends one response.
 
 #include <pthread.h>
 
@@ -55,6 +56,14 @@ MANTA_API TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(
     CHECK(read_input(requests[each], "INPUT0", &input));
     if (*(const int32_t*)input.data == -4) {
       return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "no such wish");
+    }
+    if (*(const int32_t*)input.data == -5) {
+      TRITONBACKEND_ResponseFactory* factory;
+      CHECK(TRITONBACKEND_ResponseFactoryNew(&factory, requests[each]));
+      CHECK(TRITONBACKEND_RequestRelease(requests[each], TRITONSERVER_REQUEST_RELEASE_RESCHEDULE));
+      CHECK(send(factory, 5, 0));
+      CHECK(TRITONBACKEND_ResponseFactoryDelete(factory));
+      continue;
     }
     struct work* work = malloc(sizeof *work);
     work->wish = *(const int32_t*)input.data;

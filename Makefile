@@ -52,6 +52,7 @@ $(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-torch
 
 # Compiles behind everything else, unless COMPILED=0; see ADR 10.
 install: $(VENV)/.installed
+	@$(BIN)/python scripts/compile_shim.py
 	$(if $(filter 0,$(COMPILED)),,@$(BIN)/python scripts/compile.py --background)
 
 # Servers and tests run compiled from then on, until a source changes;
@@ -160,4 +161,4 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:
-	rm -rf $(VENV) .compiled dist .mypy_cache .ruff_cache .hypothesis configs/models
+	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models

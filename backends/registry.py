@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from backends.api.backend import Backend, Environment, EnvironmentOf, LoadContext
-from backends.api.errors import InvalidArgumentError, UnsupportedError
+from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.environments.parameter import PACKED_ENVIRONMENT, environment_at
 from backends.environments.parameter import environment_of as named_environment
@@ -82,6 +82,7 @@ _BACKEND_OF_PLATFORM: dict[str, str] = {
 }
 
 _PYTHON_BASED: Final = "backends.python.backend:PythonBackend"
+_IN_C: Final = "backends.custom.backend:CustomBackend"
 
 
 def backend_name(backend: str, platform: str = "") -> str:
@@ -95,7 +96,6 @@ def backend_for(context: LoadContext) -> Backend:
     Raises:
         InvalidArgumentError: There is none of this name, or its package is not installed, or the
             config's ``runtime`` names a file that is not there.
-        UnsupportedError: It is a shared library.
     """
     wanted = _wanted(
         context.config,
@@ -110,10 +110,12 @@ def backend_for(context: LoadContext) -> Backend:
         raise _unknown(wanted.backend)
     if _is_python(path):
         return cast("Callable[[str], Backend]", _imported(_PYTHON_BASED))(path)
-    raise UnsupportedError(
-        f"model '{wanted.model}' has backend '{wanted.backend}', which is the shared library "
-        f"'{path}'; Manta loads no shared libraries"
-    )
+    return cast("Callable[[], Backend]", _imported(_IN_C))()
+
+
+def is_built_in(backend: str, platform: str = "") -> bool:
+    """Whether a config asks for a backend that is part of Manta, and no library in C."""
+    return backend_name(backend, platform) in _BUILT_IN
 
 
 def create_backend(name: str) -> Backend:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
+from backends.registry import is_built_in
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.holds import NO_HOLDS, HeldScheduler, Holds
 from deployments.scheduling.limited_scheduler import Grant, LimitedScheduler
@@ -113,10 +114,10 @@ def _shared_scheduler(config: ModelConfig, holds: Holds) -> Scheduler[Item]:
         if not limit:
             return DefaultScheduler()
         return DynamicBatcher(1, rules=QueueRules(QueuePolicy(max_queue_size=limit)))
-    if _BATCH_STRATEGY in config.parameters:
+    if _BATCH_STRATEGY in config.parameters and is_built_in(config.backend, config.platform):
         _log.warning(
-            "model '%s' names a library in %s; such libraries cannot be loaded, and the default "
-            "batching is used",
+            "model '%s' names a library in %s; only backends in C divide batches by such "
+            "libraries, and the default batching is used",
             config.name,
             _BATCH_STRATEGY,
         )

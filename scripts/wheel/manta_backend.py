@@ -77,5 +77,16 @@ class CompiledWheel(BuildHookInterface[Any]):
             )
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+        self._add_shim(build_data)
         for file in sorted(made.rglob("*" + build.compiled_form.SUFFIX)):
             build_data["force_include"][str(file)] = file.relative_to(made).as_posix()
+
+    def _add_shim(self, build_data: dict[str, Any]) -> None:
+        """Add the library that backends in C are loaded with, if there is a C++ compiler."""
+        from backends.custom import shim_library  # noqa: PLC0415 - of this tree
+
+        if shim_library.compiler() is None:
+            self.app.display_info("no C++ compiler: backends in C need one where they run")
+            return
+        made = shim_library.compile_into(ROOT / shim_library.FOLDER / shim_library.digest())
+        build_data["force_include"][str(made)] = f"backends/custom/shim/{shim_library.NAME}"

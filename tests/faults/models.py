@@ -16,8 +16,8 @@ FATAL_FILE: Final = "end_the_execution_thread"
 # The instance that gets hold of FATAL_FILE ends its execution thread outside of the model's code,
 # as an invariant that is violated or memory that is short would: of the frames below two
 # executions those that are the same belong to the thread's own loop, and the next function that
-# the loop calls raises. Nothing here knows what that loop is called or where it lies. Functions that
-# are compiled have no frames: then it is the next plain one of ours that they call. Not one of the
+# the loop calls raises. Nothing here knows what that loop is called or where it lies. Compiled
+# functions have no frames: then it is the next plain one of ours that they call. Not one of the
 # backend's or of a library's, whose errors would be the model's.
 _SOURCE: Final = f"""
 import json

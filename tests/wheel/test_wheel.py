@@ -89,6 +89,12 @@ def test_wheel_is_for_this_python_and_machine_and_has_the_sources_too(wheel):
     assert [each for each in compiled if each.removesuffix(suffix) + ".py" not in names] == []
 
 
+def test_wheel_has_what_backends_in_c_are_loaded_with_and_its_sources(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "backends/custom/shim/libtritonserver.so" in names
+    assert "backends/custom/shim/triton_abi.h" in names
+
+
 @pytest.mark.parametrize(("wish", "form"), [("", "compiled"), ("1", "compiled"), ("0", "plain")])
 def test_version_says_which_form_it_runs(bin_of_venv, place, wish, form):
     assert f"({form})" in call(

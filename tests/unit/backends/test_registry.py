@@ -11,6 +11,7 @@ from backends.api.backend import Environment
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.identity.backend import IdentityBackend
+from tests.support.models import context_of
 
 
 def test_platform_names_choose_the_backend_that_implements_them():
@@ -18,14 +19,17 @@ def test_platform_names_choose_the_backend_that_implements_them():
     assert registry.backend_name("python", "onnxruntime_onnx") == "python"
 
 
-@pytest.mark.parametrize("name", ["fil", "identity", "onnxruntime", "onnxruntime_onnx", "openvino", "python"])
+@pytest.mark.parametrize(
+    "name", ["fil", "identity", "onnxruntime", "onnxruntime_onnx", "openvino", "python"]
+)
 def test_built_in_backends_are_created_by_name(name):
     assert registry.create_backend(name) is not None
 
 
-def test_unknown_backend_has_the_text_of_triton():
+def test_unknown_backend_has_the_text_of_triton(tmp_path):
+    context = context_of(tmp_path, 'name: "m" backend: "unknown"')
     with pytest.raises(InvalidArgumentError) as raised:
-        registry.create_backend("unknown")
+        registry.backend_for(context)
     assert raised.value.message == (
         "unable to find backend library for backend 'unknown', try specifying runtime on the "
         "model configuration."

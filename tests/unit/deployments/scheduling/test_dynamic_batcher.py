@@ -161,16 +161,18 @@ def test_only_an_allowed_shorter_timeout_overrides_the_default(allowed, timeout_
     assert [at_us for at_us, _, _ in run.dropped] == [expires_us]
 
 
-def test_a_library_for_custom_batching_is_not_loaded_and_a_warning_says_so(caplog):
+@pytest.mark.parametrize(("backend", "warns"), [("python", True), ("mine", False)])
+def test_a_library_for_custom_batching_is_used_with_backends_in_c_only(backend, warns, caplog):
     config = ModelConfig(
         "m",
+        backend=backend,
         max_batch_size=4,
         dynamic_batching=DynamicBatching(),
         parameters={"TRITON_BATCH_STRATEGY_PATH": "/x/libvolume.so"},
     )
     run = play(make_scheduler(config), at([5], items(1)))
     assert run.left == [(5, ["r0"])]
-    assert "model 'm' names a library in TRITON_BATCH_STRATEGY_PATH" in caplog.text
+    assert warns == ("model 'm' names a library in TRITON_BATCH_STRATEGY_PATH" in caplog.text)
 
 
 def test_a_stopped_batcher_refuses_and_gives_up_what_it_holds_in_order():

@@ -56,12 +56,15 @@ def share_weights(context: LoadContext, path: str, tensors: Mapping[str, torch.T
     places, size_bytes = _layout(tensors)
     if not places:
         return
-    remove_unused_weights()
-    file, is_new = _opened(_folder() / f"{_identity(path, places)}{_SUFFIX}", places, size_bytes)
-    with file:
-        # Its pages are the file's until they are written to. It keeps the lock, as long as a
-        # tensor lies in it.
-        pages = mmap.mmap(file.fileno(), size_bytes, mmap.MAP_PRIVATE)
+    try:
+        pages, is_new = _mapped(path, places, size_bytes)
+    except OSError as error:
+        logger.warning(
+            "weights of model instance '%s' are its own: they cannot be shared, because %s",
+            context.instance_name,
+            error,
+        )
+        return
     if not is_new:
         logger.info("Reusing TorchScript model for instance '%s'", context.instance_name)
     for place in places:
@@ -69,9 +72,24 @@ def share_weights(context: LoadContext, path: str, tensors: Mapping[str, torch.T
         place.tensor.data = flat.view(place.tensor.dtype).view(place.tensor.shape)
 
 
+def _mapped(path: str, places: Sequence[_Place], size_bytes: int) -> tuple[mmap.mmap, bool]:
+    """Return the memory that holds these weights, and whether they were written just now."""
+    remove_unused_weights()
+    file, is_new = _opened(_folder() / f"{_identity(path, places)}{_SUFFIX}", places, size_bytes)
+    with file:
+        # Its pages are the file's until they are written to. It keeps the lock, as long as a
+        # tensor lies in it.
+        return mmap.mmap(file.fileno(), size_bytes, mmap.MAP_PRIVATE), is_new
+
+
 def remove_unused_weights() -> None:
     """Remove the files of instances that have ended."""
-    for path in _folder().glob(f"*{_SUFFIX}"):
+    try:
+        paths = list(_folder().glob(f"*{_SUFFIX}"))
+    except OSError:
+        # Nothing is shared here.
+        return
+    for path in paths:
         try:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

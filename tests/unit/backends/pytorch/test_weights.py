@@ -128,6 +128,13 @@ def test_what_an_instance_writes_to_its_weights_is_its_own(tmp_path):
         assert request.arrays()["y"].max() == total
 
 
+def test_weights_that_cannot_be_shared_are_the_instances_own(tmp_path, folder, caplog):
+    folder.rmdir()
+    folder.write_text("no folder")
+    assert answer(load(script(tmp_path))).shape == (2, 10)
+    assert "weights of model instance 'm_0_0' are its own: they cannot be shared" in caplog.text
+
+
 def test_tensors_of_every_kind_keep_what_they_hold(tmp_path):
     from backends.pytorch.weights import share_weights
 

@@ -85,6 +85,14 @@ async def test_other_options_ask_for_a_reload_and_other_groups_do_not(folder: Pa
 
 
 @in_virtual_time_with_folder
+async def test_instances_are_told_where_backend_libraries_lie(folder: Path) -> None:
+    write_model(folder, "m")
+    source = await source_of(folder, FakeHost(), backend_directory="some/place")
+    config = (await read(source)).config
+    assert source._backend_config(config)["backend-directory"] == f"{Path.cwd()}/some/place"
+
+
+@in_virtual_time_with_folder
 async def test_a_config_without_files_is_kept_with_the_digest_of_the_directory(
     folder: Path,
 ) -> None:

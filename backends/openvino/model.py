@@ -87,7 +87,7 @@ class Reader:
             except InternalError as error:
                 self._refuse_missing(device, error)
                 raise
-        return compiled, run_of(self._core, device, wanted)
+        return compiled, run_of(device, wanted)
 
     def _refuse_missing(self, device: str, error: InternalError) -> None:
         own = device.partition(":")[0].partition(".")[0]

@@ -136,15 +136,6 @@ def test_directory_of_tritons_backends_replaces_none_of_mantas(backends):
         load(model_of(backends, backend="identity", config=IO + 'runtime: "model.py"'))
 
 
-@pytest.mark.parametrize("runtime", ["", 'runtime: "libtriton_native.so"'])
-def test_shared_library_is_refused_by_its_path(backends, runtime):
-    context = model_of(backends, backend="native", config=runtime)
-    library = Path(context.model_dir, "libtriton_native.so")
-    library.touch()
-    with pytest.raises(UnsupportedError, match=f"is the shared library '{library}'"):
-        load(context)
-
-
 @pytest.mark.parametrize("backend", ["scale", "python"])
 def test_stub_that_a_model_brings_is_refused_by_its_path(backends, backend):
     context = model_of(backends, backend=backend, config=IO)

@@ -23,6 +23,7 @@ from backends.framework.instance import TensorInstance
 from backends.framework.signature import Signature
 from backends.framework.validation import validate
 from backends.openvino.failure import doing, what
+from backends.openvino.inference import Run
 from backends.openvino.model import MODEL_FILE, Reader, fixed_batch
 from backends.openvino.properties import device_of, is_yes
 from backends.openvino.signature import RULES, has_batch_layout, port_name, read_signature
@@ -156,9 +157,9 @@ class OpenVinoInstance(TensorInstance):
     ) -> None:
         super().__init__(context, signature)
         names = _names(context.config)
-        compiled, self._run_request = reader.compiled()
-        with doing("creating infer request object", f"model '{context.config.name}'"):
-            self._request: Any = compiled.create_infer_request()
+        self._context = context
+        self._path = reader.path
+        self._request, self._run_request = _request_of(context, reader)
         self._input_index = _by_name(reader.model.inputs, names)
         self._output_index = _by_name(reader.model.outputs, names)
         self._batch = batch
@@ -208,9 +209,36 @@ class OpenVinoInstance(TensorInstance):
         for name, array in arrays.items():
             tensor = openvino.Tensor(array, shared_memory=True)
             request.set_input_tensor(self._input_index[name], tensor)
-        self._run_request(request)
+        try:
+            self._run_request(request)
+        except RuntimeError:
+            self._renew()
+            raise
         # The next inference writes where this one's outputs are.
         return [request.get_output_tensor(self._output_index[name]).data.copy() for name in outputs]
+
+    def _renew(self) -> None:
+        """Compile the model anew, with its state.
+
+        With OpenVINO 2026.4, what has failed over the shapes of one request leaves shapes behind
+        that later requests, if they have those of the last success, are taken to have.
+        """
+        reader = Reader(self._context, self._path)
+        reader.configure()
+        before, (self._request, self._run_request) = (
+            self._request,
+            _request_of(self._context, reader),
+        )
+        if self._keeps_state:
+            states = {state.name: state.state for state in before.query_state()}
+            for state in self._request.query_state():
+                state.state = states[state.name]
+
+
+def _request_of(context: LoadContext, reader: Reader) -> tuple[Any, Run]:
+    compiled, run = reader.compiled()
+    with doing("creating infer request object", f"model '{context.config.name}'"):
+        return compiled.create_infer_request(), run
 
 
 def _by_name(ports: Any, names: set[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ ConfigureOpenvinoCore
 """
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ _EXTENSION = "CPU_EXTENSION_PATH"
 _RESHAPE = "RESHAPE_IO_LAYERS"
 
 
+@cache
+def _core() -> Any:
+    """Return this process's OpenVINO, which is never freed.
+
+    A CPU plugin gives the thread that makes it a stack for signals, and when it is freed out of
+    turn the thread is left with one that is gone: the next signal ends the process.
+    """
+    return openvino.Core()
+
+
 class Reader:
     """Reads and compiles one model.
 
@@ -42,11 +53,11 @@ class Reader:
 
     def __init__(self, context: LoadContext, path: str) -> None:
         self._context = context
-        self._path = path
+        self.path = path
         self._where = f"model '{context.config.name}', '{path}'"
         if not Path(path).exists():
             raise UnavailableError(f"unable to find '{path}' for model '{context.config.name}'")
-        self._core = openvino.Core()
+        self._core = _core()
         extension = context.config.parameters.get(_EXTENSION, "")
         if extension:
             with doing("loading custom CPU extensions", f"{self._where}, '{extension}'"):
@@ -80,7 +91,7 @@ class Reader:
         """
         device = device_of(self._context)
         wanted = properties(self._context, device)
-        with cache_properties(self._path, device) as cache:
+        with cache_properties(self.path, device) as cache:
             try:
                 with doing("loading model", f"{self._where}, device {device}"):
                     compiled = self._core.compile_model(self.model, device, wanted | cache)

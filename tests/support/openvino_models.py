@@ -3,11 +3,18 @@
 """Builds small models in OpenVINO's own format, seeded."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import openvino
 from openvino import Layout, PartialShape, opset13
 from openvino.op.util import Variable, VariableInfo
+
+
+@cache
+def _core() -> openvino.Core:
+    """One for the process: freed in another order than made, they leave a stack for signals."""
+    return openvino.Core()
 
 
 def parameter(name: str, dtype: type, shape: Sequence[int], layout: str = "") -> openvino.Node:
@@ -71,9 +78,22 @@ def save_running_sum(path: str) -> None:
     save(path, [result(total, "Y")], [x], sinks=[opset13.assign(total, variable)])
 
 
+def save_sum_of_products(path: str) -> None:
+    """Y [1, 1] = the sum of all A [1, n] @ B [n, 1] since the state was reset."""
+    info = VariableInfo()
+    info.data_shape, info.data_type = PartialShape([1, 1]), openvino.Type.f32
+    info.variable_id = "sum"
+    variable = Variable(info)
+    a, b = parameter("A", np.float32, [1, -1]), parameter("B", np.float32, [-1, 1])
+    zero = opset13.constant(np.zeros((1, 1), np.float32))
+    product = opset13.matmul(a, b, False, False)
+    total = opset13.add(opset13.read_value(zero, variable), product)
+    save(path, [result(total, "Y")], [a, b], sinks=[opset13.assign(total, variable)])
+
+
 def answers(path: str, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return what OpenVINO itself makes of a feed, by name."""
-    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    compiled = _core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     request = compiled.create_infer_request()
     request.infer(feed)
     return {

@@ -231,20 +231,17 @@ def test_bf16_is_used_only_on_request(tmp_path):
         'output { name: "Y" data_type: TYPE_FP32 dims: [ 32 ] } '
     )
     hint = 'parameters { key: "HINT_BF16" value { string_value: "yes" } }'
+    given = np.linspace(0, 1, 32, dtype=np.float32)[np.newaxis]
     results = []
     for text in (config, config + hint):
         context = context_of(tmp_path, text)
         save_layers(context.model_path("model.xml"))
-        request = recorded({"X": np.linspace(0, 1, 32, dtype=np.float32)[np.newaxis]})
+        request = recorded({"X": given})
         execute(load(context), request)
         results.append(request.arrays()["Y"])
-    expected = answers(context.model_path("model.xml"), {"X": request_x()})["Y"]
+    expected = answers(context.model_path("model.xml"), {"X": given})["Y"]
     np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(results[1], expected, rtol=0.1, atol=0.1)
-
-
-def request_x():
-    return np.linspace(0, 1, 32, dtype=np.float32)[np.newaxis]
 
 
 def test_layers_are_reshaped_to_the_config_on_request(tmp_path):

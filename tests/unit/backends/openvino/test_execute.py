@@ -20,6 +20,7 @@ from tests.support.openvino_models import (
     save_add_sub,
     save_layers,
     save_running_sum,
+    save_sum_of_products,
 )
 from tests.support.recording import execute, recorded
 
@@ -106,6 +107,29 @@ def test_shape_that_the_model_refuses_fails_its_request_only(tmp_path):
     assert "model 'add_sub', inputs 'INPUT0' [1, 4], 'INPUT1' [1, 3]" in wrong.error.message
     assert "\n" not in wrong.error.message
     assert right.arrays()["OUTPUT0"].tolist() == [[4, 4, 4, 4]]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_requests_after_a_failure_are_answered_by_their_own_shapes(tmp_path, threads):
+    # OpenVINO itself refuses the third request over the shapes of the second.
+    config = (
+        'name: "product" backend: "openvino" '
+        'input { name: "A" data_type: TYPE_FP32 dims: [ -1, -1 ] } '
+        'input { name: "B" data_type: TYPE_FP32 dims: [ -1, -1 ] } '
+        'output { name: "Y" data_type: TYPE_FP32 dims: [ -1, -1 ] }'
+    )
+    context = context_of(tmp_path, config, thread_count=threads)
+    a, b = (parameter(name, np.float32, [-1, -1]) for name in ("A", "B"))
+    product = opset13.matmul(opset13.relu(a), b, False, False)
+    save(context.model_path("model.xml"), [result(product, "Y")], [a, b])
+    instance = load(context)
+    for rows, fits in ((4, True), (3, False), (4, True), (4, True), (3, False)):
+        request = recorded({"A": np.ones((1, 4), np.float32), "B": np.ones((rows, 2), np.float32)})
+        execute(instance, request)
+        if fits:
+            assert request.arrays()["Y"].tolist() == [[4, 4]]
+        else:
+            assert "Matmul input shapes are incompatible" in request.error.message
 
 
 def test_fixed_batch_dimension_becomes_dynamic_where_the_graph_lets_it(tmp_path):
@@ -243,6 +267,28 @@ def test_state_of_the_model_lasts_from_one_start_of_a_sequence_to_the_next(tmp_p
     for each in steps:
         execute(instance, each)
     assert [each.arrays()["Y"].item() for each in steps] == [1, 3, 6, 10, 11]
+
+
+def test_state_of_a_sequence_outlasts_a_request_that_fails(tmp_path):
+    config = (
+        'name: "sums" backend: "openvino" sequence_batching { direct { } } '
+        'input { name: "A" data_type: TYPE_FP32 dims: [ 1, -1 ] } '
+        'input { name: "B" data_type: TYPE_FP32 dims: [ -1, 1 ] } '
+        'output { name: "Y" data_type: TYPE_FP32 dims: [ 1, 1 ] }'
+    )
+    context = context_of(tmp_path, config)
+    save_sum_of_products(context.model_path("model.xml"))
+    instance = load(context)
+
+    def ask(width, height, flags=0):
+        arrays = {"A": np.ones((1, width), np.float32), "B": np.ones((height, 1), np.float32)}
+        request = recorded(arrays, flags=flags)
+        execute(instance, request)
+        return request
+
+    assert ask(2, 2, SEQUENCE_START).arrays()["Y"].item() == 2
+    assert isinstance(ask(2, 3).error, InternalError)
+    assert ask(3, 3).arrays()["Y"].item() == 5
 
 
 @pytest.mark.parametrize(

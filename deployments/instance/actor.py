@@ -37,6 +37,7 @@ from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.ending import Ending
 from deployments.instance.executor import Executor
+from deployments.instance.freed_memory import keep_freed_memory
 from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
@@ -284,6 +285,7 @@ class ModelInstanceActor:
 
     def _load_and_run(self) -> None:
         setproctitle.setthreadtitle("manta-execute")
+        keep_freed_memory()
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused

@@ -3,8 +3,8 @@
 """Keeps memory that an instance frees, for its next execution.
 
 A model makes the same large arrays in every execution. As it stands, glibc gives memory from 128 KB
-on back to the kernel when it is freed, and its pages are cleared anew and faulted in one by one when
-the next array is written: for 602 KB that costs more than to copy them three times.
+on back to the kernel when it is freed, and its pages are cleared anew and faulted in one by one
+when the next array is written: for 602 KB that costs more than to copy them three times.
 """
 
 import contextlib

@@ -8,7 +8,7 @@ The models and the answers of the frameworks themselves are those of ``make demo
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
@@ -156,8 +155,10 @@ def _expected(model: str) -> Array:
     return found
 
 
-def _tensor(module: ModuleType, model: str, rows: Array, datatype: str = "FP32") -> list[Any]:
-    name = "input__0" if any(model.startswith(each) for each in FORESTS) else "X"
+def _tensor(
+    module: ModuleType, model: str, rows: Array, datatype: str = "FP32", name: str = ""
+) -> list[Any]:
+    name = name or ("input__0" if any(model.startswith(each) for each in FORESTS) else "X")
     tensor = module.InferInput(name, list(rows.shape), datatype)
     tensor.set_data_from_numpy(rows)
     return [tensor]
@@ -267,21 +268,29 @@ def test_missing_framework_is_named_with_its_extra_in_the_index(server: RunningS
     assert "\n" not in reason
 
 
+ROW = np.zeros((1, 64), np.float32)
+# What is wrong with a request: its rows, their datatype and name, the version; and what is said.
+REFUSED: dict[str, tuple[Array, str, str, str, str]] = {
+    "datatype": (ROW.astype(np.int32), "INT32", "", "", "data-type is 'INT32', but"),
+    "shape": (ROW[:, 1:], "FP32", "", "", "unexpected shape for input"),
+    "batch": (ROW.repeat(65, 0), "FP32", "", "", "batch-size must be <= 64"),
+    "name": (ROW, "FP32", "Y", "", "unexpected inference input 'Y'"),
+    "version": (ROW, "FP32", "", "2", "version 2 is not found|version is not found"),
+}
+
+
 @pytest.mark.parametrize("protocol", CLIENTS)
 @pytest.mark.parametrize("model", FILES)
-def test_request_of_another_datatype_or_shape_is_refused(
+def test_request_that_does_not_fit_is_refused_in_tritons_words(
     server: RunningServer, model: str, protocol: str
 ) -> None:
     _expected(model)
     module = CLIENTS[protocol]
-    cases = {
-        "INT32": (np.zeros((1, 64), np.int32), "data-type is 'INT32', but"),
-        "FP32": (np.zeros((1, 63), np.float32), "unexpected shape for input"),
-    }
     with client_of(server, module) as client:
-        for datatype, (rows, text) in cases.items():
+        for rows, datatype, name, version, text in REFUSED.values():
+            tensors = _tensor(module, model, rows, datatype, name)
             with pytest.raises(InferenceServerException, match=text):
-                client.infer(model, _tensor(module, model, rows, datatype))
+                client.infer(model, tensors, model_version=version)
 
 
 def test_backend_in_c_that_crashes_costs_one_instance_and_no_answer(
@@ -299,8 +308,20 @@ def test_backend_in_c_that_crashes_costs_one_instance_and_no_answer(
             answer = client.infer("crashing", [tensor], parameters=parameters)
             np.testing.assert_array_equal(answer.as_numpy("OUTPUT0"), rows)
     assert not asked.exists()
-    gone, alive = psutil.wait_procs(before, timeout=5)
-    assert (len(gone), len(alive)) == (1, 1)
+    said = "libtriton_crashing.so' of model 'crashing' crashed with SIGSEGV"
+    _wait_until(lambda: any(said in line for line in server.lines))
+    _wait_until(lambda: len(set(before) - set(server.processes("ray::crashing/1"))) == 1)
+    _wait_until(lambda: len(server.processes("ray::crashing/1")) == 2)
+    assert len(set(before) & set(server.processes("ray::crashing/1"))) == 1
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(600):
+        if is_so():
+            return
+        pause.wait(0.1)
+    raise AssertionError("it did not come to that")
 
 
 def test_all_models_are_asked_at_once(server: RunningServer) -> None:

@@ -349,7 +349,7 @@ def make_all(output: Path, answers: Path) -> dict[str, float]:
         took = time.monotonic() - started
         text = (make.__doc__ or "").split("\n")[0].rstrip(".")
         print(f"{name:20} accuracy {accuracies[name]:.4f}  {took:5.1f} s  {text}", flush=True)
-    print(f"accuracies on {len(labels)} held-out images; backends in Python: {BACKENDS}")
+    print(f"on {len(labels)} held-out images; serve with --backend-directory {BACKENDS}")
     return accuracies
 
 

@@ -11,12 +11,13 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences faults test-all conformance bench demo-models interop-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences faults test-all conformance bench demo-models demo-frameworks interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make frameworks  the tests that import a large framework, TensorFlow's 1.4 GB installed for them; part of make test"
+	@echo "make demo-frameworks  the digits in every framework, as a repository; their accuracies side by side"
 	@echo "make test-all that, 10,000 sequences, faults under load, the wheel, fuzzing, and conformance where sources are named"
 	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
@@ -80,6 +81,10 @@ wheel-test: $(VENV)/.installed-test demo-models wheel
 demo-models: $(VENV)/.installed
 	$(BIN)/python scripts/make_demo_models.py --output configs/models
 
+# One classifier of digits for each framework.
+demo-frameworks: $(VENV)/.installed-frameworks
+	$(BIN)/python scripts/make_framework_models.py
+
 serve: install demo-models
 	$(BIN)/manta serve --model-repository configs/models
 
@@ -117,7 +122,7 @@ frameworks: $(VENV)/.installed-frameworks
 interop-tools:
 	scripts/interop_tools.sh
 
-integration: $(VENV)/.installed-test demo-models interop-tools
+integration: $(VENV)/.installed-test demo-models demo-frameworks interop-tools
 	$(PYTEST) -q tests/integration
 
 # The integration test runs 1,000.
@@ -126,7 +131,7 @@ sequences: $(VENV)/.installed-test
 
 # Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
 # is not CI, they run plain. Unit tests run both ways in test-all.
-test: lint types unit frameworks demo-models interop-tools
+test: lint types unit frameworks demo-models demo-frameworks interop-tools
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration
@@ -161,4 +166,4 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_lifecycle.py
 
 clean:
-	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models
+	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers

@@ -38,11 +38,11 @@ _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "
 
 def held_out_digits() -> tuple[Array, Array]:
     """Return images FP32[n, 64] and labels INT64[n] that the digits model never saw."""
-    _, images, _, labels = _split_digits()
+    _, images, _, labels = split_digits()
     return images, labels
 
 
-def _split_digits() -> tuple[Array, Array, Array, Array]:
+def split_digits() -> tuple[Array, Array, Array, Array]:
     images, labels = load_digits(return_X_y=True)
     parts = train_test_split(
         images.astype(np.float32),
@@ -56,14 +56,14 @@ def _split_digits() -> tuple[Array, Array, Array, Array]:
 
 def make_digits(directory: Path) -> str:
     """A classifier of 8 x 8 images of handwritten digits, trained here."""
-    images, _, labels, _ = _split_digits()
+    images, _, labels, _ = split_digits()
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, C=0.1))
     classifier.fit(images, labels)
     model = to_onnx(
         classifier, images[:1], options={"zipmap": False}, target_opset={"": OPSET, "ai.onnx.ml": 3}
     )
     _add_label_dimension(model)
-    _write(
+    write_model(
         directory,
         """
         name: "digits"
@@ -115,7 +115,7 @@ def make_simple(directory: Path) -> str:
         [tensors["INPUT0"], tensors["INPUT1"]],
         [tensors["OUTPUT0"], tensors["OUTPUT1"]],
     )
-    _write(
+    write_model(
         directory,
         """
         name: "simple"
@@ -183,7 +183,7 @@ class TritonPythonModel:
 
 def make_simple_string(directory: Path) -> str:
     """Triton's "simple_string", in Python."""
-    _write(
+    write_model(
         directory,
         """
         name: "simple_string"
@@ -202,7 +202,7 @@ def make_simple_string(directory: Path) -> str:
 
 def make_simple_identity(directory: Path) -> str:
     """Triton's "simple_identity", in Python."""
-    _write(
+    write_model(
         directory,
         """
         name: "simple_identity"
@@ -219,7 +219,7 @@ def make_simple_identity(directory: Path) -> str:
 
 def make_identity_fp32(directory: Path) -> str:
     """The identity_fp32 of Triton's tests, in Python."""
-    _write(
+    write_model(
         directory,
         """
         name: "identity_fp32"
@@ -287,7 +287,7 @@ def make_densenet_shaped(directory: Path) -> str:
         [helper.make_tensor_value_info("fc6_1", TensorProto.FLOAT, ["batch", _CLASSES])],
         weights,
     )
-    _write(
+    write_model(
         directory,
         """
         name: "densenet_shaped"
@@ -324,7 +324,7 @@ def _save_graph(graph: Any, path: Path) -> None:
     onnx.save(model, str(path))
 
 
-def _write(directory: Path, config: str, *, source: str | None = None) -> None:
+def write_model(directory: Path, config: str, *, source: str | None = None) -> None:
     """Start a model's directory anew with its config, and its model.py if it has one."""
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "1").mkdir(parents=True)

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +168,14 @@ def test_entry_points_add_environments_for_backends_of_their_own(monkeypatch):
 
 def environment_at_x(config, model_dir):
     return Environment("X", "/x", "")
+
+
+def test_extras_that_are_named_exist_and_all_cpu_has_those_for_cpus():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    named = set(registry._EXTRA_OF_BACKEND.values())
+    assert named <= extras.keys()
+    (everything,) = extras["all-cpu"]
+    assert set(everything.removeprefix("manta-serve[").rstrip("]").split(",")) == named - {
+        "tensorrt"
+    }

@@ -3,41 +3,23 @@
 """Compiles small backend libraries, and runs scenarios with them, each in a process of its own."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from backends.custom import shim_library
+from tests.support.c_backends import compile_libraries
 from tests.unit.backends.custom.scenarios import SCENARIOS
 
-SOURCES = Path(__file__).parent / "libraries"
 ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="package")
 def backend_directory(tmp_path_factory):
     """The backends of ``libraries``, compiled, as ``--backend-directory`` has them."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None or shim_library.compiler() is None:
-        pytest.skip("no C and C++ compiler")
     place = tmp_path_factory.mktemp("backends")
-    shim = shim_library.path()
-    for source in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.cc")]):
-        library = place / source.stem / f"libtriton_{source.stem}.so"
-        library.parent.mkdir()
-        subprocess.run(
-            [
-                shim_library.compiler() if source.suffix == ".cc" else compiler,
-                *("-shared", "-fPIC", "-pthread", "-Wall", "-Werror", "-D_GNU_SOURCE"),
-                *(f"-I{shim_library.SOURCES}", str(source), "-o", str(library)),
-                # As what was built against Triton is: the name is in the library.
-                *(f"-L{shim.parent}", f"-l:{shim.name}"),
-            ],
-            check=True,
-        )
+    compile_libraries(place)
     return place
 
 

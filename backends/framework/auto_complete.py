@@ -72,9 +72,25 @@ def _max_batch_size(
         return 0
     if config.max_batch_size != 0:
         return config.max_batch_size
+    return autofilled_batch_size(config, backend_config, signature.most_items)
+
+
+def autofilled_batch_size(
+    config: ModelConfig, backend_config: Mapping[str, str], most_items: int | None = None
+) -> int:
+    """Return the batch size of a model that can batch and names none, and say so in the log.
+
+    Args:
+        config: The model's config.
+        backend_config: ``--backend-config`` settings of its backend.
+        most_items: The most that the model itself takes; None without such a bound.
+
+    Raises:
+        InvalidArgumentError: ``default-max-batch-size`` is no integer.
+    """
     size = default_max_batch_size(backend_config)
-    if signature.most_items is not None:
-        size = min(size, signature.most_items)
+    if most_items is not None:
+        size = min(size, most_items)
     logger.warning(
         "autofilled max_batch_size to %d for model '%s' since batching is supporrted but no "
         "max_batch_size is specified in model configuration. Must specify max_batch_size to "

@@ -5,7 +5,6 @@
 Triton: tensorflow_backend/src/tensorflow.cc AutoCompleteHelper
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,13 +13,11 @@ from backends.api.datatypes import DATATYPES
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import edit
-from backends.framework.auto_complete import default_max_batch_size, filled
+from backends.framework.auto_complete import autofilled_batch_size, filled
 from backends.framework.files import existing_path
 from backends.framework.saved_model import read_signature
 from backends.framework.signature import Signature, TensorInfo
 from backends.tensorflow.settings import GRAPH_DEF, graph_tag, model_file, signature_key
-
-logger = logging.getLogger(__name__)
 
 
 def auto_complete(context: LoadContext) -> ModelConfig:
@@ -103,15 +100,7 @@ def _max_batch_size(
         )
     if hints == {False}:
         return 0
-    size = default_max_batch_size(backend_config)
-    logger.warning(
-        "autofilled max_batch_size to %d for model '%s' since batching is supporrted but no "
-        "max_batch_size is specified in model configuration. Must specify max_batch_size to "
-        "utilize autofill with a larger max batch size",
-        size,
-        config.name,
-    )
-    return size
+    return autofilled_batch_size(config, backend_config)
 
 
 def _hints(config: ModelConfig, signature: Signature) -> Iterator[bool]:

@@ -49,10 +49,37 @@ class Wanted:
             return ""
         return f"{self.backend_directory}/{self.backend}"
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where its libraries are looked for, in this order."""
+        beside = (f"{self.model_dir}/{self.version}", self.model_dir)
+        return (*beside, self.folder) if self.folder else beside
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryPlace:
+    """A library that was found.
+
+    Attributes:
+        path: Its path.
+        directory: The folder it was looked for in, where its backend may have other files.
+    """
+
+    path: str
+    directory: str
+
 
 def default_library(backend: str) -> str:
     """Return the name of a backend's shared library."""
     return f"libtriton_{backend}.so"
+
+
+def not_found(backend: str) -> str:
+    """Return what is said of a backend that nothing implements."""
+    return (
+        f"unable to find backend library for backend '{backend}', try specifying runtime on the "
+        "model configuration."
+    )
 
 
 def find_implementation(wanted: Wanted) -> str:
@@ -65,20 +92,30 @@ def find_implementation(wanted: Wanted) -> str:
     python = f"{wanted.folder}/{PYTHON_RUNTIME}" if wanted.folder else ""
     if wanted.runtime == PYTHON_RUNTIME:
         return _existing_python(wanted, python)
-    library = wanted.runtime or default_library(wanted.backend)
-    beside = (f"{wanted.model_dir}/{wanted.version}", wanted.model_dir)
-    folders = (*beside, wanted.folder) if wanted.folder else beside
-    for folder in folders:
-        path = f"{folder}/{library}"
-        if Path(path).exists():
-            return _inside(wanted, folder, path)
-    if wanted.runtime:
-        searched = " ".join(f"'{folder}'" for folder in folders)
-        raise InvalidArgumentError(
-            f"unable to find backend library '{library}' for model '{wanted.model}', searched: "
-            f"{searched} "
-        )
+    library = find_library(wanted)
+    if library is not None:
+        return library.path
     return python if python and Path(python).is_file() else ""
+
+
+def find_library(wanted: Wanted) -> LibraryPlace | None:
+    """Return a backend's library; None when there is none and ``runtime`` names none.
+
+    Raises:
+        InvalidArgumentError: The config's ``runtime`` names a file that is not there, or leads out
+            of the folder it is looked for in.
+    """
+    name = wanted.runtime or default_library(wanted.backend)
+    for folder in wanted.folders:
+        path = f"{folder}/{name}"
+        if Path(path).is_file():
+            return LibraryPlace(_inside(wanted, folder, path), folder)
+    if not wanted.runtime:
+        return None
+    searched = "".join(f"'{folder}' " for folder in wanted.folders)
+    raise InvalidArgumentError(
+        f"unable to find backend library '{name}' for model '{wanted.model}', searched: {searched}"
+    )
 
 
 def _existing_python(wanted: Wanted, path: str) -> str:

@@ -33,6 +33,7 @@ from backends.lookup import (
     Wanted,
     default_library,
     find_implementation,
+    not_found,
 )
 
 ENTRY_POINT_GROUP = "manta.backends"
@@ -185,7 +186,7 @@ def extra_named(name: str) -> Iterator[None]:
         extra = _EXTRA_OF_BACKEND.get(name)
         advice = f"; pip install manta-serve[{extra}]" if extra else ""
         raise InvalidArgumentError(
-            f"{_not_found(name)} Its Python package '{missing.name}' is not installed{advice}"
+            f"{not_found(name)} Its Python package '{missing.name}' is not installed{advice}"
         ) from missing
 
 
@@ -206,16 +207,9 @@ def _is_python(path: str) -> bool:
     return Path(path).name == PYTHON_RUNTIME
 
 
-def _not_found(name: str) -> str:
-    return (
-        f"unable to find backend library for backend '{name}', try specifying runtime on the model "
-        "configuration."
-    )
-
-
 def _unknown(name: str) -> InvalidArgumentError:
     advice = _ADVICE.get(name)
-    return InvalidArgumentError(_not_found(name) + (f" {advice}" if advice else ""))
+    return InvalidArgumentError(not_found(name) + (f" {advice}" if advice else ""))
 
 
 def _built_in(name: str) -> object:

@@ -11,6 +11,13 @@ Checks, each of which says "passed", "failed" or "skipped" and why:
   handle, as with CUDA shared memory of clients. Done with the driver itself, through ctypes.
 - cuda_python, torch: whether the packages are there and see the devices.
 - onnxruntime: the CUDA provider runs a tiny model.
+- cuda_ipc_torch: torch takes memory that another process allocated, as a client's region is,
+  without a copy: at its address, with its contents, and what torch writes arrives.
+- torch_*: instances of Manta's PyTorch backend on the GPU (gpu_check_torch.py).
+- onnxruntime_providers: the same for ONNX Runtime's providers of GPUs; for one that is not there,
+  what an instance says that needs it (gpu_check_backends.py).
+
+The last two kinds need Manta's packages and the files beside this one, and no server.
 
 Exit code: 0 when nothing failed, which includes a machine without a GPU; 1 when a check failed;
 3 when there is no GPU and --require-gpu was given.
@@ -25,10 +32,14 @@ import platform
 import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from unittest import SkipTest
 
 BYTES = 4096
 IPC_HANDLE_BYTES = 64
 CHILD_TIMEOUT_S = 60
+MANTA_NEEDS = (3, 11)
 # y = x + x, FP32[4].
 ADD_MODEL = (
     "CAgSADo1Cg4KAXgKAXgSAXkiA0FkZBIBZ1oPCgF4EgoKCAgBEgQKAggEYg8KAXkSCgoICAESBAoCCARCBAoAEA0="
@@ -36,10 +47,6 @@ ADD_MODEL = (
 
 GPU_LINE = re.compile(r"GPU (\d+): (.+) \(UUID: (\S+)\)")
 MIG_LINE = re.compile(r"\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (\S+)\)")
-
-
-class SkippedError(Exception):
-    """A check could not be made; says what is missing."""
 
 
 def parse_list(text):
@@ -62,9 +69,9 @@ def list_gpus():
             ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False
         )
     except FileNotFoundError:
-        raise SkippedError("nvidia-smi is not on the PATH") from None
+        raise SkipTest("nvidia-smi is not on the PATH") from None
     if listed.returncode:
-        raise SkippedError((listed.stdout + listed.stderr).strip()[:500])
+        raise SkipTest((listed.stdout + listed.stderr).strip()[:500])
     return parse_list(listed.stdout)
 
 
@@ -75,7 +82,7 @@ class Driver:
         try:
             self._cuda = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
-            raise SkippedError(f"no CUDA driver: {error}") from None
+            raise SkipTest(f"no CUDA driver: {error}") from None
         self.call("cuInit", ctypes.c_uint(0))
 
     def call(self, name, *arguments):
@@ -155,11 +162,20 @@ def check_ipc():
     driver = Driver()
     count = driver.device_count()
     if not count:
-        raise SkippedError("the driver sees no device")
-    return {f"device_{index}": round_trip(driver, index) for index in range(count)}
+        raise SkipTest("the driver sees no device")
+    return {f"device_{index}": round_trip(driver, index, "driver") for index in range(count)}
 
 
-def round_trip(driver, index):
+def check_ipc_torch():
+    torch = torch_with_gpu()
+    driver = Driver()
+    return {
+        f"device_{index}": round_trip(driver, index, "torch")
+        for index in range(torch.cuda.device_count())
+    }
+
+
+def round_trip(driver, index, reader):
     """Share memory with a child process, which checks it and writes an answer."""
     driver.use(index)
     pointer = driver.allocate()
@@ -167,7 +183,7 @@ def round_trip(driver, index):
         driver.write(pointer, GIVEN)
         handle = driver.handle_of(pointer)
         child = subprocess.run(
-            [sys.executable, __file__, "--ipc-child", str(index), handle.hex()],
+            [sys.executable, __file__, "--ipc-child", str(index), handle.hex(), reader],
             capture_output=True,
             text=True,
             timeout=CHILD_TIMEOUT_S,
@@ -182,34 +198,70 @@ def round_trip(driver, index):
     return f"{BYTES} bytes read and written by another process"
 
 
-def be_child(index, handle):
+def be_child(index, handle, reader):
     driver = Driver()
     driver.use(index)
     pointer = driver.open(bytes.fromhex(handle))
+    READERS[reader](driver, index, pointer)
+    driver.close(pointer)
+
+
+def answer_by_driver(driver, index, pointer):
     if driver.read(pointer) != GIVEN:
         raise RuntimeError("the memory has other contents than were written")
     driver.write(pointer, ANSWER)
-    driver.close(pointer)
+
+
+def answer_by_torch(driver, index, pointer):
+    import torch  # noqa: PLC0415
+
+    tensor = torch.as_tensor(Region(pointer.value), device=f"cuda:{index}")
+    if tensor.data_ptr() != pointer.value:
+        raise RuntimeError(f"torch copies: {tensor.data_ptr():#x} is not {pointer.value:#x}")
+    if bytes(tensor.tolist()) != GIVEN:
+        raise RuntimeError("torch reads other contents than were written")
+    tensor.copy_(torch.tensor(list(ANSWER), dtype=torch.uint8))
+    torch.cuda.synchronize(index)
+
+
+READERS = {"driver": answer_by_driver, "torch": answer_by_torch}
+
+
+class Region:
+    """Memory of a GPU, in the words that torch and others take it in."""
+
+    def __init__(self, address):
+        self.__cuda_array_interface__ = {
+            "shape": (BYTES,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
 
 
 def check_cuda_python():
     try:
         from cuda.bindings import runtime  # noqa: PLC0415
     except ImportError as error:
-        raise SkippedError(f"cuda-python is not there: {error}") from None
+        raise SkipTest(f"cuda-python is not there: {error}") from None
     status, count = runtime.cudaGetDeviceCount()
     if int(status) != 0:
         raise RuntimeError(f"cudaGetDeviceCount: {status}")
     return {"device_count": count}
 
 
-def check_torch():
+def torch_with_gpu():
     try:
         import torch  # noqa: PLC0415
     except ImportError as error:
-        raise SkippedError(f"torch is not there: {error}") from None
+        raise SkipTest(f"torch is not there: {error}") from None
     if not torch.cuda.is_available():
-        raise SkippedError(f"torch {torch.__version__} sees no GPU")
+        raise SkipTest(f"torch {torch.__version__} sees no GPU")
+    return torch
+
+
+def check_torch():
+    torch = torch_with_gpu()
     doubled = (torch.arange(4, device="cuda", dtype=torch.float32) * 2).cpu().tolist()
     if doubled != [0.0, 2.0, 4.0, 6.0]:
         raise RuntimeError(f"twice 0 1 2 3 is {doubled}")
@@ -221,10 +273,10 @@ def check_onnxruntime():
         import numpy  # noqa: PLC0415
         import onnxruntime  # noqa: PLC0415
     except ImportError as error:
-        raise SkippedError(f"onnxruntime or numpy is not there: {error}") from None
+        raise SkipTest(f"onnxruntime or numpy is not there: {error}") from None
     providers = onnxruntime.get_available_providers()
     if "CUDAExecutionProvider" not in providers:
-        raise SkippedError(f"onnxruntime {onnxruntime.__version__} has only {providers}")
+        raise SkipTest(f"onnxruntime {onnxruntime.__version__} has only {providers}")
     session = onnxruntime.InferenceSession(
         base64.b64decode(ADD_MODEL), providers=["CUDAExecutionProvider"]
     )
@@ -236,6 +288,37 @@ def check_onnxruntime():
     return {"version": onnxruntime.__version__}
 
 
+def of_torch_backend(name):
+    """Return a check of gpu_check_torch.py."""
+
+    def check():
+        torch_with_gpu()
+        return getattr(module_beside("gpu_check_torch"), name)()
+
+    return check
+
+
+def check_onnxruntime_providers():
+    return module_beside("gpu_check_backends").onnxruntime_providers()
+
+
+def module_beside(name):
+    """Import a file beside this one, which needs Manta's packages."""
+    if sys.version_info < MANTA_NEEDS:
+        raise SkipTest(
+            f"Manta needs Python {MANTA_NEEDS[0]}.{MANTA_NEEDS[1]}, "
+            f"this is {platform.python_version()}"
+        )
+    here = Path(__file__).resolve().parent
+    for folder in (str(here), str(here.parent)):
+        if folder not in sys.path:
+            sys.path.append(folder)
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise SkipTest(f"Manta's backends cannot be imported: {error}") from None
+
+
 CHECKS = {
     "gpus": list_gpus,
     "driver": check_driver,
@@ -243,13 +326,22 @@ CHECKS = {
     "cuda_python": check_cuda_python,
     "torch": check_torch,
     "onnxruntime": check_onnxruntime,
+    "cuda_ipc_torch": check_ipc_torch,
+    "torch_placement": of_torch_backend("placement"),
+    "torch_kind_model": of_torch_backend("kind_model"),
+    "torch_datatypes": of_torch_backend("datatypes"),
+    "torch_autocast": of_torch_backend("autocast"),
+    "torch_cache_cleaning": of_torch_backend("cache_cleaning"),
+    "torch_out_of_memory": of_torch_backend("out_of_memory"),
+    "torch_weights_through_ipc": of_torch_backend("weights_through_ipc"),
+    "onnxruntime_providers": check_onnxruntime_providers,
 }
 
 
 def outcome_of(check):
     try:
         return {"outcome": "passed", "found": check()}
-    except SkippedError as reason:
+    except SkipTest as reason:
         return {"outcome": "skipped", "reason": str(reason)}
     except Exception as error:  # one broken package must not hide what the others show
         return {"outcome": "failed", "reason": f"{type(error).__name__}: {error}"}
@@ -274,11 +366,12 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--require-gpu", action="store_true", help="exit with 3 without a GPU")
     parser.add_argument(
-        "--ipc-child", nargs=2, metavar=("DEVICE", "HANDLE"), help=argparse.SUPPRESS
+        "--ipc-child", nargs=3, metavar=("DEVICE", "HANDLE", "READER"), help=argparse.SUPPRESS
     )
     options = parser.parse_args(argv)
     if options.ipc_child:
-        be_child(int(options.ipc_child[0]), options.ipc_child[1])
+        device, handle, reader = options.ipc_child
+        be_child(int(device), handle, reader)
         return 0
     checks = {name: outcome_of(check) for name, check in CHECKS.items()}
     report = {

@@ -5,39 +5,21 @@
 Triton: core/src/backend_model.cc GetBackendLibraryProperties, TritonModel::Create @73aad7c
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from backends import lookup
 from backends.api.backend import LoadContext
 from backends.api.errors import InvalidArgumentError, NotFoundError
+from backends.lookup import BACKEND_DIRECTORY, LibraryPlace, Wanted
 
 DEFAULT_DIRECTORY = "/opt/tritonserver/backends"
-_DIRECTORY_SETTING = "backend-directory"
 _STRATEGY_PARAMETER = "TRITON_BATCH_STRATEGY_PATH"
 _STRATEGY_FILE = "batchstrategy.so"
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryPlace:
-    """A library that was found.
-
-    Attributes:
-        path: Its path.
-        directory: The folder it was looked for in, where its backend may have other files.
-    """
-
-    path: str
-    directory: str
-
-
 def backend_directory(context: LoadContext) -> str:
     """Return ``--backend-directory``."""
-    return context.backend_config.get(_DIRECTORY_SETTING, DEFAULT_DIRECTORY)
-
-
-def library_name(backend: str) -> str:
-    """Return the file name of a backend's library."""
-    return f"libtriton_{backend}.so"
+    return context.backend_config.get(BACKEND_DIRECTORY, DEFAULT_DIRECTORY)
 
 
 def find_library(context: LoadContext) -> LibraryPlace:
@@ -48,27 +30,11 @@ def find_library(context: LoadContext) -> LibraryPlace:
     Raises:
         InvalidArgumentError: There is none, or ``runtime`` names one outside of these.
     """
-    config = context.config
-    backend = config.backend or config.platform
-    name = config.runtime or library_name(backend)
-    places = _places(context, backend)
-    found = next((each for each in places if Path(each, name).is_file()), None)
-    if found is None and not config.runtime:
-        raise InvalidArgumentError(
-            f"unable to find backend library for backend '{backend}', try specifying runtime on "
-            "the model configuration."
-        )
+    wanted = _wanted(context)
+    found = lookup.find_library(wanted)
     if found is None:
-        raise InvalidArgumentError(
-            f"unable to find backend library '{name}' for model '{config.name}', searched: "
-            f"{_listed(places)}"
-        )
-    if _escapes(Path(found, name), found):
-        raise InvalidArgumentError(
-            f"backend library name '{name}' escapes backend directory '{found}', for model "
-            f"'{config.name}', check model config runtime field"
-        )
-    return LibraryPlace(str(Path(found, name)), found)
+        raise InvalidArgumentError(lookup.not_found(wanted.backend))
+    return found
 
 
 def find_strategy(context: LoadContext) -> str:
@@ -97,21 +63,20 @@ def find_strategy(context: LoadContext) -> str:
         if not Path(named).is_file():
             raise NotFoundError(f"Batching library path not found: {named}")
         return named
-    places = _places(context, config.backend or config.platform)
-    paths = (Path(each, _STRATEGY_FILE) for each in places)
+    paths = (Path(each, _STRATEGY_FILE) for each in _wanted(context).folders)
     return next((str(each) for each in paths if each.is_file()), "")
 
 
-def _places(context: LoadContext, backend: str) -> tuple[str, ...]:
-    return (
-        context.version_dir,
+def _wanted(context: LoadContext) -> Wanted:
+    config = context.config
+    return Wanted(
+        config.name,
+        config.backend or config.platform,
+        config.runtime,
         context.model_dir,
-        str(Path(backend_directory(context), backend)),
+        context.version,
+        backend_directory(context),
     )
-
-
-def _listed(places: tuple[str, ...]) -> str:
-    return "".join(f"'{each}' " for each in places)
 
 
 def _escapes(path: Path, directory: str) -> bool:

@@ -15,13 +15,15 @@ from backends.api.model_config import ModelConfig
 from backends.config.normalisation import normalise_defaults
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
 from backends.environments.entry import enter_environment
-from backends.registry import backend_for, backend_name, extra_named
+from backends.lookup import BACKEND_DIRECTORY
+from backends.registry import backend_for, backend_name, extra_named, python_library
 from deployments.instance.spec import InstanceSpec
 from deployments.instance.warmup import run_warmup
 from deployments.metrics.counters import InstanceStatistics
 from deployments.settings.host_policy import apply_host_policy
 
 _STATE_FOLDER = "initial_state"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +140,28 @@ def _claim_device(spec: InstanceSpec) -> int:
     is_shared = (
         0 < spec.num_gpus < 1
         and "ray_num_gpus" not in spec.config.parameters
-        and os.environ.get("CUDA_VISIBLE_DEVICES", "").isdecimal()
+        and os.environ.get(_VISIBLE, "").isdecimal()
     )
     if is_shared or (spec.num_gpus == 0 and f"gpu_{spec.device_id}" in spec.resources):
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(spec.device_id)
-        return 0
-    return 0 if spec.num_gpus > 0 else spec.device_id
+        os.environ[_VISIBLE] = str(spec.device_id)
+    elif spec.num_gpus == 0:
+        return spec.device_id
+    visible = os.environ.get(_VISIBLE, "")
+    return _show_up_to(int(visible)) if visible.isdecimal() and _is_python_based(spec) else 0
+
+
+def _show_up_to(index: int) -> int:
+    """Have this process see its GPU under the number that it has on the node; return that.
+
+    As in Triton, where a process sees all: a Python-based backend may take the number for an index,
+    or set the variable to it, as vLLM's does, whose engine runs in a process of its own.
+
+    Triton: vllm_backend/src/model.py TritonPythonModel._validate_device_config
+    """
+    os.environ[_VISIBLE] = ",".join(map(str, range(index + 1)))
+    return index
+
+
+def _is_python_based(spec: InstanceSpec) -> bool:
+    directory = spec.backend_config.get(BACKEND_DIRECTORY, "")
+    return bool(python_library(spec.config, spec.model_dir, spec.version, directory))

@@ -344,4 +344,6 @@ class ReceivedRequest(InferenceRequest):
         if self._sender is not None:
             self._sender.finish(response)
         else:
-            self._writer.write(self._execute_request, response, final=True)
+            self._writer.write(
+                self._execute_request, response, final=True, inputs=self._inputs or ()
+            )

@@ -130,9 +130,21 @@ class ResponseWriter:
         self.output_names = frozenset(outputs)
 
     def write(
-        self, execute_request: ExecuteRequest, response: InferenceResponse, *, final: bool
+        self,
+        execute_request: ExecuteRequest,
+        response: InferenceResponse,
+        *,
+        final: bool,
+        inputs: Sequence[Tensor] = (),
     ) -> None:
-        """Answer a request; a response that cannot be written answers it with an error."""
+        """Answer a request; a response that cannot be written answers it with an error.
+
+        Args:
+            execute_request: The request.
+            response: What the model made.
+            final: Whether it is the last one.
+            inputs: The request's, where the model has read any; outputs may be their arrays.
+        """
         error = response._error  # noqa: SLF001 - read for every request, and of the same module
         if error is not None:
             _fail(execute_request, to_api_error(error), final=final)
@@ -143,7 +155,7 @@ class ResponseWriter:
             wanted = self._states.union(wanted)
         try:
             outputs = [
-                tensor.to_wire()
+                tensor.to_wire(inputs)
                 for tensor in response._tensors  # noqa: SLF001 - as above
                 if tensor._name in wanted  # noqa: SLF001 - as above
             ]

@@ -1,11 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""pb_utils.Tensor: a named numpy array, or an input still in wire form.
+"""pb_utils.Tensor: a named numpy array, or an input or sent output in wire form.
+
+A response is written after the model runs again. An array that only tensors refer to is sent as it
+is: they give it up and keep its wire form, so that whoever reads them again gets a copy.
 
 Triton: python_backend/src/pb_tensor.cc
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +49,7 @@ class Tensor:
     """
 
     __module__ = "c_python_backend_utils"
-    __slots__ = ("_array", "_datatype", "_name", "_wire")
+    __slots__ = ("_array", "_datatype", "_lasts", "_name", "_wire")
 
     def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
         if not isinstance(array, np.ndarray):
@@ -66,6 +70,8 @@ class Tensor:
         self._name = wire.name
         self._array = None
         self._wire = wire
+        # The bytes of an input are ours only until the final response.
+        self._lasts = False
         self._datatype = wire.datatype
         return self
 
@@ -96,7 +102,8 @@ class Tensor:
 
     def shape(self) -> list[int]:
         """Return the shape, batch dimension included."""
-        return list(self._wire.shape if self._array is None else self._array.shape)  # type: ignore[union-attr]
+        array = self._array
+        return list(self._wire.shape if array is None else array.shape)  # type: ignore[union-attr]
 
     def is_cpu(self) -> bool:
         """Whether the elements are in host memory; they always are."""
@@ -110,7 +117,9 @@ class Tensor:
         del stream  # Host memory has none.
         if self._datatype == "BYTES":
             raise TritonModelException("DLPack does not have support for string tensors.")
-        array = self._read() if self._array is None else self._array
+        array = self._array
+        if array is None:
+            array = self._read()
         if not (array.flags.c_contiguous and array.flags.writeable):
             array = np.array(array, order="C")
         return dlpack.to_capsule(array)
@@ -118,17 +127,42 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.CPU_DEVICE
 
-    def to_wire(self) -> WireTensor:
-        """Return the wire form, whose bytes the model cannot change any more."""
+    def to_wire(self, inputs: Sequence["Tensor"] = ()) -> WireTensor:
+        """Return the wire form, whose bytes the model cannot change any more.
+
+        Args:
+            inputs: Those of the request that is answered; an array of theirs is sent without a
+                copy, too.
+        """
         if self._array is None:
             wire: WireTensor = self._wire  # type: ignore[assignment]
-            # An input passed on; its bytes are ours only until the final response.
-            data = memoryview(bytes(wire.data))
+            data = wire.data if self._lasts else memoryview(bytes(wire.data))
             return WireTensor(self._name, wire.datatype, wire.shape, data)
         # No local name for the array: it would count as a reference.
-        if self._array.nbytes >= _VIEWED_FROM_BYTES and not _is_unshared(self._array):
-            return tensor_from_numpy(self._name, self._array.copy())
-        return tensor_from_numpy(self._name, self._array)
+        if self._array.nbytes < _VIEWED_FROM_BYTES or self._datatype == "BYTES":
+            return tensor_from_numpy(self._name, self._array)
+        if not _is_unshared(self._array):
+            lender = self._lender(inputs)
+            if lender is None or not _is_unshared(self._array, 1):
+                return tensor_from_numpy(self._name, self._array.copy())
+            lender._give_up()  # noqa: SLF001 - a tensor too
+        self._give_up()
+        return self.to_wire()
+
+    def _lender(self, inputs: Sequence["Tensor"]) -> "Tensor | None":
+        """Return the input whose array this is, or a view of."""
+        array: Any = self._array
+        for each in inputs:
+            lent = each._array  # noqa: SLF001 - a tensor too
+            if lent is not None and (lent is array or lent is array.base):
+                return each
+        return None
+
+    def _give_up(self) -> None:
+        """Keep the wire form in place of the array, which nothing writes to any more."""
+        self._wire = tensor_from_numpy(self._name, self._array)  # type: ignore[arg-type]
+        self._lasts = True
+        self._array = None
 
     def _read(self) -> npt.NDArray[Any]:
         self._array = array = tensor_as_numpy(self._wire, writable=True)  # type: ignore[arg-type]
@@ -158,22 +192,21 @@ def _array_of(tensor: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _is_unshared(array: npt.NDArray[Any]) -> bool:
-    """Whether nothing but the tensor refers to its array's memory.
+def _is_unshared(array: npt.NDArray[Any], lenders: int = 0) -> bool:
+    """Whether nothing but the tensor, and those that lent it, refers to its array's memory.
 
     A response is written after the model runs again, so memory the model can still reach must be
     copied; memory it made for this response need not be. Reference counts tell them apart.
     """
-    if sys.getrefcount(array) > _UNSHARED_COUNT:
-        return False
     owner: Any = array.base
     if owner is None:
-        return True
+        return sys.getrefcount(array) <= _UNSHARED_COUNT + lenders
     # A view of an array that nothing but this view refers to.
     return (
-        isinstance(owner, np.ndarray)
+        sys.getrefcount(array) <= _UNSHARED_COUNT
+        and isinstance(owner, np.ndarray)
         and owner.base is None
-        and sys.getrefcount(owner) <= _UNSHARED_COUNT
+        and sys.getrefcount(owner) <= _UNSHARED_COUNT + lenders
     )
 
 

@@ -51,6 +51,7 @@ def split_fields(
     Raises:
         MalformedMessageError: A field is cut short.
     """
+    # Not over `length_delimited`: a list of places first costs a request a quarter more.
     view = memoryview(data)
     raws: list[memoryview] = []
     others: list[bytes | memoryview] = []

@@ -68,6 +68,11 @@ def test_absolute_runtime_is_looked_for_inside(look, tmp_path):
     assert "searched" in refusal(look, runtime=f"{tmp_path}/lib.so")
 
 
+def test_a_folder_of_the_librarys_name_is_no_library(look, tmp_path):
+    (tmp_path / "r/m/1/libtriton_b.so").mkdir(parents=True)
+    assert look("d/b/libtriton_b.so") == "d/b/libtriton_b.so"
+
+
 @pytest.mark.parametrize("backend", ["../d/b", "..", ".", "b/"])
 def test_backend_that_is_a_path_is_not_found(look, backend):
     assert look("d/b/model.py", "d/model.py", "model.py", backend=backend) == ""

@@ -3,10 +3,13 @@
 """Claims about the GPU report, on any machine."""
 
 import base64
+import importlib
 import json
+import platform
 import runpy
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -73,6 +76,67 @@ def test_the_tiny_model_doubles_its_input(script: dict[str, Any]) -> None:
     assert doubled.tolist() == [0, 2, 4, 6]
 
 
+@pytest.fixture
+def on_torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    return importlib.import_module("gpu_check_torch")
+
+
+def test_an_instance_answers_here_and_in_another_process_as_on_the_cpu(
+    on_torch: ModuleType,
+) -> None:
+    assert on_torch.placement("cpu") == {"largest_difference": 0.0, "in_another_process": 0.0}
+
+
+def test_every_datatype_comes_back_from_an_instance(on_torch: ModuleType) -> None:
+    found = on_torch.datatypes("cpu")
+    assert len(found) == 13
+    assert "BF16" in found
+
+
+def test_an_instance_in_bfloat16_answers_nearly_as_in_fp32(on_torch: ModuleType) -> None:
+    assert 0 < on_torch.autocast("cpu")["bfloat16"]["largest_difference"] < 0.01
+
+
+def test_weights_of_another_process_are_read_and_their_end_is_reported(
+    on_torch: ModuleType,
+) -> None:
+    found = on_torch.weights_through_ipc("cpu")
+    # Memory of the CPU lives as long as anybody has it; on a GPU it is what is to be found out.
+    assert found == {"cost_bytes": 0, "after_a_crash_of_their_process": "the same"}
+
+
+def test_answers_from_the_wrong_device_or_too_far_away_are_failures(on_torch: ModuleType) -> None:
+    answers = [{"y__0": np.zeros(2), "on_gpu__1": np.zeros((1, 2))}]
+    with pytest.raises(RuntimeError, match="on a GPU"):
+        on_torch._check_places(answers, "cuda")
+    with pytest.raises(AssertionError, match=r"differ by 0\.5"):
+        on_torch._compare(answers, [{"y__0": np.full(2, 0.5)}], 0.1)
+
+
+def test_providers_that_are_not_there_are_named_by_the_instance_that_needs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime has providers of GPUs")
+    found = importlib.import_module("gpu_check_backends").onnxruntime_providers()
+    assert set(found) == {"CUDAExecutionProvider", "TensorrtExecutionProvider"}
+    for text in found.values():
+        assert "KIND_GPU but the installed onnxruntime has no CUDA support" in text
+
+
+def test_without_mantas_packages_its_backends_are_skipped(
+    script: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(script["module_beside"].__globals__, "MANTA_NEEDS", (99, 0))
+    assert script["outcome_of"](script["check_onnxruntime_providers"]) == {
+        "outcome": "skipped",
+        "reason": f"Manta needs Python 99.0, this is {platform.python_version()}",
+    }
+
+
 def test_without_a_driver_everything_is_skipped_with_a_reason() -> None:
     # -S keeps installed packages out, as on a bare machine; no PATH, no nvidia-smi.
     ran = subprocess.run(
@@ -91,6 +155,15 @@ def test_without_a_driver_everything_is_skipped_with_a_reason() -> None:
         "cuda_python",
         "torch",
         "onnxruntime",
+        "cuda_ipc_torch",
+        "torch_placement",
+        "torch_kind_model",
+        "torch_datatypes",
+        "torch_autocast",
+        "torch_cache_cleaning",
+        "torch_out_of_memory",
+        "torch_weights_through_ipc",
+        "onnxruntime_providers",
     }
     if report["gpu_count"]:
         pytest.skip("this machine has a GPU")

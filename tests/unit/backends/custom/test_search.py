@@ -99,3 +99,9 @@ def test_sequences_have_no_batching_library(context):
     assert find_strategy(context("sequence_batching {}")) == ""
     with pytest.raises(InvalidArgumentError, match="cannot be specified with sequence batcher"):
         find_strategy(context("sequence_batching {}" + PARAMETER % "x"))
+
+
+def test_library_may_be_a_link_to_elsewhere(context, tmp_path):
+    own = context()
+    Path(own.version_dir, "libtriton_b.so").symlink_to(touch(tmp_path, "built/b.so"))
+    assert find_library(own).path == f"{own.version_dir}/libtriton_b.so"

@@ -27,8 +27,8 @@ def _environment(monkeypatch):
 
 def spec(text: str = TENSORS, **fields: object) -> InstanceSpec:
     config = parse_pbtxt(f'name: "m" backend: "identity" {text}', "m/config.pbtxt")
-    defaults = {"model_dir": "/nowhere/m", "auto_complete": False}
-    return InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", config, **(defaults | fields))
+    defaults = {"config": config, "model_dir": "/nowhere/m", "auto_complete": False}
+    return InstanceSpec("m/1#0@1", 1, "m", 1, 0, "m_0_0", **(defaults | fields))
 
 
 def test_the_backend_of_the_config_is_loaded():
@@ -114,3 +114,54 @@ def test_an_instance_that_shares_a_gpu_is_on_the_one_its_group_names(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", of_ray)
     load_instance(spec(TENSORS + parameters, kind="GPU", device_id=3, num_gpus=0.002))
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+AS_VLLM = """
+import os
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.index = int(args["model_instance_device_id"])
+        seen = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        self.by_index = seen[self.index]
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(self.index)
+
+    def execute(self, requests):
+        raise NotImplementedError
+"""
+RESERVES = 'parameters { key: "ray_num_gpus" value { string_value: "1" } }'
+
+
+@pytest.mark.parametrize(
+    ("of_ray", "parameters", "fields", "gpu"),
+    [
+        ("0", "", {"num_gpus": 0.002}, "3"),
+        ("0", "", {"resources": {"gpu_3": 0.002}}, "3"),
+        ("2", RESERVES, {"num_gpus": 1}, "2"),
+        ("", "", {"num_gpus": 0.002}, None),
+        ("MIG-1f", "", {"num_gpus": 0.002}, None),
+    ],
+    ids=["shared", "pinned", "left to Ray", "none", "MIG"],
+)
+def test_a_python_based_backend_may_take_its_device_id_for_the_nodes_number_of_the_gpu(
+    monkeypatch, tmp_path, of_ray, parameters, fields, gpu
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", of_ray)
+    for folder in ("backends/engine", "models/m/1"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "backends/engine/model.py").write_text(AS_VLLM)
+    config = parse_pbtxt(f'name: "m" backend: "engine" {TENSORS} {parameters}', "config.pbtxt")
+    backend_config = {"backend-directory": f"{tmp_path}/backends"}
+    loaded = load_instance(
+        spec(
+            config=config,
+            model_dir=f"{tmp_path}/models/m",
+            backend_config=backend_config,
+            kind="GPU",
+            device_id=3,
+            **fields,
+        )
+    )
+    model = loaded.instance._model
+    assert model.by_index == (of_ray if gpu is None else gpu)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == (gpu or "0")

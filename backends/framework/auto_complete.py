@@ -42,12 +42,22 @@ def completed(
     return filled(config, signature, _max_batch_size(config, signature, backend_config))
 
 
-def filled(config: ModelConfig, signature: Signature, max_batch_size: int) -> ModelConfig:
-    """Return the config with this batch size, a scheduler for it, and the tensors it lacks."""
+def filled(
+    config: ModelConfig, signature: Signature, max_batch_size: int, *, joins: bool = True
+) -> ModelConfig:
+    """Return the config with this batch size, a scheduler for it, and the tensors it lacks.
+
+    Args:
+        config: The config.
+        signature: What the file tells.
+        max_batch_size: The batch size.
+        joins: Whether requests may be joined to batches, where the config has no scheduler.
+    """
 
     def change(message: Any) -> None:
         message.max_batch_size = max_batch_size
-        if max_batch_size > 1 and message.WhichOneof("scheduling_choice") is None:
+        chosen = message.WhichOneof("scheduling_choice") is not None
+        if joins and max_batch_size > 1 and not chosen:
             message.dynamic_batching.SetInParent()
         for entries, infos in (
             (message.input, signature.inputs),

@@ -27,7 +27,13 @@ def config(text: str) -> ModelConfig:
         ("", {"model.onnx": False}, ("onnxruntime", "onnxruntime_onnx", "model.onnx")),
         ("", {"model.onnx": True}, ("onnxruntime", "onnxruntime_onnx", "model.onnx")),
         ("", {"model.plan": False}, ("tensorrt", "tensorrt_plan", "model.plan")),
-        ("", {"model.pt": False}, ("pytorch", "pytorch_libtorch", "model.pt")),
+        ("", {"model.pt": False}, ("pytorch", "pytorch_libtorch", "")),
+        ('backend: "pytorch"', {}, ("pytorch", "pytorch_libtorch", "model.pt")),
+        (
+            'backend: "pytorch" runtime: "model.py"',
+            {"model.py": False, "model.pt": False},
+            ("pytorch", "pytorch_libtorch", ""),
+        ),
         ("", {"model.pt2": False}, ("pytorch", "torch_aoti", "model.pt2")),
         ("", {"model.xml": False, "model.bin": False}, ("openvino", "", "model.xml")),
         ("", {"model.py": False, "x": True}, ("python", "", "model.py")),
@@ -43,7 +49,7 @@ def config(text: str) -> ModelConfig:
             ("onnxruntime", "onnxruntime_onnx", "model.onnx"),
         ),
         ('platform: "onnxruntime_onnx"', {}, ("onnxruntime", "onnxruntime_onnx", "model.onnx")),
-        ('platform: "libtorch"', {}, ("pytorch", "libtorch", "model.pt")),
+        ('platform: "libtorch"', {}, ("pytorch", "libtorch", "")),
         ('default_model_filename: "model.py"', {}, ("python", "", "model.py")),
         ('backend: "python"', {"model.onnx": False}, ("python", "", "model.py")),
         (

@@ -73,8 +73,7 @@ class PyTorchBackend(Backend):
             InternalError: PyTorch cannot load the model, or the config asks for what it lacks.
             InvalidArgumentError: Config and model contradict each other, or a parameter has a value
                 that it cannot have.
-            UnsupportedError: The file has tensors of a datatype that V2 lacks, or a package is to
-                serve sequences.
+            UnsupportedError: The file has tensors of a datatype that V2 lacks.
         """
         name = context.config.name
         settings = read_settings(context)

@@ -8,6 +8,7 @@ Triton: pytorch_backend/src/libtorch.cc, src/model.py _get_model_path
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -102,9 +103,10 @@ class PyTorchBackend(Backend):
 
 def _load_operators(context: LoadContext) -> None:
     """Load the operators of a config's libraries into this process; Triton has them preloaded."""
+    load: Any = torch.ops.load_library
     for path in operator_libraries(context):
         try:
-            torch.ops.load_library(path)
+            load(path)
         except Exception as error:
             raise load_failure(context, error) from error
 

@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from backends.api.datatypes import numpy_dtype
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
@@ -117,6 +118,47 @@ def test_ways_follow_the_spec_and_not_the_alphabet(program):
         "RESULT[parts][0]",
         "RESULT[parts][1]",
     ]
+
+
+def sums(package, datatype, dims, example, varying):
+    """Return a package of a sum and a difference, of tensors of these dims."""
+    batch = torch.export.Dim("batch", min=1, max=8)
+    shape = {0: batch, 1: torch.export.Dim("size", min=1, max=64)} if varying else {0: batch}
+    program = torch.export.export(
+        models.AddSub(), (example, example), dynamic_shapes=(shape, shape)
+    )
+    sides = (("input", "ARGS"), ("output", "RESULT"))
+    tensors = [
+        f'{side} {{ name: "{name}[{place}]" data_type: TYPE_{datatype} dims: [ {dims} ] }} '
+        for side, name in sides
+        for place in (0, 1)
+    ]
+    return package(
+        'name: "m" platform: "torch_aoti" max_batch_size: 8 ' + "".join(tensors), program
+    )
+
+
+def check_sum(instance, array):
+    request = recorded({"ARGS[0]": array, "ARGS[1]": array})
+    execute(instance, request)
+    made = request.arrays()["RESULT[0]"]
+    assert (made.dtype, made.shape) == (array.dtype, array.shape)
+    assert np.array_equal(made, array + array)
+
+
+@pytest.mark.parametrize("datatype", ["INT8", "INT16", "INT32", "INT64", "FP16", "FP32"])
+def test_datatypes_pass_at_any_batch_size(package, datatype):
+    dtype = numpy_dtype(datatype)
+    instance = sums(package, datatype, "16", torch.from_numpy(np.zeros((2, 16), dtype)), False)
+    for rows in (1, 4, 8):
+        check_sum(instance, np.arange(rows * 16).reshape(rows, 16).astype(dtype) % 50)
+
+
+def test_dimensions_may_vary_beside_the_batch(package):
+    instance = sums(package, "FP32", "-1", torch.zeros(2, 16), True)
+    for rows in (1, 4, 8):
+        for size in (1, 16, 64):
+            check_sum(instance, np.ones((rows, size), np.float32))
 
 
 def test_a_single_result_has_no_brackets():

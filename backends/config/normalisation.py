@@ -98,7 +98,9 @@ def _known_format(config: ModelConfig, listing: Mapping[str, bool]) -> _Format |
     for row in rows:
         if platform and row.platform == platform:
             return row
-        if not platform and filename and row.filename == filename:
+        # TensorFlow's file does not tell in Triton where a platform, if a wrong one, is given.
+        tells = not platform or not (config.backend or row.backend == "tensorflow")
+        if tells and filename and row.filename == filename:
             return row
         guess = not platform and not filename and row.filename in listing
         if guess and row.is_directory in {None, listing[row.filename]}:

@@ -51,6 +51,11 @@ def config(text: str) -> ModelConfig:
         ('platform: "onnxruntime_onnx"', {}, ("onnxruntime", "onnxruntime_onnx", "model.onnx")),
         ('platform: "libtorch"', {}, ("pytorch", "libtorch", "")),
         ('default_model_filename: "model.py"', {}, ("python", "", "model.py")),
+        (
+            'platform: "onnx" default_model_filename: "model.onnx"',
+            {},
+            ("onnxruntime", "onnx", "model.onnx"),
+        ),
         ('backend: "python"', {"model.onnx": False}, ("python", "", "model.py")),
         (
             'backend: "onnxruntime" default_model_filename: "x"',

@@ -53,7 +53,9 @@ def completed(config: ModelConfig, engine: Engine) -> ModelConfig:
 
     def mark(message: Any) -> None:
         for entry in (*message.input, *message.output):
-            _mark(entry, known[entry.name])
+            # Others are refused at load.
+            if entry.name in known:
+                _mark(entry, known[entry.name])
 
     return edit(full, mark)
 

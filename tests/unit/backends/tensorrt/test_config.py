@@ -3,6 +3,7 @@
 """What a config may say of a plan, over a stand-in for TensorRT."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,10 @@ def refusal(act, context, error=TritonError):
     with pytest.raises(error) as raised:
         act(context)
     return raised.value.message
+
+
+def served(context):
+    return load(replace(context, config=auto_complete(context)))
 
 
 def test_empty_config_is_completed_from_the_plan(model):
@@ -67,6 +72,12 @@ FIXED = add_sub(shape=(2, 4), profiles=(limits(2, 2, 2),))
             FIXED,
             "autofill failed for model 'm': model tensor shape configuration hints for dynamic "
             "batching but the underlying engine doesn't support batching.",
+        ),
+        (
+            served,
+            FULL.replace("[ 4 ]", "[ 4 ] allow_ragged_batch: true", 1).replace("OUTPUT1", "OTHER"),
+            None,
+            "unexpected inference output 'OTHER', allowed outputs are: OUTPUT0, OUTPUT1",
         ),
         (
             load,

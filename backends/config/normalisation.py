@@ -40,6 +40,8 @@ class _Format:
     is_directory: bool | None = False
 
 
+_LIBTORCH = "pytorch_libtorch"
+
 # Ordered: the first row that fits wins.
 _FORMATS = (
     _Format("model.savedmodel", "tensorflow", "tensorflow_savedmodel", is_directory=True),
@@ -47,11 +49,11 @@ _FORMATS = (
     _Format("model.plan", "tensorrt", "tensorrt_plan"),
     _Format("model.onnx", "onnxruntime", "onnxruntime_onnx", is_directory=None),
     _Format("model.xml", "openvino", is_directory=None),
-    _Format("model.pt", "pytorch", "pytorch_libtorch"),
+    _Format("model.pt", "pytorch", _LIBTORCH),
     _Format("model.pt2", "pytorch", "torch_aoti"),
     _Format("model.py", "python", is_directory=None),
 )
-_PLATFORM_ALIASES = {"libtorch": "pytorch_libtorch"}
+_PLATFORM_ALIASES = {"libtorch": _LIBTORCH}
 BACKEND_PLATFORMS: dict[str, frozenset[str]] = {
     "tensorflow": frozenset({"tensorflow_savedmodel", "tensorflow_graphdef"}),
     "tensorrt": frozenset({"tensorrt_plan"}),
@@ -73,6 +75,8 @@ def infer_backend(config: ModelConfig, listing: Mapping[str, bool] | None) -> Mo
     """
     found = _known_format(config, listing or {})
     if found is not None:
+        if found.platform == _LIBTORCH and not _is_bare_pytorch(config):
+            found = replace(found, filename="")
         return edit(config, lambda message: _fill_format(message, found))
     if config.backend or config.platform or config.default_model_filename:
         return config
@@ -94,12 +98,22 @@ def _known_format(config: ModelConfig, listing: Mapping[str, bool]) -> _Format |
     for row in rows:
         if platform and row.platform == platform:
             return row
-        if not platform and filename and row.filename == filename:
+        # TensorFlow's file does not tell in Triton where a platform, if a wrong one, is given.
+        tells = not platform or not (config.backend or row.backend == "tensorflow")
+        if tells and filename and row.filename == filename:
             return row
         guess = not platform and not filename and row.filename in listing
         if guess and row.is_directory in {None, listing[row.filename]}:
             return row
     return rows[0] if config.backend and rows else None
+
+
+def _is_bare_pytorch(config: ModelConfig) -> bool:
+    """Whether Triton names the file of a config for TorchScript.
+
+    A platform implies it, and a runtime in Python prefers a class to it.
+    """
+    return bool(config.backend) and not config.platform and config.runtime != "model.py"
 
 
 def _fill_format(message: Any, row: _Format) -> None:

@@ -42,12 +42,22 @@ def completed(
     return filled(config, signature, _max_batch_size(config, signature, backend_config))
 
 
-def filled(config: ModelConfig, signature: Signature, max_batch_size: int) -> ModelConfig:
-    """Return the config with this batch size, a scheduler for it, and the tensors it lacks."""
+def filled(
+    config: ModelConfig, signature: Signature, max_batch_size: int, *, joins: bool = True
+) -> ModelConfig:
+    """Return the config with this batch size, a scheduler for it, and the tensors it lacks.
+
+    Args:
+        config: The config.
+        signature: What the file tells.
+        max_batch_size: The batch size.
+        joins: Whether requests may be joined to batches, where the config has no scheduler.
+    """
 
     def change(message: Any) -> None:
         message.max_batch_size = max_batch_size
-        if max_batch_size > 1 and message.WhichOneof("scheduling_choice") is None:
+        chosen = message.WhichOneof("scheduling_choice") is not None
+        if joins and max_batch_size > 1 and not chosen:
             message.dynamic_batching.SetInParent()
         for entries, infos in (
             (message.input, signature.inputs),
@@ -55,7 +65,7 @@ def filled(config: ModelConfig, signature: Signature, max_batch_size: int) -> Mo
         ):
             if not entries and all(info.is_known for info in infos):
                 for info in infos:
-                    _describe(entries.add(), info, batched=max_batch_size > 0)
+                    describe(entries.add(), info, batched=max_batch_size > 0)
 
     return edit(config, change)
 
@@ -116,17 +126,49 @@ def default_max_batch_size(backend_config: Mapping[str, str]) -> int:
         ) from None
 
 
-def _describe(entry: Any, info: TensorInfo, *, batched: bool) -> None:
+def fill_given(config: ModelConfig, signature: Signature, *, batched: bool) -> ModelConfig:
+    """Return the config with the datatype and dims that tensors named in it lack.
+
+    Args:
+        config: The config.
+        signature: What the file tells.
+        batched: Whether dims leave the batch dimension out.
+    """
+
+    def change(message: Any) -> None:
+        for entries, infos in (
+            (message.input, signature.inputs),
+            (message.output, signature.outputs),
+        ):
+            by_name = {info.name: info for info in infos}
+            for entry in entries:
+                if entry.name in by_name:
+                    _fill(entry, by_name[entry.name], batched=batched)
+
+    return edit(config, change)
+
+
+def describe(entry: Any, info: TensorInfo, *, batched: bool) -> None:
+    """Fill in a new entry of a config's message.
+
+    Args:
+        entry: The entry.
+        info: What the file tells of the tensor.
+        batched: Whether dims leave the batch dimension out.
+    """
     entry.name = info.name
-    # Assigning enum names is not possible through attributes, hence the field's own table.
-    enum = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type
-    entry.data_type = enum.values_by_name[DATATYPES[info.datatype or ""].config_name].number
-    shape = info.shape or ()
-    dims = shape[1:] if batched else shape
-    if dims:
-        entry.dims.extend(dims)
+    _fill(entry, info, batched=batched)
+
+
+def _fill(entry: Any, info: TensorInfo, *, batched: bool) -> None:
+    if not entry.data_type and info.datatype is not None:
+        # Assigning enum names is not possible through attributes, hence the field's own table.
+        enum = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type
+        entry.data_type = enum.values_by_name[DATATYPES[info.datatype].config_name].number
+    if entry.dims or info.shape is None:
         return
     # A config cannot say "scalar": clients send one element, which the reshape takes away.
-    entry.dims.append(1)
-    if batched:
+    dims = info.shape[1:] if batched else info.shape
+    entry.dims.extend(dims or (1,))
+    if batched and not dims:
         entry.reshape.SetInParent()

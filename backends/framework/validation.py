@@ -30,11 +30,13 @@ class Rules:
         needs_every_input: Whether each of the model's inputs must be fed; else a config may leave
             some out.
         allows_optional: Whether inputs may be optional when the model batches.
+        names_first: Whether an unknown input is told before how many there are.
     """
 
     datatypes: Collection[str]
     needs_every_input: bool = True
     allows_optional: bool = False
+    names_first: bool = False
 
 
 def validate(config: ModelConfig, signature: Signature, rules: Rules) -> None:
@@ -44,6 +46,9 @@ def validate(config: ModelConfig, signature: Signature, rules: Rules) -> None:
         InvalidArgumentError: Number, names, datatypes or shapes of tensors differ.
         InternalError: A datatype in the config is one the framework lacks.
     """
+    if rules.names_first:
+        for given in config.input:
+            find(given.name, signature.inputs, "input")
     check_input_count(config, signature, exact=rules.needs_every_input)
     for given in config.input:
         info = find(given.name, signature.inputs, "input")

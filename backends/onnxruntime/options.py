@@ -7,14 +7,14 @@ Options", "Command line options"
 """
 
 import logging
-from pathlib import Path
 from typing import Any, Final
 
 import onnxruntime
 
 from backends.api.backend import LoadContext
-from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.api.errors import InvalidArgumentError
 from backends.config.pbtxt import to_message
+from backends.framework.files import operator_libraries
 from backends.framework.parameters import Parameters, thread_count
 from backends.onnxruntime.failure import runtime_error
 
@@ -154,20 +154,8 @@ def _graph_level(context: LoadContext) -> Any:
 
 def _register_operators(context: LoadContext, options: Any) -> None:
     """Have libraries of custom operators loaded: paths in the model's directory, or absolute."""
-    for name in to_message(context.config).model_operations.op_library_filename:
-        if ".." in name.split("/"):
-            raise InvalidArgumentError(
-                f"model '{context.config.name}' has op_library_filename '{name}', which must be a "
-                "path inside the model's directory"
-            )
-        places = [Path(folder, name) for folder in (context.version_dir, context.model_dir)]
-        found = next((place for place in places if place.is_file()), None)
-        if found is None:
-            raise UnavailableError(
-                f"unable to find '{places[0]}' for model instance '{context.instance_name}': its "
-                "op_library_filename may lie in the version's or in the model's directory"
-            )
+    for path in operator_libraries(context):
         try:
-            options.register_custom_ops_library(str(found))
+            options.register_custom_ops_library(path)
         except Exception as error:
-            raise runtime_error(error, f"model '{context.config.name}', file '{found}'") from error
+            raise runtime_error(error, f"model '{context.config.name}', file '{path}'") from error

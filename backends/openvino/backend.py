@@ -91,7 +91,7 @@ def completed(context: LoadContext, model: Any) -> ModelConfig:
             size,
             config.name,
         )
-    return filled(config, signature, size)
+    return filled(config, signature, size, joins=batches)
 
 
 def loaded(context: LoadContext, reader: Reader) -> "OpenVinoInstance":

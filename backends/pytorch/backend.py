@@ -8,17 +8,20 @@ Triton: pytorch_backend/src/libtorch.cc, src/model.py _get_model_path
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from backends.api.backend import Backend, LoadContext, ModelInstance
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.framework import auto_complete
-from backends.framework.files import existing_path
+from backends.framework.files import existing_path, operator_libraries
 from backends.pytorch.exported import load_exported, read_interface, read_program
 from backends.pytorch.formats import Format, format_of
 from backends.pytorch.instance import TorchInstance
 from backends.pytorch.package import load_package
-from backends.pytorch.program import Program
+from backends.pytorch.program import Program, load_failure
 from backends.pytorch.script import load_script
 from backends.pytorch.settings import Settings, prepare_process, read_settings
 from backends.pytorch.source import load_source
@@ -46,7 +49,7 @@ class PyTorchBackend(Backend):
         Other files do not tell.
 
         Raises:
-            UnavailableError: The model's file is missing.
+            UnavailableError: The model's file, or a library of operators, is missing.
             InternalError: PyTorch cannot read it.
             UnsupportedError: It has tensors of a datatype that V2 lacks.
             InvalidArgumentError: It contradicts max_batch_size.
@@ -62,6 +65,7 @@ class PyTorchBackend(Backend):
                 config.name,
             )
             return config
+        _load_operators(context)
         signature = read_interface(read_program(context, path), config.name).signature
         return auto_complete.completed(config, signature, context.backend_config)
 
@@ -69,12 +73,12 @@ class PyTorchBackend(Backend):
         """Load a model onto the instance's device.
 
         Raises:
-            UnavailableError: The file is missing, or the device cannot be used.
+            UnavailableError: The file or a library of operators is missing, or the device cannot
+                be used.
             InternalError: PyTorch cannot load the model, or the config asks for what it lacks.
             InvalidArgumentError: Config and model contradict each other, or a parameter has a value
                 that it cannot have.
-            UnsupportedError: The file has tensors of a datatype that V2 lacks, or a package is to
-                serve sequences.
+            UnsupportedError: The file has tensors of a datatype that V2 lacks.
         """
         name = context.config.name
         settings = read_settings(context)
@@ -93,7 +97,18 @@ class PyTorchBackend(Backend):
                 f"{form.value}; serve an exported program, or a class with runtime 'model.py'"
             )
         prepare_process(context)
+        _load_operators(context)
         return TorchInstance(context, load(context, path, settings), settings)
+
+
+def _load_operators(context: LoadContext) -> None:
+    """Load the operators of a config's libraries into this process; Triton has them preloaded."""
+    load: Any = torch.ops.load_library
+    for path in operator_libraries(context):
+        try:
+            load(path)
+        except Exception as error:
+            raise load_failure(context, error) from error
 
 
 def model_file(context: LoadContext) -> str:

@@ -28,6 +28,7 @@ from backends.pytorch.call_spec import (
 from backends.pytorch.datatypes import DATATYPE, SUPPORTED
 from backends.pytorch.naming import in_order, input_places, output_places
 from backends.pytorch.program import Program, Results, device_of, load_failure
+from backends.pytorch.script import check_datatypes
 from backends.pytorch.settings import Settings
 from backends.pytorch.shape_guards import Bounds, ShapeGuards
 from backends.pytorch.weights import share_weights
@@ -103,8 +104,9 @@ def load_exported(context: LoadContext, path: str, settings: Settings) -> Progra
     if settings.shares_weights:
         share_weights(context, path, _tensors(program))
     interface = read_interface(program, config.name)
+    check_datatypes(config, takes_strings=False)
     check_input_count(config, interface.signature, exact=True)
-    inputs = input_places(config, interface.argument_names, len(interface.shapes))
+    inputs = input_places(config, interface.argument_names, len(interface.shapes), names_all=True)
     outputs = output_places(config, interface.result_names)
     signature = _renamed(interface.signature, inputs, outputs)
     validate(config, signature, _RULES)

@@ -30,13 +30,16 @@ def index_of(name: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
-def input_places(config: ModelConfig, names: Mapping[str, int], count: int) -> dict[str, int]:
+def input_places(
+    config: ModelConfig, names: Mapping[str, int], count: int, *, names_all: bool = False
+) -> dict[str, int]:
     """Return which argument each input of a config is, those that the scheduler feeds among them.
 
     Args:
         config: The config.
         names: Arguments by their names.
         count: How many arguments there are.
+        names_all: Whether controls and states go by these names too, and not by an index only.
 
     Raises:
         InternalError: The config has no inputs, or a control's name has no index.
@@ -49,10 +52,12 @@ def input_places(config: ModelConfig, names: Mapping[str, int], count: int) -> d
     places |= _by(convention, targets, names, first=len(given))
     sequences = config.sequence_batching
     if sequences is not None:
-        places |= {each.name: _control_index(each.name) for each in sequences.controls}
+        known = names if names_all else _NO_NAMES
+        for control in sequences.controls:
+            place = known.get(control.name)
+            places[control.name] = _control_index(control.name) if place is None else place
         states = [state.input_name for state in sequences.states]
-        _check_states(config, convention, states)
-        places |= _by(_Convention.INDEX, states, names)
+        places |= _state_places(config, convention, states, known)
     if sorted(places.values()) != list(range(count)):
         raise InvalidArgumentError(
             f"unable to load model '{config.name}', its inputs stand for the arguments "
@@ -66,7 +71,7 @@ def output_places(config: ModelConfig, names: Mapping[str, int] = _NO_NAMES) -> 
 
     Args:
         config: The config.
-        names: Results by their names, where they have some.
+        names: Results by their names, where they have some; those of states, too.
 
     Raises:
         InternalError: The config has no outputs.
@@ -78,8 +83,7 @@ def output_places(config: ModelConfig, names: Mapping[str, int] = _NO_NAMES) -> 
     sequences = config.sequence_batching
     if sequences is not None:
         states = [state.output_name for state in sequences.states]
-        _check_states(config, convention, states)
-        places |= _by(_Convention.INDEX, states, names)
+        places |= _state_places(config, convention, states, names)
     return places
 
 
@@ -132,9 +136,11 @@ def _control_index(name: str) -> int:
     return found
 
 
-def _check_states(config: ModelConfig, convention: _Convention, states: Sequence[str]) -> None:
-    if not states:
-        return
+def _state_places(
+    config: ModelConfig, convention: _Convention, states: Sequence[str], names: Mapping[str, int]
+) -> dict[str, int]:
+    if all(state in names for state in states):
+        return {state: names[state] for state in states}
     refusal = f"PyTorch model '{config.name}' is using sequence batching with state but "
     rule = "follow the <name>__<index> naming convention. "
     if convention is not _Convention.INDEX:
@@ -142,6 +148,7 @@ def _check_states(config: ModelConfig, convention: _Convention, states: Sequence
     for state in states:
         if index_of(state) is None:
             raise InvalidArgumentError(f"{refusal}state '{state}' does not {rule}")
+    return _by(_Convention.INDEX, states, names)
 
 
 def _listed(places: Mapping[str, int]) -> str:

@@ -18,7 +18,6 @@ from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
     UnavailableError,
-    UnsupportedError,
 )
 from backends.framework.signature import fed_by_scheduler
 from backends.pytorch.call_spec import argument_ways, names_by_place, result_ways
@@ -39,14 +38,8 @@ def load_package(context: LoadContext, path: str, settings: Settings) -> Program
         UnavailableError: It is for another device or processor, or its GPU cannot be used.
         InternalError: PyTorch cannot load it.
         InvalidArgumentError: The config names tensors that it has not.
-        UnsupportedError: The config has sequences.
     """
     config = context.config
-    if config.has_sequence_batching:
-        raise UnsupportedError(
-            f"Sequence batching is not supported yet.: model '{config.name}' is an AOTInductor "
-            "package; serve the exported program that it was made of"
-        )
     device = device_of(context)
     prefix = f'failed to create instance "{context.instance_name}" for inductor model '
     try:
@@ -57,7 +50,7 @@ def load_package(context: LoadContext, path: str, settings: Settings) -> Program
         raise InternalError(f'{prefix}"{config.name}": {message_of(error)}') from error
     loader = package.loader
     check_target(context, loader.get_metadata(), device.type)
-    check_datatypes(config)
+    check_datatypes(config, takes_strings=False)
     arguments, results = (pytree.treespec_loads(spec) for spec in loader.get_call_spec())
     inputs = _places(context, names_by_place(argument_ways(arguments), "INPUT"), "input")
     outputs = _places(context, names_by_place(result_ways(results), "OUTPUT"), "output")
@@ -110,12 +103,14 @@ def _places(context: LoadContext, names: Mapping[str, int], direction: str) -> d
     config = context.config
     entries: Any = config.input if direction == "input" else config.output
     given = [each.name for each in entries]
-    if direction == "input":
-        given += sorted(fed_by_scheduler(config))
     if not given:
         raise InternalError(
             f"model configuration must contain at least one {direction}, none were specified."
         )
+    if direction == "input":
+        given += sorted(fed_by_scheduler(config))
+    elif config.sequence_batching is not None:
+        given += [state.output_name for state in config.sequence_batching.states]
     unknown = [name for name in given if name not in names]
     if unknown:
         raise InvalidArgumentError(

@@ -77,12 +77,17 @@ def _loaded(context: LoadContext, path: str, device: torch.device) -> Any:
         raise load_failure(context, error) from error
 
 
-def check_datatypes(config: ModelConfig) -> None:
-    """Check that PyTorch has the datatypes of a config.
+def check_datatypes(config: ModelConfig, *, takes_strings: bool = True) -> None:
+    """Check that PyTorch has the datatypes of a config, those of controls and states among them.
+
+    Args:
+        config: The config.
+        takes_strings: Whether the model may take and give strings.
 
     Raises:
         InternalError: It lacks one.
     """
+    known = SUPPORTED if takes_strings else SUPPORTED - {"BYTES"}
     sequences = config.sequence_batching
     states = () if sequences is None else sequences.states
     for what, name, datatype in (
@@ -90,10 +95,16 @@ def check_datatypes(config: ModelConfig) -> None:
         *(("output", each.name, each.datatype) for each in config.output),
         *(("input state", each.input_name, each.datatype) for each in states),
     ):
-        if datatype not in SUPPORTED:
+        if datatype not in known:
             raise InternalError(
                 f"unsupported datatype {config_name(datatype)} for {what} '{name}' for model "
                 f"'{config.name}'"
+            )
+    for control in () if sequences is None else sequences.controls:
+        if control.datatype not in known:
+            raise InternalError(
+                f"input '{control.name}' type '{config_name(control.datatype)}' is not supported "
+                f"by PyTorch. It is a control of model '{config.name}'"
             )
 
 

@@ -29,6 +29,13 @@ _AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 _INTRA_OP = ("INTRA_OP_THREAD_COUNT", "NUM_THREADS")
 _INTER_OP = ("INTER_OP_THREAD_COUNT", "NUM_INTEROP_THREADS")
 
+# Of TorchScript, set only when given: parameter, name in the log, switch.
+_MODES = (
+    ("ENABLE_TENSOR_FUSER", "Tensor fuser", torch._C._jit_set_texpr_fuser_enabled),  # noqa: SLF001 - there is no public way
+    ("ENABLE_JIT_PROFILING", "Jit profiling", torch._C._jit_set_profiling_mode),  # noqa: SLF001 - the same
+    ("ENABLE_JIT_EXECUTOR", "Jit executor", torch._C._jit_set_profiling_executor),  # noqa: SLF001 - the same
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -77,19 +84,26 @@ def prepare_process(context: LoadContext) -> None:
     """
     parameters = Parameters(context.config)
     _set_threads(parameters, context.thread_count)
-    torch.backends.cudnn.enabled = not parameters.flag("DISABLE_CUDNN", False)
+    is_on = {
+        "Optimized execution": not parameters.flag("DISABLE_OPTIMIZED_EXECUTION", False),
+        "Inference Mode": parameters.flag("INFERENCE_MODE", True),
+        "cuDNN": not parameters.flag("DISABLE_CUDNN", False),
+    }
+    torch.backends.cudnn.enabled = is_on["cuDNN"]
     # Of this thread, which is the one that executes.
-    torch._C._set_graph_executor_optimize(  # noqa: SLF001 - there is no public way
-        not parameters.flag("DISABLE_OPTIMIZED_EXECUTION", False)
-    )
-    for key, switch in (
-        ("ENABLE_TENSOR_FUSER", torch._C._jit_set_texpr_fuser_enabled),  # noqa: SLF001 - the same
-        ("ENABLE_JIT_PROFILING", torch._C._jit_set_profiling_mode),  # noqa: SLF001 - the same
-        ("ENABLE_JIT_EXECUTOR", torch._C._jit_set_profiling_executor),  # noqa: SLF001 - the same
-    ):
+    torch._C._set_graph_executor_optimize(is_on["Optimized execution"])  # noqa: SLF001 - there is no public way
+    for key, what, switch in _MODES:
         value = parameters.flag(key, None)
         if value is not None:
+            is_on[what] = value
             switch(value)
+    for what, value in is_on.items():
+        logger.info(
+            "%s is %s for model instance '%s'",
+            what,
+            "enabled" if value else "disabled",
+            context.config.name,
+        )
 
 
 def _set_threads(parameters: Parameters, share: int) -> None:

@@ -9,14 +9,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from backends.api.backend import LoadContext
-from backends.api.datatypes import DATATYPES
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import edit
-from backends.framework.auto_complete import autofilled_batch_size, filled
+from backends.framework.auto_complete import (
+    autofilled_batch_size,
+    describe,
+    fill_given,
+    filled,
+)
 from backends.framework.files import existing_path
 from backends.framework.saved_model import read_signature
-from backends.framework.signature import Signature, TensorInfo
+from backends.framework.signature import Signature, fed_by_scheduler
 from backends.tensorflow.settings import GRAPH_DEF, graph_tag, model_file, signature_key
 
 
@@ -54,50 +58,34 @@ def completed(
     """
     size = _max_batch_size(config, signature, backend_config)
     _check_ranks(config, signature)
+    given = {entry.name for entry in config.input} | fed_by_scheduler(config)
+    lacking = [info for info in signature.inputs if info.name not in given and info.is_known]
 
-    def change(message: Any) -> None:
-        for entries, infos in (
-            (message.input, signature.inputs),
-            (message.output, signature.outputs),
-        ):
-            by_name = {info.name: info for info in infos}
-            for entry in entries:
-                if entry.name in by_name:
-                    _fill(entry, by_name[entry.name], batched=size > 0)
+    def add(message: Any) -> None:
+        for info in lacking:
+            describe(message.input.add(), info, batched=size > 0)
 
-    return filled(edit(config, change), signature, size)
-
-
-def _fill(entry: Any, info: TensorInfo, *, batched: bool) -> None:
-    if not entry.data_type and info.datatype is not None:
-        enum = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type
-        name = DATATYPES[info.datatype].config_name
-        entry.data_type = enum.values_by_name[name].number
-    if entry.dims or info.shape is None:
-        return
-    dims = info.shape[1:] if batched else info.shape
-    entry.dims.extend(dims or (1,))
-    if batched and not dims:
-        entry.reshape.SetInParent()
+    full = edit(fill_given(config, signature, batched=size > 0), add)
+    return filled(full, signature, size)
 
 
 def _max_batch_size(
     config: ModelConfig, signature: Signature, backend_config: Mapping[str, str]
 ) -> int:
     batches, size = signature.supports_batching, config.max_batch_size
-    if size:
-        if not batches:
-            raise InternalError(
-                f"unable to autofill for '{config.name}', configuration specified max-batch {size} "
-                "but model signature does not support batching"
-            )
-        return size
+    if size and not batches:
+        raise InternalError(
+            f"unable to autofill for '{config.name}', configuration specified max-batch {size} "
+            "but model signature does not support batching"
+        )
     hints = set(_hints(config, signature)) if batches else {False}
     if len(hints) > 1:
         raise InternalError(
             f"unable to autofill for '{config.name}', model tensor configurations are "
             "contradicting each other in terms of whether batching is supported"
         )
+    if size:
+        return size
     if hints == {False}:
         return 0
     return autofilled_batch_size(config, backend_config)
@@ -111,19 +99,26 @@ def _hints(config: ModelConfig, signature: Signature) -> Iterator[bool]:
     ):
         shapes = {info.name: info.shape for info in infos}
         for entry in entries:
+            if getattr(entry, "allow_ragged_batch", False):
+                # Its dims tell nothing, nor do others' that go with it.
+                yield True
+                return
             shape = shapes.get(entry.name)
+            dims = entry.dims if entry.reshape is None else entry.reshape
             if entry.dims and shape is not None:
-                yield len(shape) == len(entry.dims) + 1
+                yield len(shape) == len(dims) + 1
 
 
 def _check_ranks(config: ModelConfig, signature: Signature) -> None:
-    for entries, infos in (
-        (config.input, signature.inputs),
-        (config.output, signature.outputs),
+    fed = fed_by_scheduler(config)
+    for entries, infos, adds in (
+        (config.input, signature.inputs, True),
+        (config.output, signature.outputs, not config.output),
     ):
         dims = {entry.name: entry.dims for entry in entries}
         for info in infos:
-            if info.shape is None and not dims.get(info.name) and (not dims or info.name in dims):
+            is_wanted = info.name in dims or (adds and info.name not in fed)
+            if info.shape is None and not dims.get(info.name) and is_wanted:
                 raise InvalidArgumentError(
                     f"Unable to autofill for '{config.name}': the rank of model tensor "
                     f"'{info.name}' is 0 and dimensions are not defined"

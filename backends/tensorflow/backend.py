@@ -29,7 +29,7 @@ from backends.tensorflow.settings import (
     settings,
     signature_key,
 )
-from backends.tensorflow.validation import RULES
+from backends.tensorflow.validation import GRAPH_DEF_RULES, SAVED_MODEL_RULES
 
 # Combinations of inputs and outputs whose calls are kept.
 _MOST_CALLS = 16
@@ -59,12 +59,12 @@ class TensorFlowBackend(Backend):
         wanted = settings(context)
         if context.config.platform == GRAPH_DEF:
             loaded = load_graph_def(context, path, wanted)
+            validate(context.config, loaded.signature, GRAPH_DEF_RULES)
         else:
             tag = graph_tag(context)
             saved = read_signature(path, context.config.name, tag, signature_key(context))
-            validate(context.config, saved.signature, RULES)
+            validate(context.config, saved.signature, SAVED_MODEL_RULES)
             loaded = load_saved_model(context, path, tag, saved, wanted)
-        validate(context.config, loaded.signature, RULES)
         return TensorFlowInstance(context, loaded)
 
 

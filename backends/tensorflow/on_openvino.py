@@ -27,7 +27,7 @@ from backends.tensorflow.settings import (
     settings,
     signature_key,
 )
-from backends.tensorflow.validation import RULES
+from backends.tensorflow.validation import SAVED_MODEL_RULES
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class SavedModelOnOpenVino(Backend):
             raise _refused(config.name, "TF_GRAPH_TAG names another graph than 'serve'")
         saved = read_signature(path, config.name, graph_tag(context), signature_key(context))
         _check(config.name, saved)
-        validate(config, saved.signature, RULES)
+        validate(config, saved.signature, SAVED_MODEL_RULES)
         logger.warning(
             "TensorFlow is not installed: model '%s' runs on OpenVINO; %s", config.name, _ADVICE
         )

@@ -6,13 +6,12 @@ Triton: tensorrt_backend/src/model_state.cc ModelState::GetMaxSupportedBatchSize
 src/tensorrt_utils.cc ConvertTrtTypeToConfigDataType
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from backends.api.errors import UnsupportedError
 from backends.framework.signature import Signature, TensorInfo
-from backends.framework.validation import Rules
 
 DATATYPES: Final = {
     "FLOAT": "FP32",
@@ -24,7 +23,6 @@ DATATYPES: Final = {
     "INT64": "INT64",
     "BOOL": "BOOL",
 }
-RULES: Final = Rules(frozenset(DATATYPES.values()), needs_every_input=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,14 @@ class Limits:
     least: tuple[int, ...]
     best: tuple[int, ...]
     greatest: tuple[int, ...]
+
+    def within(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """Return dims with what may vary, -1, at its least."""
+        if len(dims) != len(self.least):
+            return tuple(dims)
+        return tuple(
+            least if dim == -1 else dim for dim, least in zip(dims, self.least, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +88,41 @@ class Engine:
         """The outputs."""
         return tuple(each for each in self.tensors if not each.is_input)
 
-    @property
-    def max_batch(self) -> int:
-        """The largest batch that a profile allows; 0 when the engine does not batch."""
+    def max_batch(self, indices: Sequence[int] | None = None) -> int:
+        """Return the largest batch that a profile allows; 0 when the engine does not batch.
+
+        Args:
+            indices: Of the profiles to look at; None for all.
+        """
         executed = [each for each in self.tensors if not each.is_shape]
         if not all(each.shape[:1] == (-1,) for each in executed):
             return 0
+        chosen = range(len(self.profiles)) if indices is None else indices
         return max(
             (
-                min((limits.greatest[0] for limits in each.values() if limits.greatest), default=0)
-                for each in self.profiles
+                min(
+                    (each.greatest[0] for each in self.profiles[index].values() if each.greatest),
+                    default=0,
+                )
+                for index in chosen
             ),
             default=0,
         )
 
-    def signature(self) -> Signature:
-        """Return the engine's tensors as configs describe them."""
+    def signature(self, *, batched: bool) -> Signature:
+        """Return the engine's tensors as configs describe them.
+
+        Args:
+            batched: Whether the first dimension, and a shape tensor's first value, is the batch's.
+        """
         return Signature(
-            tuple(self._info(each) for each in self.inputs),
-            tuple(self._info(each) for each in self.outputs),
-            self.max_batch or None,
+            tuple(self._info(each, batched) for each in self.inputs),
+            tuple(self._info(each, batched) for each in self.outputs),
         )
 
-    def _info(self, tensor: EngineTensor) -> TensorInfo:
+    def _info(self, tensor: EngineTensor, batched: bool) -> TensorInfo:
         shape = tensor.shape
-        if tensor.is_shape and self.max_batch:
+        if tensor.is_shape and batched:
             # Configs leave out the first value.
             count = shape[0] if shape else 1
             shape = (-1, count - 1 if count > 0 else -1)

@@ -52,7 +52,7 @@ class TensorRTInstance(TensorInstance):
         settings: Settings,
         profiles: Sequence[int],
     ) -> None:
-        super().__init__(context, engine.signature())
+        super().__init__(context, engine.signature(batched=context.config.max_batch_size > 0))
         self._module = module
         self._native: Any = native
         self._engine = engine

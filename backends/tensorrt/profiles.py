@@ -31,7 +31,7 @@ def choose(profiles: Mapping[int, Profile], given: Given, instance: str) -> int:
         index: sum(_distance(limits.best, given[name]) for name, limits in profile.items())
         for index, profile in profiles.items()
         if all(
-            name in given and _misfit(limits, given[name]) is None
+            name in given and misfit(limits, given[name]) is None
             for name, limits in profile.items()
         )
     }
@@ -59,7 +59,7 @@ def check(profile: Profile, given: Given, instance: str) -> None:
                 "failed to specify the dimensions of all input tensors or values of all input "
                 f"shape tensors: '{instance}' got no input '{name}'"
             )
-        details = _misfit(limits, given[name])
+        details = misfit(limits, given[name])
         if details is not None:
             raise InvalidArgumentError(
                 f"request specifies invalid shape for input '{name}' for {instance}. Error "
@@ -67,11 +67,8 @@ def check(profile: Profile, given: Given, instance: str) -> None:
             )
 
 
-def _distance(best: Sequence[int], given: Sequence[int]) -> int:
-    return sum(abs(one - other) for one, other in zip(best, given, strict=True))
-
-
-def _misfit(limits: Limits, given: Sequence[int]) -> str | None:
+def misfit(limits: Limits, given: Sequence[int]) -> str | None:
+    """Return in Triton's words why dimensions, or values, are not within limits; None if so."""
     if len(given) != len(limits.least):
         return f"model expected {len(limits.least)} dimensions but received {len(given)} dimensions"
     for index, (least, value, greatest) in enumerate(
@@ -83,3 +80,7 @@ def _misfit(limits: Limits, given: Sequence[int]) -> str | None:
                 f"{greatest} but received {value}"
             )
     return None
+
+
+def _distance(best: Sequence[int], given: Sequence[int]) -> int:
+    return sum(abs(one - other) for one, other in zip(best, given, strict=True))

@@ -3,7 +3,7 @@
 """What a config says of its plan and of how to run it.
 
 Triton: tensorrt_backend/src/model_state.cc ModelState, src/instance_state.cc ModelInstanceState,
-ValidateIOHelper, GetProfileIndex
+GetProfileIndex
 """
 
 import logging
@@ -14,15 +14,14 @@ from backends.api.backend import LoadContext
 from backends.api.errors import InvalidArgumentError, UnsupportedError
 from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import edit, to_message
-from backends.framework import auto_complete
 from backends.framework.files import existing_path
 from backends.framework.parameters import Parameters
-from backends.framework.validation import validate
-from backends.tensorrt.engine import RULES, Engine
+from backends.tensorrt.engine import Engine
 
 logger = logging.getLogger(__name__)
 
 PLAN_FILE: Final = "model.plan"
+_STRATEGY: Final = "execution_context_allocation_strategy"
 _STRATEGIES: Final = ("STATIC", "ON_PROFILE_CHANGE")
 # By the number of ModelOptimizationPolicy.ModelPriority.
 _PRIORITY: Final = {0: 0, 1: 1, 2: -1}
@@ -100,84 +99,19 @@ def read_settings(context: LoadContext) -> Settings:
         InvalidArgumentError: One has a value that is none.
     """
     config = context.config
-    strategy = config.parameters.get("execution_context_allocation_strategy", _STRATEGIES[0])
+    given = config.parameters.get(_STRATEGY)
+    strategy = _STRATEGIES[0] if given is None else given
     if strategy not in _STRATEGIES:
         raise InvalidArgumentError(
-            f"Invalid value for 'execution_context_allocation_strategy': '{strategy}' for model "
-            f"instance '{context.instance_name}'. Supported values are 'STATIC' and "
-            "'ON_PROFILE_CHANGE'."
+            f"Invalid value for '{_STRATEGY}': '{strategy}' for model instance '{config.name}'. "
+            "Supported values are 'STATIC' and 'ON_PROFILE_CHANGE'."
         )
+    if given is not None:
+        logger.info("'%s' set to '%s' for model instance '%s'", _STRATEGY, strategy, config.name)
     optimization = to_message(config).optimization
     return Settings(
         strategy, _PRIORITY.get(optimization.priority, 0), bool(optimization.cuda.graphs)
     )
-
-
-def completed(context: LoadContext, engine: Engine) -> ModelConfig:
-    """Return the config with what an engine tells.
-
-    Raises:
-        InvalidArgumentError: max_batch_size is more than the engine allows.
-    """
-    config, most = context.config, engine.max_batch
-    if config.max_batch_size > 0 and not most:
-        raise InvalidArgumentError(
-            f"autofill failed for model '{config.name}': model tensor shape configuration hints "
-            "for dynamic batching but the underlying engine doesn't support batching."
-        )
-    if config.max_batch_size > most:
-        raise InvalidArgumentError(
-            f"autofill failed for model '{config.name}': configuration specified max-batch "
-            f"{config.max_batch_size} but TensorRT engine only supports max-batch {most}"
-        )
-    size = config.max_batch_size or most
-    shapes = {each.name for each in engine.tensors if each.is_shape}
-    others = {each.name for each in engine.tensors if not each.is_linear}
-    is_given = {id_: bool(getattr(config, id_)) for id_ in ("input", "output")}
-
-    def mark(message: Any) -> None:
-        for side, given in is_given.items():
-            for entry in () if given else getattr(message, side):
-                entry.is_shape_tensor = entry.name in shapes
-                entry.is_non_linear_format_io = entry.name in others
-
-    return edit(auto_complete.filled(config, engine.signature(), size), mark)
-
-
-def check_config(config: ModelConfig, engine: Engine) -> None:
-    """Check that a complete config describes an engine.
-
-    Raises:
-        InvalidArgumentError: It does not.
-        InternalError: A datatype is one TensorRT lacks.
-    """
-    if config.max_batch_size > engine.max_batch:
-        raise InvalidArgumentError(
-            f"unexpected configuration maximum batch size {config.max_batch_size} for "
-            f"'{config.name}', model maximum is {engine.max_batch}"
-        )
-    validate(config, engine.signature(), RULES)
-    message = to_message(config)
-    known = {each.name: each for each in engine.tensors}
-    for kind, entries in (("input", message.input), ("output", message.output)):
-        for entry in entries:
-            tensor = known[entry.name]
-            where = f"{kind} '{entry.name}' for model '{config.name}'"
-            _check_mark(where, "shape tensor", tensor.is_shape, entry.is_shape_tensor)
-            _check_mark(
-                where, "non-linear format io", not tensor.is_linear, entry.is_non_linear_format_io
-            )
-
-
-def _check_mark(where: str, what: str, is_so: bool, is_marked: bool) -> None:
-    if is_so and not is_marked:
-        raise InvalidArgumentError(
-            f"{where} is a {what} but the model configuration doesn't mark it as a {what}."
-        )
-    if is_marked and not is_so:
-        raise InvalidArgumentError(
-            f"{where} is incorrectly marked as a {what} in the model configuration."
-        )
 
 
 def profile_indices(context: LoadContext, count: int) -> tuple[int, ...]:

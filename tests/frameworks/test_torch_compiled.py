@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch models that are compiled to native code, which takes g++ and a minute."""
 
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -62,3 +63,43 @@ def test_a_class_that_is_compiled_answers_as_pytorch_does(tmp_path):
         "from tests.support.torch_models import Layers as Net"
     )
     check_answers(load(context))
+
+
+OPERATOR = """
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+static at::Tensor modulo(const at::Tensor& a, const at::Tensor& b) { return a.remainder(b); }
+
+TORCH_LIBRARY(manta_tests, library) { library.def("modulo", modulo); }
+"""
+MODULO = """
+name: "m" platform: "pytorch_libtorch"
+input { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 10 ] }
+input { name: "INPUT__1" data_type: TYPE_FP32 dims: [ 10 ] }
+output { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 10 ] }
+model_operations { op_library_filename: "libmodulo.so" }
+"""
+
+
+class Modulo(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.ops.manta_tests.modulo(a, b)
+
+
+def test_a_module_calls_an_operator_of_a_library_beside_it(tmp_path):
+    context = context_of(tmp_path, MODULO)
+    library = f"{context.model_dir}/libmodulo.so"
+    root = Path(torch.__file__).parent
+    source = tmp_path / "modulo.cc"
+    source.write_text(OPERATOR)
+    command = ["g++", "-std=c++20", "-O0", "-shared", "-fPIC", f"-I{root}/include", str(source)]
+    linked = [f"-L{root}/lib", "-lc10", "-ltorch_cpu"]
+    subprocess.run([*command, "-o", library, *linked], check=True)
+    # To save the module, the operator has to be known; another process would not know it.
+    torch.ops.load_library(library)
+    models.save_script(Modulo(), context.model_path("model.pt"))
+    numbers = np.arange(1, 11, dtype=np.float32)
+    request = recorded({"INPUT__0": numbers, "INPUT__1": np.full(10, 2, np.float32)})
+    execute(load(context), request)
+    assert request.arrays()["OUTPUT__0"].tolist() == [1, 0] * 5

@@ -71,6 +71,26 @@ class Counter(nn.Module):
         return total, total
 
 
+class Accumulator(nn.Module):
+    """The sum since START, with the correlation id added where READY; and the sum, as the state."""
+
+    def forward(
+        self,
+        INPUT0: Tensor,  # noqa: N803 - as configs name them
+        INPUT_STATE: Tensor,  # noqa: N803 - the same
+        START: Tensor,  # noqa: N803 - the same
+        READY: Tensor,  # noqa: N803 - the same
+        CORRID: Tensor,  # noqa: N803 - the same
+    ) -> Tuple[Tensor, Tensor]:  # noqa: UP006
+        total = INPUT0 + INPUT_STATE * (1 - START)
+        return (total + CORRID.to(total.dtype)) * READY, total
+
+    @staticmethod
+    def example() -> tuple[Tensor, ...]:
+        floats = tuple(torch.zeros(2, 1) for _ in range(4))
+        return (*floats, torch.zeros(2, 1, dtype=torch.int32))
+
+
 class RaggedSums(nn.Module):
     """The sum of each request's own numbers, found between its ends, and twice all of them."""
 

@@ -204,6 +204,14 @@ def stateful(stage):
     return result
 
 
+def stateless(stage):
+    instance = stage.load('name: "m" backend: "stateful" sequence_batching { }' + TENSORS)
+    request = number(3)
+    request.request.inputs += recorded({"old_sum": np.array([4], np.int32)}).request.inputs
+    execute(instance, request)
+    return answers(request)[0]
+
+
 def metrics(stage):
     instance = stage.load('name: "m" backend: "metrics"' + TENSORS)
     for size in (1, 3, 2):
@@ -284,6 +292,7 @@ SCENARIOS = {
         strategy,
         decoupled,
         stateful,
+        stateless,
         metrics,
         completing,
         failing,

@@ -148,6 +148,12 @@ def test_state_that_is_one_buffer_holds_its_input_at_first(played):
     assert played("stateful")[2] == {"OUTPUT0": [58], "sum": [8]}
 
 
+def test_state_that_the_config_has_not_is_refused(played):
+    assert played("stateless") == (
+        "Invalid argument: unable to add state 'sum'. State configuration is missing for model 'm'."
+    )
+
+
 def test_metrics_are_those_of_the_library(played):
     done = played("metrics")
     assert done["families"] == [

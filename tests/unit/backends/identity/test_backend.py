@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backends.api.datatypes import numpy_dtype
 from backends.api.errors import InvalidArgumentError, UnsupportedError
 from tests.support.models import auto_complete, context_of, load
 from tests.support.recording import execute, recorded
@@ -45,6 +46,36 @@ def test_outputs_do_not_share_memory_with_inputs(tmp_path):
     given = np.frombuffer(request.request.inputs[0].data, np.uint8)
     made = np.frombuffer(request.response.outputs[0].data, np.uint8)
     assert not np.shares_memory(given, made)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "shape"),
+    [
+        ("FP32", [1, 0]),
+        ("FP32", [1, 5]),
+        ("UINT32", [4, 0]),
+        ("UINT32", [8, 5]),
+        ("INT8", [0]),
+        ("INT8", [7]),
+        ("BYTES", [1, 1]),
+        ("BF16", [1, 0]),
+        ("BF16", [1, 5]),
+    ],
+)
+def test_datatypes_and_empty_tensors_pass(tmp_path, datatype, shape):
+    size = 8 if len(shape) == 2 else 0
+    name = "STRING" if datatype == "BYTES" else datatype
+    given = np.arange(np.prod(shape)).reshape(shape).astype(numpy_dtype(datatype))
+    if datatype == "BYTES":
+        given = np.array([[b"16384"]], object)
+    tensor = f'{{ name: "%s" data_type: TYPE_{name} dims: [ -1 ] }} '
+    sides = f"input {tensor % 'INPUT0'} output {tensor % 'OUTPUT0'}"
+    config = f'name: "copy" backend: "identity" max_batch_size: {size} {sides}'
+    request = recorded({"INPUT0": given})
+    execute(load(context_of(tmp_path, config)), request)
+    made = request.arrays()["OUTPUT0"]
+    assert (made.dtype, made.shape) == (given.dtype, given.shape)
+    assert np.array_equal(made, given)
 
 
 def test_times_of_input_and_output_are_set(tmp_path):

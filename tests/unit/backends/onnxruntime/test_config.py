@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+import onnx
 import pytest
 from onnx import helper
 
@@ -208,3 +209,20 @@ def test_outputs_that_are_no_tensors_are_refused_with_advice(tmp_path):
     )
     with pytest.raises(UnsupportedError, match=r"'ONNX_TYPE_SEQUENCE' for I/O 'S'.*zipmap=False"):
         auto_complete(context)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda model: setattr(model, "ir_version", 99), "Unsupported model IR version: 99"),
+        (lambda model: setattr(model.opset_import[0], "version", 99), "Opset 99"),
+    ],
+)
+def test_file_of_a_later_version_is_refused_with_that_version(tmp_path, change, says):
+    context = add_sub(tmp_path, FULL)
+    path = context.model_path("model.onnx")
+    model = onnx.load(path)
+    change(model)
+    onnx.save(model, path)
+    with pytest.raises(InternalError, match=f"^onnx runtime error .*{says}"):
+        load(context)

@@ -331,3 +331,11 @@ def test_cache_that_cannot_be_written_is_a_line_in_the_log(tmp_path, monkeypatch
     monkeypatch.setenv("MANTA_OPENVINO_CACHE", "/dev/null/cache")
     load(add_sub(tmp_path, FULL)).close()
     assert "OpenVINO compiles without a cache" in caplog.text
+
+
+def test_file_of_a_later_version_is_refused(tmp_path):
+    context = add_sub(tmp_path, FULL)
+    path = Path(context.model_path("model.xml"))
+    path.write_text(path.read_text().replace('version="11"', 'version="99"', 1))
+    with pytest.raises(InternalError, match=r"^openvino error in reading model : Unable to"):
+        load(context)

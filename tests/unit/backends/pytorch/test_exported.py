@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 from backends.pytorch.exported import read_interface  # noqa: E402 - needs PyTorch
 from backends.pytorch.shape_guards import Bounds, ShapeGuards  # noqa: E402 - needs PyTorch
 from tests.support import torch_models as models  # noqa: E402 - needs PyTorch
+from tests.support import torch_sequences as sequences  # noqa: E402 - needs PyTorch
 
 BARE = 'name: "m" platform: "torch_aoti" '
 INT_PAIR = (torch.zeros(2, 4, dtype=torch.int32), torch.zeros(2, 4, dtype=torch.int32))
@@ -204,6 +205,20 @@ def test_a_program_with_a_state_keeps_it(tmp_path, decomposed):
     assert isinstance(request.error, InvalidArgumentError)
     guard = "Guard failed: x.size()[0] <= 64" if decomposed else "input 'x' of model 'm' has shape"
     assert request.error.message.startswith(guard)
+
+
+OF_THE_MODEL = ["INPUT0", "INPUT_STATE", "START", "READY", "CORRID", "OUTPUT__0", "RESULT[1]"]
+
+
+@pytest.mark.parametrize("names", [sequences.ORDINAL, sequences.FORWARD, OF_THE_MODEL])
+def test_sequences_have_controls_and_a_state_of_any_name(tmp_path, names):
+    path = str(tmp_path / "p.pt2")
+    models.save_export(models.Accumulator(), path, *models.Accumulator.example(), most=8)
+    instance = load(context(tmp_path, sequences.config(names), path))
+    steps = [sequences.step(names, 2, 50, True, 100), sequences.step(names, 3, 10, False, 200)]
+    execute(instance, *steps)
+    made = [[array.item() for array in each.arrays().values()] for each in steps]
+    assert made == [[102, 2], [213, 13]]
 
 
 @pytest.mark.parametrize("decomposed", [False, True])

@@ -7,12 +7,12 @@ import zipfile
 import numpy as np
 import pytest
 
+from backends.api.datatypes import numpy_dtype
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
     TritonError,
     UnavailableError,
-    UnsupportedError,
 )
 from tests.support.models import context_of, load
 from tests.support.recording import execute, recorded
@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch")
 
 from backends.pytorch.call_spec import argument_ways, result_ways  # noqa: E402 - needs PyTorch
 from tests.support import torch_models as models  # noqa: E402 - needs PyTorch
+from tests.support import torch_sequences as sequences  # noqa: E402 - needs PyTorch
 
 CONFIG = """
 name: "m" platform: "torch_aoti" max_batch_size: 4
@@ -61,15 +62,18 @@ class Loader:
         return list(self._program.graph_module(*tensors))
 
 
+@pytest.fixture(scope="module")
+def accumulating():
+    return models.export(models.Accumulator(), *models.Accumulator.example(), most=8)
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch, program):
-    """Return a function that loads the package under a config."""
-    loader = Loader(program)
+    """Return a function that loads a package, of ``program`` if of no other, under a config."""
 
     class Package:
-        pass
+        loader = Loader(program)
 
-    Package.loader = loader
     seen = []
 
     def open_package(path, device_index):
@@ -78,7 +82,9 @@ def package(tmp_path, monkeypatch, program):
 
     monkeypatch.setattr(torch._inductor, "aoti_load_package", open_package)
 
-    def made(text=CONFIG, **fields):
+    def made(text=CONFIG, of=None, **fields):
+        if of is not None:
+            Package.loader = Loader(of)
         context = context_of(tmp_path, text, **fields)
         with zipfile.ZipFile(context.model_path("model.pt2"), "w") as archive:
             archive.writestr("p/data/aotinductor/model/x.wrapper.so", b"")
@@ -112,6 +118,47 @@ def test_ways_follow_the_spec_and_not_the_alphabet(program):
         "RESULT[parts][0]",
         "RESULT[parts][1]",
     ]
+
+
+def sums(package, datatype, dims, example, varying):
+    """Return a package of a sum and a difference, of tensors of these dims."""
+    batch = torch.export.Dim("batch", min=1, max=8)
+    shape = {0: batch, 1: torch.export.Dim("size", min=1, max=64)} if varying else {0: batch}
+    program = torch.export.export(
+        models.AddSub(), (example, example), dynamic_shapes=(shape, shape)
+    )
+    sides = (("input", "ARGS"), ("output", "RESULT"))
+    tensors = [
+        f'{side} {{ name: "{name}[{place}]" data_type: TYPE_{datatype} dims: [ {dims} ] }} '
+        for side, name in sides
+        for place in (0, 1)
+    ]
+    return package(
+        'name: "m" platform: "torch_aoti" max_batch_size: 8 ' + "".join(tensors), program
+    )
+
+
+def check_sum(instance, array):
+    request = recorded({"ARGS[0]": array, "ARGS[1]": array})
+    execute(instance, request)
+    made = request.arrays()["RESULT[0]"]
+    assert (made.dtype, made.shape) == (array.dtype, array.shape)
+    assert np.array_equal(made, array + array)
+
+
+@pytest.mark.parametrize("datatype", ["INT8", "INT16", "INT32", "INT64", "FP16", "FP32"])
+def test_datatypes_pass_at_any_batch_size(package, datatype):
+    dtype = numpy_dtype(datatype)
+    instance = sums(package, datatype, "16", torch.from_numpy(np.zeros((2, 16), dtype)), False)
+    for rows in (1, 4, 8):
+        check_sum(instance, np.arange(rows * 16).reshape(rows, 16).astype(dtype) % 50)
+
+
+def test_dimensions_may_vary_beside_the_batch(package):
+    instance = sums(package, "FP32", "-1", torch.zeros(2, 16), True)
+    for rows in (1, 4, 8):
+        for size in (1, 16, 64):
+            check_sum(instance, np.ones((rows, size), np.float32))
 
 
 def test_a_single_result_has_no_brackets():
@@ -149,12 +196,6 @@ def test_a_failure_has_the_text_of_triton_and_no_frames(package):
             InvalidArgumentError,
             'Failed to load model "m_0_0" configuration expects 2 inputs, but model expects 3',
         ),
-        (
-            "max_batch_size: 4",
-            "sequence_batching { }",
-            UnsupportedError,
-            "Sequence batching is not supported yet.",
-        ),
     ],
 )
 def test_a_config_that_contradicts_the_package_has_the_text_of_triton(
@@ -163,6 +204,31 @@ def test_a_config_that_contradicts_the_package_has_the_text_of_triton(
     with pytest.raises(TritonError) as raised:
         package(CONFIG.replace(old, new))
     assert isinstance(raised.value, error)
+    assert raised.value.message.startswith(says)
+
+
+@pytest.mark.parametrize("names", [sequences.ORDINAL, sequences.FORWARD], ids=["index", "named"])
+def test_sequences_have_controls_and_a_state(package, accumulating, names):
+    instance = package(sequences.config(names), accumulating)
+    steps = [sequences.step(names, 2, 50, True, 100), sequences.step(names, 3, 10, False, 200)]
+    execute(instance, *steps)
+    made = [[array.item() for array in each.arrays().values()] for each in steps]
+    assert made == [[102, 2], [213, 13]]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"corrid": "STRING"}, "input 'INPUT__4' type 'TYPE_STRING' is not supported by PyTorch."),
+        (
+            {"state": "STRING"},
+            "unsupported datatype TYPE_STRING for input state 'INPUT__1' for model 'm'",
+        ),
+    ],
+)
+def test_controls_and_states_of_strings_are_refused(package, accumulating, given, says):
+    with pytest.raises(InternalError) as raised:
+        package(sequences.config(sequences.ORDINAL, **given), accumulating)
     assert raised.value.message.startswith(says)
 
 

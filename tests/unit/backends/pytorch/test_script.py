@@ -3,6 +3,7 @@
 """TorchScript modules, executed as PyTorch does."""
 
 import logging
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -454,10 +455,32 @@ def test_a_file_that_is_no_model_fails_the_load(tmp_path, content):
         load(context)
 
 
+def test_a_file_of_a_later_version_is_refused_with_that_version(tmp_path):
+    context = scripted(tmp_path, ADD_SUB, models.AddSub())
+    path = Path(context.model_path("model.pt"))
+    with zipfile.ZipFile(path) as archive:
+        records = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in records.items():
+            archive.writestr(name, b"99\n" if name.endswith("/version") else content)
+    with pytest.raises(InternalError, match=r"failed to load model 'm': .*version 99"):
+        load(context)
+
+
 def test_weights_alone_are_refused_with_advice(tmp_path):
     context = context_of(tmp_path, ADD_SUB)
     torch.save(models.Layers().state_dict(), context.model_path("model.pt"))
     with pytest.raises(InternalError, match=r"holds pickled tensors or modules; save the model"):
+        load(context)
+
+
+def test_a_library_of_operators_that_is_missing_or_none_is_named(tmp_path):
+    named = 'model_operations { op_library_filename: "libmine.so" }'
+    context = scripted(tmp_path, ADD_SUB + named, models.AddSub())
+    with pytest.raises(UnavailableError, match=r"unable to find '.*/1/libmine.so'"):
+        load(context)
+    Path(context.model_dir, "libmine.so").write_bytes(b"no library")
+    with pytest.raises(InternalError, match=r"failed to load model 'm': .*libmine.so"):
         load(context)
 
 

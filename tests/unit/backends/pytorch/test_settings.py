@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of PyTorch models, and what they do to the process."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,23 @@ def _process_is_as_before():
 def test_threads_are_the_instances_unless_the_config_says(tmp_path, parameters, threads):
     prepare_process(context(tmp_path, thread_count=2, **parameters))
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("key", "what", "true_is"),
+    [
+        ("DISABLE_CUDNN", "cuDNN", "disabled"),
+        ("INFERENCE_MODE", "Inference Mode", "enabled"),
+        ("DISABLE_OPTIMIZED_EXECUTION", "Optimized execution", "disabled"),
+    ],
+)
+def test_modes_are_told_in_the_words_of_triton(tmp_path, caplog, key, what, true_is):
+    false_is = {"enabled": "disabled", "disabled": "enabled"}[true_is]
+    for value, state in (("true", true_is), ("false", false_is)):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            prepare_process(context(tmp_path, **{key: value}))
+        assert f"{what} is {state} for model instance 'm'" in caplog.messages
 
 
 def test_modes_of_torchscript_are_set_when_given(tmp_path):

@@ -54,7 +54,7 @@ def expected(rows=2):
         return models.Layers()(torch.ones(rows, 16)).numpy()
 
 
-# A config that says nothing of the file has model.pt filled in.
+# A config that names the weights means the class that they are of.
 @pytest.mark.parametrize("named", ["", "model.pt", "model.py"])
 def test_a_class_answers_with_its_weights(tmp_path, named):
     text = CONFIG + (f'default_model_filename: "{named}"' if named else "")

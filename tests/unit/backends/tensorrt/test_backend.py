@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TensorRT backend over a stand-in for TensorRT: no engine was ever run."""
 
+import logging
 import sys
 
 import ml_dtypes
@@ -198,13 +199,22 @@ def test_priority_is_the_streams(model, gpu, priority, value):
     assert gpu.priorities == [value]
 
 
-def test_strategy_of_contexts_is_passed_on(model):
+def test_strategy_of_contexts_is_passed_on_and_told(model, caplog):
     config = FULL + (
         'parameters { key: "execution_context_allocation_strategy" '
         'value { string_value: "ON_PROFILE_CHANGE" } }'
     )
-    instance = load(model(config))
+    with caplog.at_level(logging.INFO):
+        instance = load(model(config))
     assert [each.name for each in instance._native.strategies] == ["ON_PROFILE_CHANGE"]
+    assert caplog.messages == [
+        "'execution_context_allocation_strategy' set to 'ON_PROFILE_CHANGE' for model instance 'm'"
+    ]
+
+
+def test_strategy_of_contexts_is_static_unless_told(model):
+    instance = load(model())
+    assert [each.name for each in instance._native.strategies] == ["STATIC"]
 
 
 def test_call_of_cuda_that_fails_is_named_and_the_next_request_works(model, gpu):

@@ -3,6 +3,7 @@
 """What a config may say of a plan, over a stand-in for TensorRT."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,10 @@ def refusal(act, context, error=TritonError):
     with pytest.raises(error) as raised:
         act(context)
     return raised.value.message
+
+
+def served(context):
+    return load(replace(context, config=auto_complete(context)))
 
 
 def test_empty_config_is_completed_from_the_plan(model):
@@ -69,6 +74,12 @@ FIXED = add_sub(shape=(2, 4), profiles=(limits(2, 2, 2),))
             "batching but the underlying engine doesn't support batching.",
         ),
         (
+            served,
+            FULL.replace("[ 4 ]", "[ 4 ] allow_ragged_batch: true", 1).replace("OUTPUT1", "OTHER"),
+            None,
+            "unexpected inference output 'OTHER', allowed outputs are: OUTPUT0, OUTPUT1",
+        ),
+        (
             load,
             FULL.replace("size: 8", "size: 9"),
             None,
@@ -84,8 +95,7 @@ FIXED = add_sub(shape=(2, 4), profiles=(limits(2, 2, 2),))
             load,
             FULL.replace("FP32", "FP16"),
             None,
-            "unable to load model 'm', configuration expects datatype TYPE_FP16 for input "
-            "'INPUT0', model provides TYPE_FP32",
+            "unexpected datatype TYPE_FP32 for inference input 'INPUT0', expecting TYPE_FP16 for m",
         ),
         (
             load,
@@ -99,6 +109,26 @@ FIXED = add_sub(shape=(2, 4), profiles=(limits(2, 2, 2),))
             RESIZE_PLAN,
             "input 'S' for model 'm' is a shape tensor but the model configuration doesn't mark it "
             "as a shape tensor.",
+        ),
+        (
+            load,
+            RESIZE.replace("TYPE_INT32", "TYPE_INT64"),
+            RESIZE_PLAN,
+            "unexpected datatype TYPE_INT32 in engine for shape input 'S', expecting TYPE_INT64 "
+            "for m",
+        ),
+        (
+            load,
+            FULL + 'input { name: "MORE" data_type: TYPE_FP32 dims: [ 4 ] }',
+            None,
+            "unable to load model 'm', configuration expects 3 inputs, model provides at most 2",
+        ),
+        (
+            auto_complete,
+            BARE + 'instance_group { name: "m_0" kind: KIND_GPU profile: [ "3" ] }',
+            None,
+            "unable to autofill for 'm', configuration specified invalid profile 3 . Number of "
+            "profiles supported by TensorRT engine: 1",
         ),
         (
             load,
@@ -119,7 +149,7 @@ FIXED = add_sub(shape=(2, 4), profiles=(limits(2, 2, 2),))
             'value { string_value: "NEVER" } }',
             None,
             "Invalid value for 'execution_context_allocation_strategy': 'NEVER' for model instance "
-            "'m_0_0'. Supported values are 'STATIC' and 'ON_PROFILE_CHANGE'.",
+            "'m'. Supported values are 'STATIC' and 'ON_PROFILE_CHANGE'.",
         ),
         (
             load,

@@ -101,6 +101,20 @@ def test_a_start_resets_the_state():
     assert counted([START, 0, START, 0]) == [0, 1, 0, 1]
 
 
+def test_a_state_that_the_model_does_not_update_stays():
+    state = SequenceState("C_IN", "C_OUT", "INT32", (1,))
+    run = Instance(batcher(states=(state,)))
+
+    def execute(item):
+        made = [state_tensor("C_OUT", 5)] if item.request.flags & START else []
+        item.respond(InferenceResponse("", "", outputs=made))
+
+    run.execute = execute
+    run.enqueue(*[part(1, flags) for flags in (START, 0, 0, END)])
+    run.run()
+    assert [int(item.value("C_IN")) for item in run.ran] == [0, 5, 5, 5]
+
+
 def test_a_slot_keeps_nothing_for_the_next_sequence():
     assert counted([START, END, START, END]) == [0, 1, 0, 1]
 

@@ -1,9 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The page that maps upstream's cases names tests that exist."""
+"""The pages that map upstream's cases name tests that exist."""
 
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -12,13 +14,14 @@ def exists(text: str, name: str) -> bool:
     return not name or re.search(rf"^(async )?def {name}\(", text, re.MULTILINE) is not None
 
 
-def test_every_test_the_page_names_exists() -> None:
-    page = (ROOT / "docs/scheduler-cases.md").read_text()
+@pytest.mark.parametrize("page", ["scheduler-cases.md", "backends/upstream-cases.md"])
+def test_every_test_the_page_names_exists(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
     files: dict[str, str] = {}
     for path in (ROOT / "tests").rglob("test_*.py"):
         for name in (path.name, f"{path.parent.name}/{path.name}"):
             files[name] = files.get(name, "") + path.read_text()
-    named = re.findall(r"`((?:\w+/)?test_\w+\.py)(?:::(\w+))?`", page)
+    named = re.findall(r"`((?:\w+/)?test_\w+\.py)(?:::(\w+))?`", text)
     assert len(named) > 60
     missing = [
         each for each in named if each[0] not in files or not exists(files[each[0]], each[1])

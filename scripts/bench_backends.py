@@ -301,8 +301,10 @@ class Bench:
             _serve(models, "alone", path, plain + GROUP.format(1))
             _serve(models, "sharing", path, plain + SHARING + GROUP.format(2))
             with manta([models], self._work) as target:
+                # Full batches, so that both instances touch all weights.
                 for name in ("alone", "sharing"):
-                    warm_up(Case(name, name, "http", CLIENTS), target, self._work)
+                    case = Case(name, name, "http", CLIENTS, ("-b", "64"))
+                    warm_up(case, target, self._work)
                 (alone,) = _instances(target, "alone")
                 second = max(map(private_mb, _instances(target, "sharing")))
                 return Sharing(private_mb(alone), second)

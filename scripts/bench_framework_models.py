@@ -18,8 +18,8 @@ from bench_frameworks import FEATURES
 from bench_models import mlp_weights, write_mlp
 
 # Width and hidden layers of a network; trees of a forest and their depth.
-NETWORKS: Final = {"small": (64, 2), "large": (512, 64), "huge": (2048, 17)}
-FORESTS: Final = {"small": (20, 4), "large": (1500, 6)}
+NETWORKS: Final = {"small": (64, 2), "large": (512, 80), "huge": (2048, 17)}
+FORESTS: Final = {"small": (20, 4), "large": (6000, 6)}
 
 
 def write_onnx(size: str, path: Path) -> None:

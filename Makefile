@@ -11,7 +11,7 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences faults test-all conformance bench demo-models demo-frameworks interop-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences faults test-all conformance bench bench-backends demo-models demo-frameworks interop-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -26,6 +26,7 @@ help:
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
+	@echo "make bench-backends  every framework behind the server beside its own bare loop; BACKENDS=\"--only fil --rounds 1\" chooses"
 	@echo "make install  the virtual environment with Manta and its CPU extras, and 'make compiled' in the background (not with COMPILED=0)"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
 	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
@@ -164,6 +165,11 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_batching.py
 	$(BIN)/python scripts/bench_pools.py
 	$(BIN)/python scripts/bench_lifecycle.py
+
+# BACKENDS="--only fil --rounds 1" measures some.
+bench-backends: $(VENV)/.installed-frameworks
+	$(BIN)/python scripts/compile.py --if-possible
+	$(BIN)/python scripts/bench_backends.py $(BACKENDS)
 
 clean:
 	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers

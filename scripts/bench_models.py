@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
@@ -222,16 +223,22 @@ def write_sleeper(
     (root / name / "config.pbtxt").write_text(f'name: "{name}"{SLEEPER_CONFIG}{config}\n{group}\n')
 
 
+def mlp_weights(width: int, layers: int) -> list[npt.NDArray[np.float32]]:
+    """Return the weights of a network of 64 features with hidden layers of one width."""
+    random = np.random.default_rng(0)
+    return [
+        random.standard_normal((rows, columns), np.float32) / np.sqrt(rows, dtype="f4")
+        for rows, columns in pairwise([64, *[width] * layers, 64])
+    ]
+
+
 def write_mlp(path: Path, width: int, layers: int) -> None:
     """Write an ONNX network of ``[n,64]`` -> ``[n,64]`` FP32 with hidden layers of one width.
 
     A single row reads all weights for little arithmetic, so that rows in a batch cost little more.
     """
-    random = np.random.default_rng(0)
-    sizes = [64, *[width] * layers, 64]
     nodes, weights, last = [], [], "X"
-    for index, (rows, columns) in enumerate(pairwise(sizes)):
-        values = random.standard_normal((rows, columns), np.float32) / np.sqrt(rows, dtype="f4")
+    for index, values in enumerate(mlp_weights(width, layers)):
         weights.append(numpy_helper.from_array(values, f"W{index}"))
         nodes.append(helper.make_node("MatMul", [last, f"W{index}"], [f"M{index}"]))
         last = "Y" if index == layers else f"R{index}"

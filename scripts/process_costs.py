@@ -91,7 +91,7 @@ class Costs:
     def memory(self) -> dict[str, float]:
         """Return the private memory of a process of each class, in MB."""
         return {
-            title: statistics.mean(_private_mb(pid) for pid in pids)
+            title: statistics.mean(private_mb(pid) for pid in pids)
             for title, pids in self._processes().items()
         }
 
@@ -132,6 +132,7 @@ def _cpu_ns(pid: int) -> int:
     )
 
 
-def _private_mb(pid: int) -> float:
+def private_mb(pid: int) -> float:
+    """Return the memory that a process shares with no other, in MB."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / _KB_PER_MB

@@ -127,9 +127,9 @@ class InputRules:
         return Tensor(first.name, first.datatype, (total, *dims), self._joined_bytes(column))
 
     def _joined_bytes(self, column: Sequence[Tensor]) -> memoryview:
-        parts = [tensor.data for tensor in column]
-        # The result is the model's own, so it costs nothing more to let it write there.
-        return memoryview(bytearray().join(parts) if self._writable else b"".join(parts))
+        # The result is the model's own, and it costs nothing to let it write there: some frameworks
+        # take only memory that looks so.
+        return memoryview(bytearray().join([tensor.data for tensor in column]))
 
     def _array(self, tensor: Tensor, *, writable: bool) -> Array:
         try:

@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import ray
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from deployments.instance.spec import NAMESPACE
 from tests.integration.conftest import client_of
 from tests.support.c_backends import compile_libraries
 from tests.support.server import ROOT, RunningServer
@@ -213,6 +215,41 @@ def test_digits_are_answered_as_by_the_framework_itself_alone_and_batched(
 def test_each_model_has_two_instances(server: RunningServer, model: str) -> None:
     _expected(model)
     assert len(server.processes(f"ray::{model}/1")) == 2
+
+
+@pytest.fixture(scope="module")
+def cluster(server: RunningServer) -> Iterator[None]:
+    """The server's own Ray, joined by this process."""
+    raylet = next(each for each in server.tree() if each.name() == "raylet")
+    address = next(each for each in raylet.cmdline() if each.startswith("--gcs-address="))
+    ray.init(address=address.partition("=")[2], log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()
+
+
+def _executions(model: str) -> list[int]:
+    """Return how many batches each instance of a model has executed."""
+    listed = ray.util.list_named_actors(all_namespaces=True)
+    names = [each["name"] for each in listed if each["name"].startswith(f"{model}/")]
+    instances = [ray.get_actor(name, namespace=NAMESPACE) for name in names]
+    snapshots = ray.get([each.statistics.remote() for each in instances], timeout=60)
+    return [each.execution_count for each in snapshots]
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("model", FILES)
+def test_both_instances_answer(server: RunningServer, model: str) -> None:
+    expected = _expected(model)[:64]
+    # Each is a batch of its own, so that the first leaves the next to the other instance.
+    full = [np.load(ANSWERS / "images.npy")[:64]] * 16
+    with client_of(server, triton_grpc) as client:
+        for _ in range(20):
+            for answer in _ask(client, triton_grpc, model, full):
+                np.testing.assert_allclose(answer, expected, rtol=1e-5, atol=1e-6)
+            if all(_executions(model)):
+                break
+    assert len(_executions(model)) == 2
+    assert all(_executions(model))
 
 
 @pytest.mark.parametrize("model", TELLING)

@@ -113,3 +113,64 @@ def test_a_compressed_request_is_what_it_says(script: Scripts, coding: str) -> N
     header = json.loads(plain[: -250 * 4])
     assert header["inputs"][0]["parameters"]["binary_data_size"] == 250 * 4
     assert f"Inference-Header-Content-Length: {len(plain) - 1000}\r\n".encode() in head
+
+
+def test_every_framework_has_models_of_both_sizes(script: Scripts) -> None:
+    models, frameworks = script.framework_models, script.frameworks.FRAMEWORKS
+    named = {name for name, each in frameworks.items() if each.open is not None}
+    assert models.WRITERS.keys() == named
+    assert {"small", "large"} <= models.NETWORKS.keys() & models.FORESTS.keys()
+
+
+def test_model_bound_is_compared_with_the_bare_loop_over_as_large_batches(script: Scripts) -> None:
+    report = script.backends_report
+    # A call of four rows takes 4 ms, so the bare loop has 1,000 rows a second.
+    runs = [report.Run(rate, 3.8, 4000.0) for rate in (960.0, 950.0, 940.0)]
+    row = report.ModelBound("f", runs, [8000.0, 8200.0, 8100.0])
+    assert row.line() == "| f | 8.1 | 3.8 | 1,000 | 950 | **0.95** | >= 0.95: met |"
+
+
+@pytest.mark.parametrize(
+    ("call_us", "rate", "allowed", "met"),
+    [
+        # As fast as the reference.
+        (50.0, 9000.0, 1.0, True),
+        # 400 us more for 4 rows, where a request takes 100 us in all.
+        (450.0, 4500.0, 0.5, True),
+        (450.0, 4400.0, 0.5, False),
+        (50.0, 8900.0, 1.0, False),
+    ],
+)
+def test_overhead_bound_may_be_slower_by_what_the_framework_s_own_call_is(
+    script: Scripts, call_us: float, rate: float, allowed: float, met: bool
+) -> None:
+    report = script.backends_report
+    reference = report.Run(10_000.0, 4.0, 50.0)
+    row = report.OverheadBound("f", [reference], [report.Run(rate, 4.0, call_us)])
+    assert row.allowed == pytest.approx(allowed)
+    assert row.line().endswith("either: met |" if met else "either: **missed** |")
+
+
+def test_memory_is_what_is_beyond_the_identity_s_and_the_framework_s_import(
+    script: Scripts,
+) -> None:
+    report = script.backends_report
+    row = report.Memory("f", instance=180.0, identity=60.0, imports=100.0, in_use=110.0)
+    assert row.line() == "| f | 180 | 60 | 100 | **+20** | <= 25: met | +10 |"
+    assert report.Sharing(400.0, 160.0).line() == "| 400 | 160 | **0.40** | <= 0.6: met |"
+
+
+def test_tables_have_a_cell_for_each_column(script: Scripts) -> None:
+    report = script.backends_report
+    run = report.Run(1.0, 1.0, 1.0)
+    found = report.Report(
+        [report.ModelBound("f", [run], [1.0])],
+        [report.OverheadBound("f", [run], [run])],
+        [report.Memory("f", 1.0, 1.0, 1.0, 1.0)],
+        report.Sharing(1.0, 1.0),
+        {"ingress": [], "controller": ["libtorch"]},
+    )
+    text = found.text(1)
+    for table in text.split("\n\n"):
+        assert len({line.count("|") for line in table.splitlines()}) <= 1
+    assert "imports no framework: **missed** (2 processes) {'controller': ['libtorch']}" in text

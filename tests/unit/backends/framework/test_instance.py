@@ -93,6 +93,11 @@ def test_an_instance_may_ask_for_inputs_that_it_may_write(tmp_path):
     assert np.frombuffer(request.request.inputs[0].data, np.float32).tolist() == [1]
 
 
+def test_inputs_that_were_joined_may_be_written_without_asking(model):
+    execute(model, numbers(1), numbers(2))
+    assert model.runs[0][0]["X"].flags.writeable
+
+
 def test_scalars_of_the_model_are_one_element_to_clients(tmp_path):
     class Negative(TensorInstance):
         def run(self, feed, outputs):

@@ -28,13 +28,13 @@ from backends.config.validation.model import validate_before_auto_complete, vali
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
-    LocalFileSystem,
-    open_filesystem,
     reason_of,
     tree_digest,
 )
 from cluster.repository.labels import read_labels
 from cluster.repository.override_files import write_override
+from cluster.repository.remote import open_filesystem
+from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
 
 CONFIG_FILE = "config.pbtxt"

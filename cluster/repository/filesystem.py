@@ -56,7 +56,10 @@ class FileSystem(Protocol):
         """Whether ``path``, with links and ``..`` resolved, lies outside ``directory``."""
 
     def localise(self, directory: str) -> str:
-        """Return a local directory with the content of ``directory``."""
+        """Return a local directory with the names, and texts, of ``directory``."""
+
+    def view(self, path: str) -> "FileSystem":
+        """Return what the model at ``path`` is read through; what it holds does not change."""
 
 
 def reason_of(error: OSError | ValueError) -> str:

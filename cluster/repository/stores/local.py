@@ -62,6 +62,10 @@ class LocalFileSystem:
         """See `FileSystem`; the directory itself."""
         return directory
 
+    def view(self, path: str) -> "LocalFileSystem":
+        """See `FileSystem`; itself, as files here change when they do."""
+        return self
+
 
 class LocalStore:
     """Implements `cluster.repository.stores.contracts.Store`.

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The face of a repository agent; own ones are entry points ``manta.repository_agents``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+
+class Action(Enum):
+    """What happens to a model.
+
+    Triton: core/include/triton/core/tritonrepoagent.h TRITONREPOAGENT_ActionType
+    """
+
+    LOAD = "LOAD"
+    LOAD_COMPLETE = "LOAD_COMPLETE"
+    LOAD_FAIL = "LOAD_FAIL"
+    UNLOAD = "UNLOAD"
+    UNLOAD_COMPLETE = "UNLOAD_COMPLETE"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentModel:
+    """The model an agent is called for.
+
+    Attributes:
+        name: The model.
+        directory: With LOAD: the model's directory on this node, the agent's own copy where
+            `RepositoryAgent.changes_files`; else the directory it was loaded from.
+        parameters: Of this agent, from the model's config.
+        config_json: The model's config.
+    """
+
+    name: str
+    directory: Path
+    parameters: Mapping[str, str]
+    config_json: str = "{}"
+
+
+class RepositoryAgent(Protocol):
+    """Looks at, or changes, the files of a model before it is loaded.
+
+    Attributes:
+        changes_files: Whether `act` may change the directory with LOAD; it then gets a copy.
+    """
+
+    changes_files: bool
+
+    def act(self, action: Action, model: AgentModel) -> None:
+        """Act; with LOAD the load waits and fails with the error raised.
+
+        Raises:
+            TritonError: The model must not be loaded; the message says why.
+        """

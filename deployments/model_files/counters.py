@@ -3,7 +3,7 @@
 """What a cache has done, and how far a download is."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
@@ -50,10 +50,8 @@ class CacheCounters:
     def count(self, **more: float) -> None:
         """Add to counters, by their names in `CacheStatistics`."""
         with self._lock:
-            former = asdict(self._now)
-            self._now = CacheStatistics(
-                **(former | {name: former[name] + by for name, by in more.items()})
-            )
+            now = {name: getattr(self._now, name) + by for name, by in more.items()}
+            self._now = replace(self._now, **now)
 
     def statistics(self) -> CacheStatistics:
         """Return them as they are now."""

@@ -120,11 +120,21 @@ class Filling:
             file for file in lacking if self._blobs.find_unchecked(location, file) is None
         )
         self._wanted.write_text("\n".join(partial.path.name for partial in wanted))
-        self._allocate([partial for partial in wanted if not partial.is_allocated])
+        self._allocate(
+            [
+                partial
+                for partial in wanted
+                if not partial.is_allocated
+                and not is_locked(self._layout.blob_lock(partial.path.name))
+            ]
+        )
 
     def _allocate(self, partials: list[Partial]) -> None:
         what = f"the files of '{self.files.location}'"
         left_bytes = sum(partial.size_bytes for partial in partials)
+        for partial in partials:
+            # What a process has left that was killed right here.
+            partial.discard()
         if partials:
             self.means.room.make(left_bytes, what)
         for partial in partials:

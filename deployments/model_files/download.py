@@ -26,6 +26,13 @@ PARALLEL: Final = 8
 _CHUNK_BYTES: Final = 1 << 20
 
 
+class NotYetError(Exception):
+    """Raised by a source for a part that it will have soon; it is asked again, after others.
+
+    Waiting in the source would keep a thread from parts that others wait for in turn.
+    """
+
+
 @runtime_checkable
 class JudgingSource(Protocol):
     """A `FileSource` that does not trust all that it reads from."""
@@ -97,9 +104,10 @@ class Downloads:
         stop: Event,
     ) -> str:
         descriptor = os.open(partial.path, os.O_RDWR)
+        ended = Event()
 
         def read(part: int) -> None:
-            if stop.is_set():
+            if stop.is_set() or ended.is_set():
                 raise StoppedError
             offset, length = partial.span(part)
             data = source.read(file, offset, length)
@@ -112,18 +120,29 @@ class Downloads:
             partial.note(part)
             on_bytes(length)
 
+        def attempt(part: int, done: Future[None]) -> None:
+            try:
+                try:
+                    read(part)
+                except NotYetError:
+                    self._pool.submit(attempt, part, done)
+                    return
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
         is_written = partial.written()
-        reads = {
-            part: self._pool.submit(read, part)
-            for part in range(partial.part_count)
-            if not is_written[part]
+        reads: dict[int, Future[None]] = {
+            part: Future() for part in range(partial.part_count) if not is_written[part]
         }
         try:
+            for part, done in reads.items():
+                self._pool.submit(attempt, part, done)
             return _digest(descriptor, partial, reads)
         finally:
             # The descriptor's number may be another file's once it is closed.
-            for under_way in reads.values():
-                under_way.cancel()
+            ended.set()
             wait(reads.values())
             os.close(descriptor)
 

@@ -104,3 +104,11 @@ class Partial:
         """Remove the file and its record."""
         self._parts.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
+
+
+def read_record(path: Path) -> bytes:
+    """Return the record of a download by the path of its file; nothing when there is none."""
+    try:
+        return path.with_name(f"{path.name}.parts").read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -176,8 +176,9 @@ def prove(connection: socket.socket, proof: Proof) -> None:
     """
     connection.sendall(proof.open())
     while not proof.is_done:
-        # Its messages are shorter than this, and nothing follows one before it is answered.
-        data = connection.recv(256)
+        # By the byte, of 72 or so: the first request may follow the last message at once, and
+        # belongs to who reads next.
+        data = connection.recv(1)
         if not data:
             raise ConnectionError("the peer closed the connection in the handshake")
         connection.sendall(proof.feed(data))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -284,6 +284,17 @@ def connected(server: PeerServer) -> socket.socket:
     return socket.create_connection((host, int(port)), 10)
 
 
+def said_to(connection: socket.socket, data: bytes) -> bytes:
+    """Return what a peer says to some bytes before it closes the connection, or breaks it off."""
+    said = b""
+    with suppress(ConnectionError):
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        while more := connection.recv(1 << 16):
+            said += more
+    return said
+
+
 def test_a_stranger_is_told_nothing(server: PeerServer) -> None:
     def stranger() -> ClientHandshake:
         return ClientHandshake(b"another cluster's secret", secrets.token_bytes(NONCE_BYTES))
@@ -291,8 +302,7 @@ def test_a_stranger_is_told_nothing(server: PeerServer) -> None:
     with pytest.raises(HandshakeError, match="does not know"):
         Peers(stranger).read(server.address, "0" * 32, 0, 1)
     with connected(server) as connection:
-        connection.sendall(request("0" * 32, 0, 1) + bytes(100))
-        assert connection.recv(100) == b""
+        assert said_to(connection, request("0" * 32, 0, 1) + bytes(100)) == b""
 
 
 def test_a_server_of_another_cluster_is_not_believed(tmp_path: Path) -> None:
@@ -304,6 +314,17 @@ def test_a_server_of_another_cluster_is_not_believed(tmp_path: Path) -> None:
         with pytest.raises(HandshakeError):
             Peers(client_proof).read(server.address, "0" * 32, 0, 1)
         server.close()
+
+
+def test_a_request_that_comes_with_the_proof_is_answered(server: PeerServer) -> None:
+    proof = client_proof()
+    with connected(server) as connection:
+        connection.sendall(proof.open())
+        last = b""
+        while not proof.is_done:
+            last = proof.feed(connection.recv(1))
+        connection.sendall(last + request("0" * 32, 0, 1))
+        assert receive(connection, ANSWER.size) == ANSWER.pack(There.NOTHING, 0)
 
 
 @pytest.mark.parametrize(
@@ -320,8 +341,7 @@ def test_a_request_that_asks_for_too_much_ends_the_connection(
 ) -> None:
     with connected(server) as connection:
         prove(connection, client_proof())
-        connection.sendall(asked)
-        assert connection.recv(100) == b""
+        assert said_to(connection, asked) == b""
 
 
 @given(rubbish=st.binary(max_size=200))
@@ -329,10 +349,7 @@ def test_whatever_a_peer_sends_the_server_serves_others(rubbish: bytes) -> None:
     server = _shared_server()
     with connected(server) as connection:
         prove(connection, client_proof())
-        connection.sendall(rubbish)
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(1 << 16):
-            pass
+        said_to(connection, rubbish)
     with closing(Peers(client_proof)) as peers:
         assert peers.read(server.address, "0" * 32, 0, 1) == (There.NOTHING, b"")
 

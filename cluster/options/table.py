@@ -335,6 +335,20 @@ class ServerOptions:
         "Seconds that an instance may take to load and warm up its model; 0: no limit.",
         values.fraction,
     )
+    model_cache_directory: str = _flag(
+        "",
+        _MANTA,
+        "Folder on a disk of each node that keeps what models are loaded from; empty: one of"
+        " this user's in the system's temporary directory.",
+        values.folder_of_nodes("model-cache-directory"),
+    )
+    model_cache_max_bytes: int = _flag(
+        0,
+        _MANTA,
+        "Bytes that the folder may hold on a node; what no model uses leaves, oldest first. 0: half"
+        " of what the disk would have free without it.",
+        values.at_least(0, "Error: --model-cache-max-bytes must not be negative."),
+    )
     lane_slab_threshold_bytes: int = _flag(
         65536,
         _MANTA,
@@ -372,6 +386,8 @@ PENDING = frozenset(
         "allow_sagemaker",
         "allow_vertex_ai",
         "min_supported_compute_capability",
+        "model_cache_directory",
+        "model_cache_max_bytes",
         "model_load_gpu_limit",
         "model_namespacing",
         "sagemaker_port",

@@ -159,6 +159,19 @@ def config_name(text: str) -> str:
     return text
 
 
+def folder_of_nodes(option: str) -> Callable[[str], str]:
+    """Read a folder that every node has, whatever directory its processes run in."""
+
+    def parse(text: str) -> str:
+        if text and not text.startswith("/"):
+            raise ValueRefusedError(
+                f"Error: invalid argument for --{option}: got '{text}', expected an absolute path"
+            )
+        return text
+
+    return parse
+
+
 def choice(refusal: str, *allowed: str, fold: bool = True) -> Callable[[str], str]:
     """Return a parser of one of some words; with ``fold`` in any case."""
 

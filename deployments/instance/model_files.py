@@ -3,18 +3,14 @@
 """Files that came with a load, on the nodes where the controller did not write them.
 
 The controller puts them into the cluster's store under a key; an instance that does not find its
-model's directory fetches them into a folder of its node. A folder is kept while a process holds it,
-by a shared lock on the folder itself, and removed by the next that comes to the node with other
-files. All of that happens under one lock of the node.
+model's directory gets them through its node's cache, which keeps them while a process uses them.
 """
 
-import fcntl
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -22,14 +18,14 @@ import msgspec
 
 from backends.api.errors import InternalError, UnavailableError
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files.cache import NodeCache, default_folder
+from deployments.model_files.contracts import ModelFile, ModelFiles
 
 # Returns what is kept under a key; None when there is nothing. May block.
 FetchFiles = Callable[[str], bytes | None]
 
-_LOCK: Final = "lock"
-_PARTIAL: Final = ".partial"
-# Descriptors of the folders this process uses; open until it ends.
-_held: list[int] = []
+# Keep the directories of this process's models until it ends.
+_caches: Final[list[NodeCache]] = []
 
 
 def pack(folder: Path, limit_bytes: int) -> bytes | None:
@@ -44,87 +40,71 @@ def pack(folder: Path, limit_bytes: int) -> bytes | None:
     return msgspec.msgpack.encode(files)
 
 
-def node_folder() -> Path:
-    """Return where this user's processes on this node keep such files."""
-    return Path(tempfile.gettempdir()) / f"manta-model-files-{os.getuid()}"
-
-
 def with_local_files(
-    spec: InstanceSpec, fetch: FetchFiles | None, root: Path | None = None
+    spec: InstanceSpec, fetch: FetchFiles | None, root: Path | None = None, max_bytes: int = 0
 ) -> InstanceSpec:
     """Return the spec with a model directory that is on this node.
 
     Args:
         spec: The recipe; returned as it is unless its files came with a load and are elsewhere.
         fetch: Gets them.
-        root: Where to put them; None for `node_folder`.
+        root: Folder of the node's cache; None for `default_folder`.
+        max_bytes: What the cache may hold; see `NodeCache`.
 
     Raises:
         UnavailableError: They are nowhere any more.
+        InvalidArgumentError: One leads out of its model's directory.
+        ResourceExhaustedError: There is no room for them.
         InternalError: They cannot be written.
     """
     if not spec.files_key or fetch is None or Path(spec.model_dir).is_dir():
         return spec
-    root = root or node_folder()
+    root = root or default_folder()
     try:
-        root.mkdir(mode=0o700, exist_ok=True)
-        if root.stat().st_uid != os.getuid():
-            raise PermissionError(f"{root} belongs to another user")
-        with _locked(root):
-            folder = root / spec.files_key
-            _remove_unused(root, folder)
-            if not folder.is_dir():
-                _write(folder, _fetched(spec, fetch))
-            descriptor = os.open(folder, os.O_RDONLY)
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-            _held.append(descriptor)
+        cache = NodeCache(root, max_bytes)
+        _caches.append(cache)
+        # What a load brought is known by its key alone until it is fetched.
+        loaded = ModelFiles(f"load:{spec.files_key}", ())
+        directory = cache.find(loaded) or _cached(cache, loaded, spec, fetch)
     except OSError as error:
         raise InternalError(
             f"the files model '{spec.model_name}' was loaded with cannot be written to '{root}': "
             f"{error}"
         ) from error
-    return replace(spec, model_dir=str(folder))
+    return replace(spec, model_dir=str(directory))
 
 
-def _fetched(spec: InstanceSpec, fetch: FetchFiles) -> bytes:
+class _PackedFiles:
+    """Implements `FileSource` over the files of a load."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
+
+    def read(self, file: ModelFile, offset_bytes: int, length_bytes: int) -> bytes:
+        return self._contents[file.path][offset_bytes : offset_bytes + length_bytes]
+
+
+def _cached(cache: NodeCache, loaded: ModelFiles, spec: InstanceSpec, fetch: FetchFiles) -> Path:
+    def make(directory: Path) -> None:
+        contents = _fetched(spec, fetch)
+        files = tuple(
+            ModelFile(path, len(content), digest, digest)
+            for path, content in sorted(contents.items())
+            for digest in (sha256(content).hexdigest(),)
+        )
+        kept = cache.ensure(ModelFiles(loaded.location, files), lambda _: _PackedFiles(contents))
+        shutil.copytree(kept, directory, copy_function=os.link, dirs_exist_ok=True)
+        cache.release(kept)
+
+    # Links take no room.
+    return cache.derive(loaded.key(), make, 0)
+
+
+def _fetched(spec: InstanceSpec, fetch: FetchFiles) -> dict[str, bytes]:
     content = fetch(spec.files_key)
     if content is None:
         raise UnavailableError(
             f"the files model '{spec.model_name}' was loaded with are no longer in the cluster's "
             "store; load the model with its files again"
         )
-    return content
-
-
-def _write(folder: Path, content: bytes) -> None:
-    partial = folder.with_name(folder.name + _PARTIAL)
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    for name, data in msgspec.msgpack.decode(content, type=dict[str, bytes]).items():
-        path = (partial / name).resolve()
-        if not path.is_relative_to(partial.resolve()):
-            raise PermissionError(f"'{name}' leads out of the model's directory")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    partial.rename(folder)
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    with (root / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _remove_unused(root: Path, wanted: Path) -> None:
-    for folder in root.iterdir():
-        if folder == wanted or not folder.is_dir():
-            continue
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(descriptor)
+    return msgspec.msgpack.decode(content, type=dict[str, bytes])

@@ -24,6 +24,8 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
             "--ingress-memory-limit-bytes=-1",
             "Error: --ingress-memory-limit-bytes must not be negative.",
         ),
+        ("--model-cache-max-bytes=-1", "Error: --model-cache-max-bytes must not be negative."),
+        ("--model-cache-directory=cache", "got 'cache', expected an absolute path"),
         ("--grpc-infer-thread-count=1", "Must be in the range 2 to 128."),
         ("--model-config-name=", "Error: empty argument for --model-config-name"),
         ("--model-config-name=../x", "expected a file name without spaces"),

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that came with a load, as a process on another node finds them."""
 
-import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from backends.api.errors import InternalError, UnavailableError
+from backends.api.errors import InvalidArgumentError, ResourceExhaustedError, UnavailableError
 from backends.api.model_config import ModelConfig
 from deployments.instance import model_files
 from deployments.instance.model_files import pack, with_local_files
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files.contracts import ModelFiles
 
 
 class Store:
@@ -30,14 +30,14 @@ class Store:
 @pytest.fixture(autouse=True)
 def held(monkeypatch):
     """Lets go of what a test holds, as the end of its process would."""
-    monkeypatch.setattr(model_files, "_held", [])
+    monkeypatch.setattr(model_files, "_caches", [])
     yield
     let_go()
 
 
 def let_go() -> None:
-    while model_files._held:
-        os.close(model_files._held.pop())
+    while model_files._caches:
+        model_files._caches.pop().close()
 
 
 @pytest.fixture
@@ -84,23 +84,37 @@ def test_instances_of_a_node_fetch_once(controllers_folder, node):
     assert store.fetched == ["a"]
 
 
-def test_files_nobody_uses_go_when_others_come(controllers_folder, node):
-    content = pack(controllers_folder, 1 << 20)
-    store = Store(a=content, b=content, c=content)
-    first = with_local_files(spec("a"), store, node).model_dir
-    second = with_local_files(spec("b"), store, node).model_dir
+def test_files_nobody_uses_go_when_others_come_and_have_no_room(controllers_folder, node):
+    contents = {}
+    for name in "abc":
+        (controllers_folder / "1" / "deep" / "data").write_bytes(name.encode() * 1000)
+        contents[name] = pack(controllers_folder, 1 << 20)
+    store = Store(**contents)
+    first = with_local_files(spec("a"), store, node, 2100).model_dir
+    second = with_local_files(spec("b"), store, node, 2100).model_dir
+    with pytest.raises(ResourceExhaustedError, match="unload models"):
+        with_local_files(spec("c"), store, node, 2100)
     assert Path(first).is_dir()
     let_go()
-    with_local_files(spec("c"), store, node)
+    with_local_files(spec("c"), store, node, 1100)
     assert not Path(first).exists()
     assert not Path(second).exists()
 
 
 def test_what_was_cut_short_is_written_anew(controllers_folder, node):
-    (node / "a.partial").mkdir(parents=True)
-    (node / "a.partial" / "rubbish").write_text("x")
-    local = with_local_files(spec("a"), Store(a=pack(controllers_folder, 1 << 20)), node)
+    store = Store(a=pack(controllers_folder, 1 << 20))
+    key = ModelFiles("load:a", ()).key()
+    (node / "making" / key).mkdir(parents=True)
+    (node / "making" / key / "rubbish").write_text("x")
+    local = with_local_files(spec("a"), store, node)
     assert sorted(path.name for path in Path(local.model_dir).iterdir()) == ["1"]
+
+
+def test_equal_files_of_two_loads_are_kept_once(controllers_folder, node):
+    content = pack(controllers_folder, 1 << 20)
+    store = Store(a=content, b=content)
+    first, second = (Path(with_local_files(spec(key), store, node).model_dir) for key in "ab")
+    assert (first / "1" / "model.py").samefile(second / "1" / "model.py")
 
 
 def test_files_that_are_gone_are_said_with_what_to_do(node):
@@ -109,7 +123,7 @@ def test_files_that_are_gone_are_said_with_what_to_do(node):
 
 
 def test_a_file_that_leads_out_of_its_directory_is_refused(node):
-    with pytest.raises(InternalError, match="leads out"):
+    with pytest.raises(InvalidArgumentError, match=r"'../x' .* cannot be a model's"):
         with_local_files(spec("a"), Store(a=msgspec.msgpack.encode({"../x": b""})), node)
     assert not (node / "x").exists()
 

@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a file of a model in parallel parts, and computes its SHA-256 while they arrive.
+
+What is read goes to the disk at once, so memory holds only the parts that are under way. The digest
+follows what is written from the beginning and reads it back, out of the page cache: parts that come
+early do not wait in memory.
+"""
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Event
+from typing import Final, Protocol, runtime_checkable
+
+from backends.api.errors import UnavailableError
+from deployments.model_files.contracts import FileSource, ModelFile
+from deployments.model_files.locks import StoppedError
+from deployments.model_files.partial import Partial
+
+# Parts under way in one process, of all its downloads. One connection to an object store carries
+# 50 to 100 MB/s; clients of their makers use 8 to 10.
+PARALLEL: Final = 8
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class NotYetError(Exception):
+    """Raised by a source for a part that it will have soon; it is asked again, after others.
+
+    Waiting in the source would keep a thread from parts that others wait for in turn.
+    """
+
+
+@runtime_checkable
+class JudgingSource(Protocol):
+    """A `FileSource` that does not trust all that it reads from."""
+
+    def accept(self, file: ModelFile, sha256: str) -> bool:
+        """Say whether a file that was read as a whole is right. Blocks.
+
+        Args:
+            file: Which.
+            sha256: Hex digest of what was read.
+
+        Returns:
+            False when all of it must be read again; it comes from elsewhere then, so that this
+            happens once for a file.
+        """
+
+
+class Downloads:
+    """Downloads of one process.
+
+    Args:
+        parallel: Parts under way at the same time.
+    """
+
+    def __init__(self, parallel: int = PARALLEL) -> None:
+        self._pool = ThreadPoolExecutor(parallel, "manta-model-files")
+
+    def fetch(
+        self,
+        source: FileSource,
+        file: ModelFile,
+        partial: Partial,
+        on_bytes: Callable[[int], None],
+        stop: Event,
+    ) -> str:
+        """Read what a download lacks and return the SHA-256 of the whole.
+
+        Args:
+            source: Where to read.
+            file: Which.
+            partial: Where to write; allocated. Locked by the caller.
+            on_bytes: Called with the count of bytes that were read, from several threads.
+            stop: Ends it early.
+
+        Raises:
+            FileChangedError: The source has another file by now.
+            UnavailableError: It cannot be read, or has not the digest that was told.
+            StoppedError: ``stop`` was set.
+            OSError: It cannot be written.
+        """
+        sha256 = self._fetch_once(source, file, partial, on_bytes, stop)
+        while isinstance(source, JudgingSource) and not source.accept(file, sha256):
+            partial.allocate(_nothing)
+            sha256 = self._fetch_once(source, file, partial, on_bytes, stop)
+        if file.sha256 and sha256 != file.sha256:
+            partial.discard()
+            raise UnavailableError(
+                f"file '{file.path}' has the SHA-256 {sha256}, expected {file.sha256}: it was "
+                "damaged on its way or where it is stored; load again, or publish the model again"
+            )
+        return sha256
+
+    def _fetch_once(
+        self,
+        source: FileSource,
+        file: ModelFile,
+        partial: Partial,
+        on_bytes: Callable[[int], None],
+        stop: Event,
+    ) -> str:
+        descriptor = os.open(partial.path, os.O_RDWR)
+        ended = Event()
+
+        def read(part: int) -> None:
+            if stop.is_set() or ended.is_set():
+                raise StoppedError
+            offset, length = partial.span(part)
+            data = source.read(file, offset, length)
+            if len(data) != length:
+                raise UnavailableError(
+                    f"file '{file.path}': got {len(data)} bytes from offset {offset}, expected "
+                    f"{length}; load again"
+                )
+            _write(descriptor, data, offset)
+            partial.note(part)
+            on_bytes(length)
+
+        def attempt(part: int, done: Future[None]) -> None:
+            try:
+                try:
+                    read(part)
+                except NotYetError:
+                    self._pool.submit(attempt, part, done)
+                    return
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        is_written = partial.written()
+        reads: dict[int, Future[None]] = {
+            part: Future() for part in range(partial.part_count) if not is_written[part]
+        }
+        try:
+            for part, done in reads.items():
+                self._pool.submit(attempt, part, done)
+            return _digest(descriptor, partial, reads)
+        finally:
+            # The descriptor's number may be another file's once it is closed.
+            ended.set()
+            wait(reads.values())
+            os.close(descriptor)
+
+
+def _digest(descriptor: int, partial: Partial, reads: dict[int, Future[None]]) -> str:
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(min(_CHUNK_BYTES, partial.size_bytes)))
+    for part in range(partial.part_count):
+        if part in reads:
+            reads[part].result()
+        offset, left = partial.span(part)
+        while left:
+            count = os.preadv(descriptor, [buffer[: min(left, len(buffer))]], offset)
+            if not count:
+                raise OSError(errno.EIO, "the file became shorter while it was written")
+            digest.update(buffer[:count])
+            offset, left = offset + count, left - count
+    return digest.hexdigest()
+
+
+def _write(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(descriptor, view, offset)
+        view, offset = view[count:], offset + count
+
+
+def _nothing(_descriptor: int, _size_bytes: int) -> None:
+    """Take no room."""

@@ -43,6 +43,9 @@ class AgentModel:
 class RepositoryAgent(Protocol):
     """Looks at, or changes, the files of a model before it is loaded.
 
+    An agent may also have an attribute ``replaces_files``, true when it makes, replaces and removes
+    files and never writes into one that is there: hard links do then for its copy.
+
     Attributes:
         changes_files: Whether `act` may change the directory with LOAD; it then gets a copy.
     """

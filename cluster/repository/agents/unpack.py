@@ -10,6 +10,7 @@ An archive holds files and directories only: links, devices, names that lead out
 and names that are there already are refused.
 """
 
+import errno
 import gzip
 import os
 import stat
@@ -50,6 +51,8 @@ _BROKEN: Final = (
     ValueError,
     struct.error,
 )
+# What a damaged archive makes the system say of places and names in it.
+_BROKEN_CODES: Final = frozenset({None, errno.EINVAL, errno.ENAMETOOLONG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,10 @@ class UnpackAgent:
                 raise InvalidArgumentError(
                     f"archive '{path}' of model '{model.name}' cannot be unpacked: {error.message}"
                 ) from error
-            except _BROKEN as error:
+            except (*_BROKEN, OSError) as error:
+                if isinstance(error, OSError) and error.errno not in _BROKEN_CODES:
+                    # The disk's fault, not the archive's.
+                    raise
                 raise InvalidArgumentError(
                     f"archive '{path}' of model '{model.name}' cannot be unpacked: it is broken, "
                     f"encrypted or of an unknown kind ({type(error).__name__}: {error})"

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from backends.api.model_config import ModelConfig
 from cluster.models.override import NO_OVERRIDE, Override
+from cluster.repository.agents.prepared import PreparedFiles
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
 
@@ -25,6 +26,7 @@ class Candidate:
         auto_complete: Whether the backend shall fill in the config.
         is_temporary: Whether ``model_dir`` was made for this load.
         override: What was used in place of the repository's.
+        prepared: What repository agents have made of its files.
     """
 
     config: ModelConfig
@@ -34,6 +36,7 @@ class Candidate:
     auto_complete: bool = False
     is_temporary: bool = False
     override: Override = NO_OVERRIDE
+    prepared: PreparedFiles | None = None
 
     def is_same(self, other: "Candidate") -> bool:
         """Whether loading the other one would be the same."""
@@ -161,8 +164,14 @@ class ModelSource(Protocol):
             TritonError: The config forbids it.
         """
 
+    async def loaded(self, candidate: Candidate) -> None:
+        """Note that instances made of it serve."""
+
+    async def unloading(self, candidate: Candidate) -> None:
+        """Note that the instances made of it are about to end."""
+
     async def release(self, candidate: Candidate) -> None:
-        """Free what was made for this load; its instances are gone."""
+        """Free what was made for this load; its instances are gone, or there were none."""
 
 
 @dataclass(frozen=True, slots=True)

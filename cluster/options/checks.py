@@ -118,6 +118,8 @@ def _derive(values: dict[str, Any]) -> None:
 
 def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[str]:
     yield from _loading(values)
+    if values["require_signed_models"] and not values["trusted_keys"]:
+        yield "--require-signed-models needs the keys to trust: give --trusted-keys as well"
     yield from _tracing(values)
     yield from _caches(values, chosen)
     yield from _ports(values)

@@ -14,17 +14,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from pathlib import Path
 
 from backends.api.errors import (
     InternalError,
     InvalidArgumentError,
     NotFoundError,
     TritonError,
+    UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
-from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, from_json, parse_pbtxt
+from backends.config.pbtxt import (
+    MAX_CONFIG_BYTES,
+    edit,
+    empty_config,
+    from_json,
+    parse_pbtxt,
+    to_json,
+)
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from cluster.repository.agents.policy import AgentPolicy
+from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
@@ -34,7 +45,9 @@ from cluster.repository.filesystem import (
     tree_digest,
 )
 from cluster.repository.labels import read_labels
+from cluster.repository.manifest import MANIFEST_FILE
 from cluster.repository.override_files import write_override
+from cluster.repository.trees import CACHE_DIRECTORY
 from cluster.repository.version_policy import find_versions, select_versions
 
 CONFIG_FILE = "config.pbtxt"
@@ -57,6 +70,7 @@ class RepositoryModel:
         is_config_provided: Whether there was a config at all.
         warnings: What was ignored, one line each.
         is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
+        prepared: What repository agents have made of its files; the caller's to release.
     """
 
     name: str
@@ -69,6 +83,7 @@ class RepositoryModel:
     is_config_provided: bool = True
     warnings: tuple[str, ...] = ()
     is_temporary: bool = False
+    prepared: PreparedFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +133,19 @@ class ModelDirectory:
             InternalError: The directory cannot be read; the message says why.
         """
         with _polling(self.name):
-            lines = [
-                f"{entry.name}={self.digest_of(entry)}"
-                for entry in self.entries
-                if entry.name != "__pycache__"
-            ]
-        return _digest_of_lines(lines)
+            return _digest_of_lines(self.lines(lambda _: True))
+
+    def lines(self, is_wanted: Callable[[DirectoryEntry], bool]) -> list[str]:
+        """Return name and digest of the entries that are wanted; never what Python caches.
+
+        Raises:
+            InternalError: A directory cannot be read, or is too deep or too large.
+        """
+        return [
+            f"{entry.name}={self.digest_of(entry)}"
+            for entry in self.entries
+            if entry.name != CACHE_DIRECTORY and is_wanted(entry)
+        ]
 
     def digest_of(self, entry: DirectoryEntry) -> str:
         """Digest one entry; a directory with all that is in it."""
@@ -145,6 +167,8 @@ class ModelRepository:
         temporary_root: Where directories for files of load requests are made; None for the
             system's place.
         open_location: Opens a repository path.
+        agents: Runs repository agents; None where models are only looked at.
+        policy: Which agents run.
 
     Raises:
         InvalidArgumentError: ``model_config_name`` is no plain name.
@@ -159,6 +183,8 @@ class ModelRepository:
         auto_complete: bool = True,
         temporary_root: str | None = None,
         open_location: Callable[[str], tuple[FileSystem, str]] = open_filesystem,
+        agents: PreparedModels | None = None,
+        policy: AgentPolicy = AgentPolicy(),  # noqa: B008 - a frozen value
     ) -> None:
         if "/" in model_config_name or "\0" in model_config_name:
             raise InvalidArgumentError(
@@ -169,6 +195,8 @@ class ModelRepository:
         self._config_name = model_config_name
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
+        self._agents = agents
+        self._policy = policy
 
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
@@ -230,10 +258,13 @@ class ModelRepository:
         path = write_override(config_json, files, self._temporary_root)
         try:
             made = ModelDirectory(name, _Place(LocalFileSystem(), path))
-            model = self._read(made, config_json)
+            model = self._read(made, config_json, is_made_of_request=True)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
+        if model.model_dir != path:
+            # Agents have made a copy of their own.
+            shutil.rmtree(path, ignore_errors=True)
         return replace(model, is_temporary=True)
 
     def _find(self, name: str) -> _Place:
@@ -249,9 +280,67 @@ class ModelRepository:
             raise InvalidArgumentError(f"not unique across all model repositories: {paths}")
         return places[0]
 
-    def _read(self, directory: ModelDirectory, config_json: str | None) -> RepositoryModel:
+    def _read(
+        self,
+        directory: ModelDirectory,
+        config_json: str | None,
+        *,
+        is_made_of_request: bool = False,
+    ) -> RepositoryModel:
+        written, config_entry = self._read_config(directory, config_json)
+        if config_json is not None and not is_made_of_request and self._policy.require_signed:
+            raise InvalidArgumentError(
+                f"model '{directory.name}' cannot be loaded with a config that comes with the load:"
+                " only signed models are (--require-signed-models); sign a model with that config"
+            )
+        prepared = self._prepare(directory, written)
+        if prepared is None:
+            return self._describe(directory, written, config_entry)
+        try:
+            if prepared.is_copy:
+                place = _Place(LocalFileSystem(), str(prepared.directory))
+                directory = ModelDirectory(directory.name, place)
+                written, config_entry = self._read_config(directory, config_json)
+            model = self._describe(directory, written, config_entry)
+        except BaseException:
+            if self._agents is not None:
+                self._agents.release(prepared)
+            raise
+        if not prepared.is_copy:
+            return replace(model, prepared=prepared)
+        # What the copy was made of tells when to load anew, not where it is.
+        digests = dict.fromkeys(model.versions, prepared.key)
+        return replace(model, file_digests=digests, is_temporary=True, prepared=prepared)
+
+    def _prepare(
+        self, directory: ModelDirectory, written: ModelConfig | None
+    ) -> PreparedFiles | None:
+        """Have repository agents look at, or change, the files; None when there are none."""
+        if self._agents is None:
+            return None
+        is_local = isinstance(directory.place.filesystem, LocalFileSystem)
+        has_manifest = is_local and _has_manifest(directory)
+        calls = self._policy.calls_of(written, has_manifest=has_manifest)
+        if not calls:
+            return None
+        if not is_local:
+            raise UnsupportedError(
+                f"model '{directory.name}' has repository agents, which run for models of local "
+                "repositories only"
+            )
+        config = written or empty_config(directory.name)
+        path = directory.place.path
+        key = _digest_of_lines(
+            [path, repr(calls), config.message.hex(), *directory.lines(lambda _: True)]
+        )
+        return self._agents.prepare(
+            directory.name, calls, Path(path), key, lambda: to_json(config).decode()
+        )
+
+    def _describe(
+        self, directory: ModelDirectory, written: ModelConfig | None, config_entry: str
+    ) -> RepositoryModel:
         name, place, entries = directory.name, directory.place, directory.entries
-        written, config_entry = self._read_config(name, place, config_json)
         config = self._complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
         versions, missing = select_versions(name, config.version_policy, present)
@@ -268,9 +357,10 @@ class ModelRepository:
         )
 
     def _read_config(
-        self, name: str, place: _Place, config_json: str | None
+        self, directory: ModelDirectory, config_json: str | None
     ) -> tuple[ModelConfig | None, str]:
         """Return the config as written, and the entry of the model's directory it is in."""
+        place = directory.place
         entry, path = CONFIG_FILE, f"{place.path}/{CONFIG_FILE}"
         if self._config_name:
             alternative = f"{place.path}/{CONFIGS_DIRECTORY}/{self._config_name}.pbtxt"
@@ -359,19 +449,27 @@ def _file_digests(
     directory: ModelDirectory, config_entry: str, versions: Sequence[int]
 ) -> dict[int, str]:
     """Digest each version's directory together with what all versions share."""
-    digest_of = directory.digest_of
 
     def is_shared(entry: DirectoryEntry) -> bool:
-        return entry.name not in {config_entry, "__pycache__"} and not entry.name.isdigit()
+        return entry.name != config_entry and not entry.name.isdigit()
 
     # The path is part of it: a directory made for a load never equals the repository's.
-    entries = directory.entries
-    shared = [directory.place.path, *(f"{e.name}={digest_of(e)}" for e in entries if is_shared(e))]
-    by_name = {entry.name: entry for entry in entries}
+    shared = [directory.place.path, *directory.lines(is_shared)]
+    by_name = {entry.name: entry for entry in directory.entries}
     return {
-        version: _digest_of_lines([*shared, digest_of(by_name[str(version)])])
+        version: _digest_of_lines([*shared, directory.digest_of(by_name[str(version)])])
         for version in versions
     }
+
+
+def _has_manifest(directory: ModelDirectory) -> bool:
+    place = directory.place
+    return any(
+        place.filesystem.exists(f"{place.path}/{entry.name}/{MANIFEST_FILE}")
+        if entry.is_directory and entry.name.isdigit()
+        else entry.name == MANIFEST_FILE
+        for entry in directory.entries
+    )
 
 
 def _digest_of_lines(lines: Iterable[str]) -> str:

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+# Shipped agents that the server itself asks for, and the parameter of the first.
+VERIFY: Final = "verify"
+MANIFEST: Final = "manifest"
+KEYS: Final = "keys"
 
 
 class Action(Enum):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backends.api.errors import InvalidArgumentError
-from cluster.repository.agents.contracts import Action, AgentModel
+from cluster.repository.agents.contracts import KEYS, VERIFY, Action, AgentModel
 from cluster.repository.agents.manifest import name_of
 from cluster.repository.agents.parameters import (
     absolute,
@@ -40,7 +40,6 @@ from cluster.repository.manifest import (
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-KEYS: Final = "keys"
 _PURPOSE: Final = "verification of signed models"
 _SIGNATURE_BYTES: Final = 64
 _MAX_SIGNATURE_FILE_BYTES: Final = 1024
@@ -51,8 +50,8 @@ _MAX_KEYS: Final = 1000
 class VerifyAgent:
     """Verifies signatures and what they are of; see the module."""
 
+    # A copy of its own, without links: what is verified must not change with the repository.
     changes_files = True
-    replaces_files = True
 
     def act(self, action: Action, model: AgentModel) -> None:
         """See `RepositoryAgent`.
@@ -64,14 +63,14 @@ class VerifyAgent:
         """
         if action is not Action.LOAD:
             return
-        check_parameters("verify", model, {KEYS})
+        check_parameters(VERIFY, model, {KEYS})
         if KEYS not in model.parameters:
             raise InvalidArgumentError(
                 f"repository agent 'verify' of model '{model.name}' knows no keys: give its "
                 f"parameter '{KEYS}', or start the server with --trusted-keys"
             )
         try:
-            _verify(model, read_keys(absolute("verify", model, KEYS, model.parameters)))
+            _verify(model, read_keys(absolute(VERIFY, model, KEYS, model.parameters)))
         except OSError as error:
             raise InvalidArgumentError(
                 f"the files of model '{model.name}' cannot be verified: {reason_of(error)}"

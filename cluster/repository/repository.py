@@ -10,10 +10,8 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from pathlib import Path
 
 from backends.api.errors import (
@@ -41,13 +39,18 @@ from cluster.repository.filesystem import (
     FileSystem,
     LocalFileSystem,
     open_filesystem,
-    reason_of,
-    tree_digest,
 )
 from cluster.repository.labels import read_labels
-from cluster.repository.manifest import MANIFEST_FILE
+from cluster.repository.model_directory import (
+    ModelDirectory,
+    Place,
+    digest_of_lines,
+    file_digests,
+    first_version,
+    has_manifest,
+    polling,
+)
 from cluster.repository.override_files import write_override
-from cluster.repository.trees import CACHE_DIRECTORY
 from cluster.repository.version_policy import find_versions, select_versions
 
 CONFIG_FILE = "config.pbtxt"
@@ -101,62 +104,6 @@ class RepositoryScan:
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A directory in one of the repositories."""
-
-    filesystem: FileSystem
-    path: str
-
-
-class ModelDirectory:
-    """A model's directory, of which each entry is listed and digested at most once.
-
-    Args:
-        name: The model.
-        place: Where it is.
-
-    Raises:
-        InternalError: It cannot be listed.
-    """
-
-    def __init__(self, name: str, place: _Place) -> None:
-        self.name = name
-        self.place = place
-        self.entries = place.filesystem.entries(place.path)
-        self._digests: dict[str, str] = {}
-
-    def digest(self) -> str:
-        """Digest all files, the config included.
-
-        Raises:
-            InternalError: The directory cannot be read; the message says why.
-        """
-        with _polling(self.name):
-            return _digest_of_lines(self.lines(lambda _: True))
-
-    def lines(self, is_wanted: Callable[[DirectoryEntry], bool]) -> list[str]:
-        """Return name and digest of the entries that are wanted; never what Python caches.
-
-        Raises:
-            InternalError: A directory cannot be read, or is too deep or too large.
-        """
-        return [
-            f"{entry.name}={self.digest_of(entry)}"
-            for entry in self.entries
-            if entry.name != CACHE_DIRECTORY and is_wanted(entry)
-        ]
-
-    def digest_of(self, entry: DirectoryEntry) -> str:
-        """Digest one entry; a directory with all that is in it."""
-        if not entry.is_directory:
-            return entry.stamp
-        if entry.name not in self._digests:
-            path = f"{self.place.path}/{entry.name}"
-            self._digests[entry.name] = tree_digest(self.place.filesystem, path)
-        return self._digests[entry.name]
-
-
 class ModelRepository:
     """Models of several repositories under one set of names.
 
@@ -191,7 +138,7 @@ class ModelRepository:
                 f"model config name '{model_config_name}' must be the name of a file in "
                 f"'{CONFIGS_DIRECTORY}' without '.pbtxt', not a path"
             )
-        self._roots = [_Place(*open_location(location)) for location in dict.fromkeys(locations)]
+        self._roots = [Place(*open_location(location)) for location in dict.fromkeys(locations)]
         self._config_name = model_config_name
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
@@ -236,7 +183,7 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The model cannot be read; the message says why.
         """
-        with _polling(name):
+        with polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
             directory = directory or ModelDirectory(name, self._find(name))
@@ -249,7 +196,7 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The directory cannot be read; the message says why.
         """
-        with _polling(name):
+        with polling(name):
             return ModelDirectory(name, self._find(name))
 
     def _read_override(
@@ -257,7 +204,7 @@ class ModelRepository:
     ) -> RepositoryModel:
         path = write_override(config_json, files, self._temporary_root)
         try:
-            made = ModelDirectory(name, _Place(LocalFileSystem(), path))
+            made = ModelDirectory(name, Place(LocalFileSystem(), path))
             model = self._read(made, config_json, is_made_of_request=True)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
@@ -267,9 +214,9 @@ class ModelRepository:
             shutil.rmtree(path, ignore_errors=True)
         return replace(model, is_temporary=True)
 
-    def _find(self, name: str) -> _Place:
+    def _find(self, name: str) -> Place:
         places = [
-            _Place(root.filesystem, f"{root.path}/{name}")
+            Place(root.filesystem, f"{root.path}/{name}")
             for root in self._roots
             if root.filesystem.is_directory(f"{root.path}/{name}")
         ]
@@ -298,7 +245,7 @@ class ModelRepository:
             return self._describe(directory, written, config_entry)
         try:
             if prepared.is_copy:
-                place = _Place(LocalFileSystem(), str(prepared.directory))
+                place = Place(LocalFileSystem(), str(prepared.directory))
                 directory = ModelDirectory(directory.name, place)
                 written, config_entry = self._read_config(directory, config_json)
             model = self._describe(directory, written, config_entry)
@@ -319,8 +266,8 @@ class ModelRepository:
         if self._agents is None:
             return None
         is_local = isinstance(directory.place.filesystem, LocalFileSystem)
-        has_manifest = is_local and _has_manifest(directory)
-        calls = self._policy.calls_of(written, has_manifest=has_manifest)
+        is_listed = is_local and has_manifest(directory)
+        calls = self._policy.calls_of(written, has_manifest=is_listed)
         if not calls:
             return None
         if not is_local:
@@ -330,7 +277,7 @@ class ModelRepository:
             )
         config = written or empty_config(directory.name)
         path = directory.place.path
-        key = _digest_of_lines(
+        key = digest_of_lines(
             [path, repr(calls), config.message.hex(), *directory.lines(lambda _: True)]
         )
         return self._agents.prepare(
@@ -351,7 +298,7 @@ class ModelRepository:
             versions=versions,
             labels=read_labels(config, place.filesystem, place.path),
             needs_auto_complete=self._auto_complete and not config.has_ensemble_scheduling,
-            file_digests=_file_digests(directory, config_entry, versions),
+            file_digests=file_digests(directory, config_entry, versions),
             is_config_provided=written is not None,
             warnings=warnings + missing,
         )
@@ -379,11 +326,11 @@ class ModelRepository:
             ) from None
 
     def _complete(
-        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[DirectoryEntry]
+        self, name: str, config: ModelConfig, place: Place, entries: Sequence[DirectoryEntry]
     ) -> ModelConfig:
         if not config.name:
             config = edit(config, lambda message: setattr(message, "name", name))
-        config = normalise_defaults(infer_backend(config, _first_version(place, entries)))
+        config = normalise_defaults(infer_backend(config, first_version(place, entries)))
         validate_before_auto_complete(config)
         if not self._auto_complete:
             validate_tensors(config)
@@ -403,75 +350,3 @@ def require_listed(scan: RepositoryScan) -> None:
     """
     if scan.errors and not scan.directories:
         raise InternalError("; ".join(scan.errors.values()))
-
-
-@contextmanager
-def _polling(name: str) -> Iterator[None]:
-    """Check a name, and tell errors as those of a poll."""
-    check_model_name(name)
-    try:
-        yield
-    except (TritonError, OSError) as error:
-        cause = InternalError(reason_of(error)) if isinstance(error, OSError) else error
-        raise InternalError(
-            f"failed to load '{name}', failed to poll from model repository: {cause.message}"
-        ) from cause
-
-
-def check_model_name(name: str) -> None:
-    """Refuse names that are empty or lead out of a repository.
-
-    Raises:
-        InvalidArgumentError: The name is refused.
-    """
-    trimmed = name.strip()
-    if not trimmed:
-        raise InvalidArgumentError(
-            "Model name cannot be empty. Please enter a valid name to deploy."
-        )
-    if trimmed in {".", ".."} or "/" in name or "\0" in name:
-        raise InvalidArgumentError(
-            f"invalid model name '{name}', model name must not contain path traversal characters"
-        )
-
-
-def _first_version(place: _Place, entries: Sequence[DirectoryEntry]) -> dict[str, bool] | None:
-    """List the lexicographically first version directory, else the first directory of all."""
-    directories = [entry.name for entry in entries if entry.is_directory]
-    numeric = [name for name in directories if name.isascii() and name.isdigit()]
-    for name in numeric or directories:
-        listed = place.filesystem.entries(f"{place.path}/{name}")
-        return {entry.name: entry.is_directory for entry in listed}
-    return None
-
-
-def _file_digests(
-    directory: ModelDirectory, config_entry: str, versions: Sequence[int]
-) -> dict[int, str]:
-    """Digest each version's directory together with what all versions share."""
-
-    def is_shared(entry: DirectoryEntry) -> bool:
-        return entry.name != config_entry and not entry.name.isdigit()
-
-    # The path is part of it: a directory made for a load never equals the repository's.
-    shared = [directory.place.path, *directory.lines(is_shared)]
-    by_name = {entry.name: entry for entry in directory.entries}
-    return {
-        version: _digest_of_lines([*shared, directory.digest_of(by_name[str(version)])])
-        for version in versions
-    }
-
-
-def _has_manifest(directory: ModelDirectory) -> bool:
-    place = directory.place
-    return any(
-        place.filesystem.exists(f"{place.path}/{entry.name}/{MANIFEST_FILE}")
-        if entry.is_directory and entry.name.isdigit()
-        else entry.name == MANIFEST_FILE
-        for entry in directory.entries
-    )
-
-
-def _digest_of_lines(lines: Iterable[str]) -> str:
-    text = "\0".join(lines).encode("utf-8", "surrogateescape")
-    return blake2b(text, digest_size=16).hexdigest()

@@ -155,8 +155,7 @@ class PreparedModels:
                 files.advance(Action.UNLOAD_COMPLETE)
             if files.is_copy:
                 shutil.rmtree(files.directory, ignore_errors=True)
-                with suppress(OSError):
-                    self._root.rmdir()
+                self._remove_root()
         return True
 
     def _make(self, chain: AgentChain, directory: Path, key: str) -> PreparedFiles:
@@ -167,7 +166,11 @@ class PreparedModels:
         if chain.changes_files:
             self._make_root()
         copy = self._root / f"{key}-{uuid.uuid4().hex}"
-        made = chain.load(directory, copy)
+        try:
+            made = chain.load(directory, copy)
+        except BaseException:
+            self._remove_root()
+            raise
         return PreparedFiles(key, made, made == copy, chain)
 
     def _make_root(self) -> None:
@@ -180,6 +183,11 @@ class PreparedModels:
             ) from error
         if status.st_uid != os.getuid():
             raise InternalError(f"'{self._root}' belongs to another user; remove it")
+
+    def _remove_root(self) -> None:
+        """Remove the place of copies, unless there still are some."""
+        with suppress(OSError):
+            self._root.rmdir()
 
     def _forget(self, files: PreparedFiles) -> None:
         if self._by_key.get(files.key) is files:

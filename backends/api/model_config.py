@@ -205,6 +205,14 @@ class WarmupSample:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelRepositoryAgent:
+    """One of ModelRepositoryAgents; ``parameters`` are sorted by name."""
+
+    name: str
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class VersionPolicy:
     """ModelVersionPolicy: ``kind`` is latest, all or specific."""
 
@@ -246,3 +254,4 @@ class ModelConfig:
     batch_input: tuple[BatchInput, ...] = ()
     batch_output: tuple[BatchOutput, ...] = ()
     warmup: tuple[WarmupSample, ...] = ()
+    model_repository_agents: tuple[ModelRepositoryAgent, ...] = ()

@@ -18,6 +18,7 @@ from backends.api.model_config import (
     ModelConfig,
     ModelInput,
     ModelOutput,
+    ModelRepositoryAgent,
     QueuePolicy,
     RateLimiterResource,
     SequenceBatching,
@@ -85,6 +86,7 @@ def view(message: Any) -> ModelConfig:
         batch_input=tuple(map(_batch_input, message.batch_input)),
         batch_output=tuple(map(_batch_output, message.batch_output)),
         warmup=tuple(map(_warmup, message.model_warmup)),
+        model_repository_agents=tuple(map(_agent, message.model_repository_agents.agents)),
     )
 
 
@@ -109,6 +111,10 @@ def _output(message: Any) -> ModelOutput:
         label_filename=message.label_filename,
         is_shape_tensor=message.is_shape_tensor,
     )
+
+
+def _agent(message: Any) -> ModelRepositoryAgent:
+    return ModelRepositoryAgent(message.name, tuple(sorted(message.parameters.items())))
 
 
 def _version_policy(message: Any) -> VersionPolicy:

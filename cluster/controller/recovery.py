@@ -39,7 +39,9 @@ async def adopt_live_instances(
         is_as_given: Tells of a model whether its files came with its load.
     """
     live = await host.find_live_instances()
-    await source.files.remove_all_but({found.description.spec.files_key for found in live})
+    specs = [found.description.spec for found in live]
+    await source.files.remove_all_but({spec.files_key for spec in specs})
+    await source.adopt_files({spec.model_dir for spec in specs})
     pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
     for found in live:
         generations = pools[found.name.model_name, found.name.version]

@@ -7,7 +7,9 @@ Reading a repository blocks, so it happens on threads.
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +31,8 @@ from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
+from cluster.repository.agents.policy import AgentPolicy
+from cluster.repository.agents.prepared import PreparedModels
 from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository, RepositoryModel, require_listed
 from cluster.repository.skeletons import Skeletons
@@ -65,17 +69,21 @@ class RepositorySource:
         self._state = state
         self._read_cluster = read_cluster
         self.files = files
+        self._dropping: set[asyncio.Future[None]] = set()
         self._look: asyncio.Task[ClusterResources] | None = None
         self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
         self._resource_limits = _resource_limits(options)
         self._backend_directory = str(Path(options.backend_directory).absolute())
         self._skeletons = Skeletons()
+        self._prepared = PreparedModels(_agents_folder(state.secret))
         self._repository = ModelRepository(
             options.model_repository,
             model_config_name=options.model_config_name,
             auto_complete=not options.disable_auto_complete_config,
             open_location=lambda location: open_filesystem(location, self._skeletons),
+            agents=self._prepared,
+            policy=_agent_policy(options),
         )
         self.watch = RepositoryWatch()
 
@@ -126,8 +134,15 @@ class RepositorySource:
     async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         """Read a model; see `cluster.models.contracts.ModelSource.read`."""
         await self.look_at_cluster()
+        reading = asyncio.ensure_future(
+            asyncio.to_thread(self._read_candidate, name, override, kept)
+        )
         try:
-            model, used = await asyncio.to_thread(self._read, name, override, kept)
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            # The thread goes on; what it comes to is nobody's any more.
+            reading.add_done_callback(self._drop)
+            raise
         except TritonError as error:
             cause = error.__cause__
             if isinstance(cause, TritonError):
@@ -136,14 +151,27 @@ class RepositorySource:
                 text = f"failed to load '{name}', failed to poll from model repository"
                 raise InternalError(text) from cause
             raise
+
+    def _drop(self, reading: asyncio.Future[Candidate]) -> None:
+        if reading.cancelled() or reading.exception() is not None:
+            return
+        release = asyncio.ensure_future(self.release(reading.result()))
+        self._dropping.add(release)
+        release.add_done_callback(self._dropping.discard)
+
+    def _read_candidate(self, name: str, override: Override, kept: Override) -> Candidate:
+        model, used = self._read(name, override, kept)
         for warning in model.warnings:
             _log.warning("%s", warning)
         if model.files is not None:
             self._skeletons.hold(model.model_dir)
         try:
-            candidate = await asyncio.to_thread(self._candidate, model, used)
+            candidate = self._candidate(model, used)
         except BaseException:
-            self._skeletons.release(model.model_dir)
+            if model.files is not None:
+                self._skeletons.release(model.model_dir)
+            if model.prepared is not None:
+                self._prepared.release(model.prepared)
             raise
         if model.files is not None:
             self.watch.note_read(name, model.digest, self._gpu_ids)
@@ -186,6 +214,7 @@ class RepositorySource:
             is_temporary=model.is_temporary,
             override=override,
             files=model.files,
+            prepared=model.prepared,
         )
 
     def complete(self, config: ModelConfig) -> ModelConfig:
@@ -245,14 +274,37 @@ class RepositorySource:
         return plan_pool(config, request, cluster)
 
     async def release(self, candidate: Candidate) -> None:
-        """Remove the files made for a load; nothing when they are the repository's own."""
-        await self.files.remove(candidate)
+        """Remove the files made for a load; nothing when they are the repository's own.
+
+        Of files that repository agents have made, the last user of them does.
+        """
+        files = candidate.prepared
+        if files is None or await asyncio.to_thread(self._prepared.release, files):
+            await self.files.remove(candidate)
         if candidate.files is not None:
             await asyncio.to_thread(self._skeletons.release, candidate.model_dir)
 
     def unchanged(self, names: Iterable[str]) -> frozenset[str]:
         """Return those models that are as they were when they were last read."""
         return self.watch.unchanged(names, self._gpu_ids)
+
+    async def loaded(self, candidate: Candidate) -> None:
+        """Tell repository agents; see `cluster.models.contracts.ModelSource.loaded`."""
+        if candidate.prepared is not None:
+            await asyncio.to_thread(self._prepared.loaded, candidate.prepared)
+
+    async def unloading(self, candidate: Candidate) -> None:
+        """Tell repository agents; see `cluster.models.contracts.ModelSource.unloading`."""
+        if candidate.prepared is not None:
+            await asyncio.to_thread(self._prepared.unloading, candidate.prepared)
+
+    async def adopt_files(self, directories: Collection[str]) -> None:
+        """Keep what repository agents have made for instances of an earlier controller.
+
+        Args:
+            directories: From which the live instances were loaded.
+        """
+        await asyncio.to_thread(self._prepared.adopt, directories)
 
     def _python_library(self, config: ModelConfig, model_dir: str, versions: Sequence[int]) -> str:
         """Return the model.py of a model's Python-based backend; empty for another backend."""
@@ -279,6 +331,17 @@ class RepositorySource:
 
 async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:
     return await work
+
+
+def _agents_folder(secret: bytes) -> Path:
+    """Return where this server's copies for agents lie; a restarted controller finds them again."""
+    name = blake2b(secret, digest_size=8, person=b"agents").hexdigest()
+    return Path(tempfile.gettempdir()) / f"manta-agents-{name}"
+
+
+def _agent_policy(options: ServerOptions) -> AgentPolicy:
+    keys = options.trusted_keys
+    return AgentPolicy(options.require_signed_models, str(Path(keys).absolute()) if keys else "")
 
 
 def _resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from backends.api.model_config import ModelConfig
 from cluster.models.override import NO_OVERRIDE, Override
+from cluster.repository.agents.prepared import PreparedFiles
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
@@ -28,6 +29,7 @@ class Candidate:
         override: What was used in place of the repository's.
         files: By version: what nodes fetch; None for a local directory, used where it is. With
             files ``model_dir`` holds all names, but of the files only small texts.
+        prepared: What repository agents have made of its files.
     """
 
     config: ModelConfig
@@ -38,6 +40,7 @@ class Candidate:
     is_temporary: bool = False
     override: Override = NO_OVERRIDE
     files: Mapping[int, ModelFiles] | None = None
+    prepared: PreparedFiles | None = None
 
     def is_same(self, other: "Candidate") -> bool:
         """Whether loading the other one would be the same."""
@@ -165,8 +168,14 @@ class ModelSource(Protocol):
             TritonError: The config forbids it.
         """
 
+    async def loaded(self, candidate: Candidate) -> None:
+        """Note that instances made of it serve."""
+
+    async def unloading(self, candidate: Candidate) -> None:
+        """Note that the instances made of it are about to end."""
+
     async def release(self, candidate: Candidate) -> None:
-        """Free what was made for this load; its instances are gone."""
+        """Free what was made for this load; its instances are gone, or there were none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,12 @@ class ModelVersions:
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""
+        candidate, self._candidate = self._candidate, None
+        if candidate is not None:
+            await self._source.unloading(candidate)
         await asyncio.gather(*(pool.close(drain_s) for pool in self._pools.values()))
+        if candidate is not None:
+            await self._source.release(candidate)
 
     def _needs_reload(self, candidate: Candidate, version: int) -> bool:
         pool = self._pools.get(version)
@@ -273,6 +278,7 @@ class ModelVersions:
             at = at.serving(new.config, new.pool.load_duration_ns, digest)
             record = record.with_version(_of_pool(at, new.pool))
         self._records.put(record)
+        self._spawn(f"notice of '{self._name}'", self._source.loaded(candidate))
         self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
     async def _shrink(self, pool: VersionPool) -> None:
@@ -282,6 +288,8 @@ class ModelVersions:
 
     async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""
+        if candidate is not None:
+            await self._source.unloading(candidate)
         await self._routers_know()
         await asyncio.gather(*(pool.close(self._settings.drain_s) for pool in pools))
         if candidate is not None:

@@ -118,6 +118,7 @@ def _derive(values: dict[str, Any]) -> None:
 
 def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[str]:
     yield from _loading(values)
+    yield from _signed_models(values)
     yield from _tracing(values)
     yield from _caches(values, chosen)
     yield from _ports(values)
@@ -151,6 +152,18 @@ def _loading(values: Mapping[str, Any]) -> Iterator[str]:
         )
     if _ALL_MODELS in values["load_model"] and len(values["load_model"]) > 1:
         yield "Wildcard model name '*' must be the ONLY startup model if specified at all."
+
+
+def _signed_models(values: Mapping[str, Any]) -> Iterator[str]:
+    if not values["require_signed_models"]:
+        return
+    if not values["trusted_keys"]:
+        yield "--require-signed-models needs the keys to trust: give --trusted-keys as well"
+    if importlib.util.find_spec("cryptography") is None:
+        yield (
+            "--require-signed-models needs packages that are not installed. Install them on every "
+            "node with: pip install 'manta-serve[security]'"
+        )
 
 
 def _tracing(values: Mapping[str, Any]) -> Iterator[str]:

@@ -228,7 +228,10 @@ class ServerOptions:
         values.setting("backend-config", "backend name", needs_name=False),
     )
     repoagent_directory: str = _flag(
-        "/opt/tritonserver/repoagents", _AGENT, "Where repository agents lie.", is_unused=True
+        "/opt/tritonserver/repoagents",
+        _AGENT,
+        "Where agents in C lie, which are not loaded.",
+        is_unused=True,
     )
 
     cache_config: tuple[Setting, ...] = _flag(
@@ -360,6 +363,14 @@ class ServerOptions:
         _MANTA,
         "Seconds without progress until an instance is replaced; 0: off.",
         values.fraction,
+    )
+    require_signed_models: bool = _flag(
+        False,
+        _MANTA,
+        "Load only models whose files are in manifests signed by one of --trusted-keys.",
+    )
+    trusted_keys: str = _flag(
+        "", _MANTA, "PEM file of an Ed25519 public key, or folder of such, to verify models with."
     )
     print_options: bool = _flag(
         False, _MANTA, "Print all options with their sources and exit.", takes_value=False

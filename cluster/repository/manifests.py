@@ -48,11 +48,14 @@ def _read_manifest(model: RemoteModel, location: str, own: str) -> dict[str, str
         return {}
     try:
         rows = json.loads(model.read_bytes(place, _MAX_MANIFEST_BYTES))["files"]
-        told = {f"{own}{path}": (row["sha256"], row.get("size")) for path, row in rows.items()}
+        told = {
+            f"{own}{path}": (row["sha256"], row.get("size_bytes", row.get("size")))
+            for path, row in rows.items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InternalError(
             f"failed to read {place}: expected "
-            '{"files": {"<path>": {"sha256": "<hex>", "size": <bytes>}}}'
+            '{"files": {"<path>": {"sha256": "<hex>", "size_bytes": <bytes>}}}'
         ) from None
     for path, (sha256, size) in told.items():
         _check(place, path, model.files, sha256, size)

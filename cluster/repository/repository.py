@@ -10,10 +10,9 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 from backends.api.errors import (
@@ -21,19 +20,36 @@ from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
     TritonError,
+    UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
-from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, from_json, parse_pbtxt
+from backends.config.pbtxt import (
+    MAX_CONFIG_BYTES,
+    edit,
+    empty_config,
+    from_json,
+    parse_pbtxt,
+    to_json,
+)
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from cluster.repository.agents.policy import AgentPolicy
+from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
-    reason_of,
-    tree_digest,
 )
 from cluster.repository.labels import read_labels
 from cluster.repository.manifests import version_files
+from cluster.repository.model_directory import (
+    ModelDirectory,
+    Place,
+    digest_of_lines,
+    file_digests,
+    first_version,
+    has_manifest,
+    polling,
+)
 from cluster.repository.override_files import write_override
 from cluster.repository.remote import RemoteFileSystem, RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
@@ -64,6 +80,7 @@ class RepositoryModel:
         is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
         files: By version: what nodes fetch; None for a local directory, used where it is.
         digest: Of all files as a listing tells; empty for a local directory.
+        prepared: What repository agents have made of its files; the caller's to release.
     """
 
     name: str
@@ -78,6 +95,7 @@ class RepositoryModel:
     is_temporary: bool = False
     files: Mapping[int, ModelFiles] | None = None
     digest: bytes = b""
+    prepared: PreparedFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,55 +117,6 @@ class RepositoryScan:
     digests: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A directory in one of the repositories."""
-
-    filesystem: FileSystem
-    path: str
-
-
-class ModelDirectory:
-    """A model's directory, of which each entry is listed and digested at most once.
-
-    Args:
-        name: The model.
-        place: Where it is.
-
-    Raises:
-        InternalError: It cannot be listed.
-    """
-
-    def __init__(self, name: str, place: _Place) -> None:
-        self.name = name
-        self.place = place
-        self.entries = place.filesystem.entries(place.path)
-        self._digests: dict[str, str] = {}
-
-    def digest(self) -> str:
-        """Digest all files, the config included.
-
-        Raises:
-            InternalError: The directory cannot be read; the message says why.
-        """
-        with _polling(self.name):
-            lines = [
-                f"{entry.name}={self.digest_of(entry)}"
-                for entry in self.entries
-                if entry.name != "__pycache__"
-            ]
-        return _digest_of_lines(lines)
-
-    def digest_of(self, entry: DirectoryEntry) -> str:
-        """Digest one entry; a directory with all that is in it."""
-        if not entry.is_directory:
-            return entry.stamp
-        if entry.name not in self._digests:
-            path = f"{self.place.path}/{entry.name}"
-            self._digests[entry.name] = tree_digest(self.place.filesystem, path)
-        return self._digests[entry.name]
-
-
 class ModelRepository:
     """Models of several repositories under one set of names.
 
@@ -158,6 +127,8 @@ class ModelRepository:
         temporary_root: Where directories for files of load requests are made; None for the
             system's place.
         open_location: Opens a repository path.
+        agents: Runs repository agents; None where models are only looked at.
+        policy: Which agents run.
 
     Raises:
         InvalidArgumentError: ``model_config_name`` is no plain name.
@@ -172,16 +143,20 @@ class ModelRepository:
         auto_complete: bool = True,
         temporary_root: str | None = None,
         open_location: Callable[[str], tuple[FileSystem, str]] = open_filesystem,
+        agents: PreparedModels | None = None,
+        policy: AgentPolicy = AgentPolicy(),  # noqa: B008 - a frozen value
     ) -> None:
         if "/" in model_config_name or "\0" in model_config_name:
             raise InvalidArgumentError(
                 f"model config name '{model_config_name}' must be the name of a file in "
                 f"'{CONFIGS_DIRECTORY}' without '.pbtxt', not a path"
             )
-        self._roots = [_Place(*open_location(location)) for location in dict.fromkeys(locations)]
+        self._roots = [Place(*open_location(location)) for location in dict.fromkeys(locations)]
         self._config_name = model_config_name
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
+        self._agents = agents
+        self._policy = policy
 
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
@@ -229,7 +204,7 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The model cannot be read; the message says why.
         """
-        with _polling(name):
+        with polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
             changed = ""
@@ -250,7 +225,7 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The directory cannot be read; the message says why.
         """
-        with _polling(name):
+        with polling(name):
             return ModelDirectory(name, self._find(name))
 
     def _read_override(
@@ -258,16 +233,19 @@ class ModelRepository:
     ) -> RepositoryModel:
         path = write_override(config_json, files, self._temporary_root)
         try:
-            made = ModelDirectory(name, _Place(LocalFileSystem(), path))
-            model = self._read(made, config_json)
+            made = ModelDirectory(name, Place(LocalFileSystem(), path))
+            model = self._read(made, config_json, is_made_of_request=True)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
+        if model.model_dir != path:
+            # Agents have made a copy of their own.
+            shutil.rmtree(path, ignore_errors=True)
         return replace(model, is_temporary=True)
 
-    def _find(self, name: str) -> _Place:
+    def _find(self, name: str) -> Place:
         paths = [(root.filesystem, f"{root.path}/{name}") for root in self._roots]
-        views = [_Place(filesystem.view(path), path) for filesystem, path in paths]
+        views = [Place(filesystem.view(path), path) for filesystem, path in paths]
         places = [place for place in views if place.filesystem.is_directory(place.path)]
         if not places:
             raise NotFoundError("model not found in any model repository")
@@ -276,9 +254,67 @@ class ModelRepository:
             raise InvalidArgumentError(f"not unique across all model repositories: {found}")
         return places[0]
 
-    def _read(self, directory: ModelDirectory, config_json: str | None) -> RepositoryModel:
+    def _read(
+        self,
+        directory: ModelDirectory,
+        config_json: str | None,
+        *,
+        is_made_of_request: bool = False,
+    ) -> RepositoryModel:
+        written, config_entry = self._read_config(directory, config_json)
+        if config_json is not None and not is_made_of_request and self._policy.require_signed:
+            raise InvalidArgumentError(
+                f"model '{directory.name}' cannot be loaded with a config that comes with the load:"
+                " only signed models are (--require-signed-models); sign a model with that config"
+            )
+        prepared = self._prepare(directory, written)
+        if prepared is None:
+            return self._describe(directory, written, config_entry)
+        try:
+            if prepared.is_copy:
+                place = Place(LocalFileSystem(), str(prepared.directory))
+                directory = ModelDirectory(directory.name, place)
+                written, config_entry = self._read_config(directory, config_json)
+            model = self._describe(directory, written, config_entry)
+        except BaseException:
+            if self._agents is not None:
+                self._agents.release(prepared)
+            raise
+        if not prepared.is_copy:
+            return replace(model, prepared=prepared)
+        # What the copy was made of tells when to load anew, not where it is.
+        digests = dict.fromkeys(model.versions, prepared.key)
+        return replace(model, file_digests=digests, is_temporary=True, prepared=prepared)
+
+    def _prepare(
+        self, directory: ModelDirectory, written: ModelConfig | None
+    ) -> PreparedFiles | None:
+        """Have repository agents look at, or change, the files; None when there are none."""
+        if self._agents is None:
+            return None
+        is_local = isinstance(directory.place.filesystem, LocalFileSystem)
+        is_listed = is_local and has_manifest(directory)
+        calls = self._policy.calls_of(written, has_manifest=is_listed)
+        if not calls:
+            return None
+        if not is_local:
+            raise UnsupportedError(
+                f"model '{directory.name}' has repository agents, which run for models of local "
+                "repositories only"
+            )
+        config = written or empty_config(directory.name)
+        path = directory.place.path
+        key = digest_of_lines(
+            [path, repr(calls), config.message.hex(), *directory.lines(lambda _: True)]
+        )
+        return self._agents.prepare(
+            directory.name, calls, Path(path), key, lambda: to_json(config).decode()
+        )
+
+    def _describe(
+        self, directory: ModelDirectory, written: ModelConfig | None, config_entry: str
+    ) -> RepositoryModel:
         name, place, entries = directory.name, directory.place, directory.entries
-        written, config_entry = self._read_config(name, place, config_json)
         config = self._complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
         versions, missing = select_versions(name, config.version_policy, present)
@@ -290,7 +326,7 @@ class ModelRepository:
             versions=versions,
             labels=read_labels(config, place.filesystem, place.path),
             needs_auto_complete=self._auto_complete and not config.has_ensemble_scheduling,
-            file_digests=_file_digests(directory, config_entry, versions),
+            file_digests=file_digests(directory, config_entry, versions),
             is_config_provided=written is not None,
             warnings=warnings + missing,
             files=None
@@ -303,9 +339,10 @@ class ModelRepository:
         return made
 
     def _read_config(
-        self, name: str, place: _Place, config_json: str | None
+        self, directory: ModelDirectory, config_json: str | None
     ) -> tuple[ModelConfig | None, str]:
         """Return the config as written, and the entry of the model's directory it is in."""
+        place = directory.place
         entry, path = CONFIG_FILE, f"{place.path}/{CONFIG_FILE}"
         if self._config_name:
             alternative = f"{place.path}/{CONFIGS_DIRECTORY}/{self._config_name}.pbtxt"
@@ -324,11 +361,11 @@ class ModelRepository:
             ) from None
 
     def _complete(
-        self, name: str, config: ModelConfig, place: _Place, entries: Sequence[DirectoryEntry]
+        self, name: str, config: ModelConfig, place: Place, entries: Sequence[DirectoryEntry]
     ) -> ModelConfig:
         if not config.name:
             config = edit(config, lambda message: setattr(message, "name", name))
-        config = normalise_defaults(infer_backend(config, _first_version(place, entries)))
+        config = normalise_defaults(infer_backend(config, first_version(place, entries)))
         validate_before_auto_complete(config)
         if not self._auto_complete:
             validate_tensors(config)
@@ -348,67 +385,3 @@ def require_listed(scan: RepositoryScan) -> None:
     """
     if scan.errors and not scan.directories:
         raise InternalError("; ".join(scan.errors.values()))
-
-
-@contextmanager
-def _polling(name: str) -> Iterator[None]:
-    """Check a name, and tell errors as those of a poll."""
-    check_model_name(name)
-    try:
-        yield
-    except (TritonError, OSError) as error:
-        cause = InternalError(reason_of(error)) if isinstance(error, OSError) else error
-        raise InternalError(
-            f"failed to load '{name}', failed to poll from model repository: {cause.message}"
-        ) from cause
-
-
-def check_model_name(name: str) -> None:
-    """Refuse names that are empty or lead out of a repository.
-
-    Raises:
-        InvalidArgumentError: The name is refused.
-    """
-    trimmed = name.strip()
-    if not trimmed:
-        raise InvalidArgumentError(
-            "Model name cannot be empty. Please enter a valid name to deploy."
-        )
-    if trimmed in {".", ".."} or "/" in name or "\0" in name:
-        raise InvalidArgumentError(
-            f"invalid model name '{name}', model name must not contain path traversal characters"
-        )
-
-
-def _first_version(place: _Place, entries: Sequence[DirectoryEntry]) -> dict[str, bool] | None:
-    """List the lexicographically first version directory, else the first directory of all."""
-    directories = [entry.name for entry in entries if entry.is_directory]
-    numeric = [name for name in directories if name.isascii() and name.isdigit()]
-    for name in numeric or directories:
-        listed = place.filesystem.entries(f"{place.path}/{name}")
-        return {entry.name: entry.is_directory for entry in listed}
-    return None
-
-
-def _file_digests(
-    directory: ModelDirectory, config_entry: str, versions: Sequence[int]
-) -> dict[int, str]:
-    """Digest each version's directory together with what all versions share."""
-    digest_of = directory.digest_of
-
-    def is_shared(entry: DirectoryEntry) -> bool:
-        return entry.name not in {config_entry, "__pycache__"} and not entry.name.isdigit()
-
-    # The path is part of it: a directory made for a load never equals the repository's.
-    entries = directory.entries
-    shared = [directory.place.path, *(f"{e.name}={digest_of(e)}" for e in entries if is_shared(e))]
-    by_name = {entry.name: entry for entry in entries}
-    return {
-        version: _digest_of_lines([*shared, digest_of(by_name[str(version)])])
-        for version in versions
-    }
-
-
-def _digest_of_lines(lines: Iterable[str]) -> str:
-    text = "\0".join(lines).encode("utf-8", "surrogateescape")
-    return blake2b(text, digest_size=16).hexdigest()

@@ -77,6 +77,7 @@ class World:
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
         overrides: What models were read with.
+        notices: What the source was told of candidates, in order.
         directory_digest: Of every model's directory.
         log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names, and
             ``known`` when the routers know the records as they were.
@@ -94,6 +95,7 @@ class World:
         self.loading = 0
         self.most_loading = 0
         self.released: list[str] = []
+        self.notices: list[str] = []
         self.overrides: list[Override] = []
         self.directory_digest = "as it was"
         self.pools: list[FakePool] = []
@@ -176,8 +178,15 @@ class World:
         request = PoolRequest(generation, version, candidate.model_dir, auto_complete)
         return plan_pool(config, request, ClusterResources())
 
+    async def loaded(self, candidate: Candidate) -> None:
+        self.notices.append(f"loaded {candidate.config.name}")
+
+    async def unloading(self, candidate: Candidate) -> None:
+        self.notices.append(f"unloading {candidate.config.name}")
+
     async def release(self, candidate: Candidate) -> None:
         self.released.append(candidate.model_dir)
+        self.notices.append(f"release {candidate.config.name}")
 
 
 class FakePool:

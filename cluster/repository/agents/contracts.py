@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+# Shipped agents that the server itself asks for, and the parameter of the first.
+VERIFY: Final = "verify"
+MANIFEST: Final = "manifest"
+KEYS: Final = "keys"
 
 
 class Action(Enum):
@@ -42,6 +47,9 @@ class AgentModel:
 
 class RepositoryAgent(Protocol):
     """Looks at, or changes, the files of a model before it is loaded.
+
+    An agent may also have an attribute ``replaces_files``, true when it makes, replaces and removes
+    files and never writes into one that is there: hard links do then for its copy.
 
     Attributes:
         changes_files: Whether `act` may change the directory with LOAD; it then gets a copy.

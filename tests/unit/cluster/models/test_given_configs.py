@@ -27,7 +27,7 @@ async def test_files_made_for_a_load_are_removed_when_nothing_runs_from_them() -
     world.candidates["m"] = model("m")
     await world.lifecycle.load("m")
     await world.lifecycle.close(0)
-    assert world.released == ["/tmp/given"]
+    assert world.released.count("/tmp/given") == 1
     assert "end m/1#0@1" in world.log
 
 
@@ -102,3 +102,40 @@ async def test_a_config_restored_after_a_restart_is_kept_until_files_change() ->
     world.directory_digest = "changed"
     await world.lifecycle.load("m")
     assert world.overrides[-1] == Override()
+
+
+@in_virtual_time
+async def test_the_source_is_told_what_becomes_of_a_candidate() -> None:
+    world = World(model("m"))
+    await world.lifecycle.load("m")
+    await asyncio.sleep(0)
+    assert world.notices == ["loaded m"]
+    await world.lifecycle.unload("m")
+    assert world.notices == ["loaded m", "unloading m", "release m"]
+
+
+@in_virtual_time
+async def test_the_source_is_told_when_a_newer_candidate_serves() -> None:
+    world = World(model("m"))
+    await world.lifecycle.load("m")
+    world.candidates["m"] = model("m", stamp="newer")
+    await world.lifecycle.load("m")
+    await asyncio.sleep(10)
+    assert world.notices == ["loaded m", "loaded m", "unloading m", "release m"]
+
+
+@in_virtual_time
+async def test_a_load_that_failed_is_released_and_nothing_else() -> None:
+    world = World(model("m"))
+    world.fail["m/1#0"] = [InternalError("broken")]
+    await error_of(world.lifecycle.load("m"))
+    await asyncio.sleep(10)
+    assert world.notices == ["release m"]
+
+
+@in_virtual_time
+async def test_the_end_of_the_server_is_the_end_of_its_candidates() -> None:
+    world = World(model("m"))
+    await world.lifecycle.load("m")
+    await world.lifecycle.close(0)
+    assert world.notices == ["loaded m", "unloading m", "release m"]

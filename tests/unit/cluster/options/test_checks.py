@@ -36,6 +36,7 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
         ("--backend-config=,a=b", "No backend specified. --backend-config option format is"),
         ("--backend-config=a", "--backend-config option format is '<backend name>,"),
         ("--metrics-config=a,b=c", "--metrics-config option format is <setting>=<value>."),
+        ("--require-signed-models=true", "give --trusted-keys as well"),
         ("--rate-limit-resource=r", "--rate-limit-resource option format is '<resource_name>:"),
         ("--http-restricted-api=foo:k=v", "unknown restricted api 'foo'"),
         ("--http-restricted-api=health:k", "--http-restricted-api option format is"),

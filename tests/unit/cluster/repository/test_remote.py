@@ -199,7 +199,7 @@ def put_manifest(root: Path, **rows: object) -> None:
 def test_manifest_tells_digests(root: Path, repository: ModelRepository):
     put_model(root)
     digest = hashlib.sha256(b"wwwwwwwwww").hexdigest()
-    put_manifest(root, weights={"sha256": digest, "size": 10})
+    put_manifest(root, weights={"sha256": digest, "size_bytes": 10})
     found = repository.read_model("m")
     assert found.files is not None
     (row,) = [file for file in found.files[2].files if file.path == "2/weights"]
@@ -210,7 +210,7 @@ def test_manifest_tells_digests(root: Path, repository: ModelRepository):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"sha256": "0" * 64, "size": 11}, "says that '2/weights' has 11 bytes; it has 10"),
+        ({"sha256": "0" * 64, "size_bytes": 11}, "says that '2/weights' has 11 bytes; it has 10"),
         ({"sha256": "nope"}, "needs a sha256"),
         ("nope", "expected"),
     ],

@@ -6,7 +6,8 @@ import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError
 from cluster.repository.filesystem import DirectoryEntry
-from cluster.repository.repository import ModelRepository, check_model_name
+from cluster.repository.model_directory import check_model_name
+from cluster.repository.repository import ModelRepository
 from cluster.repository.stores.local import LocalFileSystem
 
 POLLED = "failed to load 'm', failed to poll from model repository: "

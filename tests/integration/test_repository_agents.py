@@ -1,0 +1,212 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Repository agents in a real server: what a client and a model see of them.
+
+The cases of Triton's L0_repoagent_checksum are here: a wrong digest keeps the model from loading,
+with Triton's text in the log, and the right one serves over HTTP and gRPC.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from tritonclient.utils import InferenceServerException
+
+from cluster.repository.agents.decrypt import encrypt_file
+from cluster.repository.agents.verify import sign_model
+from tests.support.server import RunningServer
+
+IDENTITY = """
+name: "{name}"
+backend: "identity"
+input [ {{ name: "INPUT0" data_type: TYPE_INT32 dims: [ -1 ] }} ]
+output [ {{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [ -1 ] }} ]
+instance_group [ {{ count: 1 kind: KIND_CPU }} ]
+"""
+SECRET = """
+name: "secret"
+backend: "python"
+output [ { name: "WEIGHTS" data_type: TYPE_STRING dims: [ 2 ] } ]
+input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
+model_repository_agents { agents [
+  { name: "decrypt" parameters [ { key: "key_env" value: "MANTA_TEST_MODEL_KEY" } ] }
+] }
+"""
+READS_WEIGHTS = """
+from pathlib import Path
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        version = Path(args["model_repository"]) / args["model_version"]
+        weights = (version / "weights").read_bytes()
+        self.weights = np.array([weights, str(version).encode()], dtype=object)
+
+    def execute(self, requests):
+        answer = pb_utils.InferenceResponse([pb_utils.Tensor("WEIGHTS", self.weights)])
+        return [answer for _ in requests]
+"""
+OWN_AGENT = """
+from pathlib import Path
+
+class Noting:
+    changes_files = False
+
+    def act(self, action, model):
+        with Path(model.parameters["log"]).open("a") as log:
+            log.write(f"{action.value}\\n")
+"""
+KEY = Ed25519PrivateKey.generate()
+PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def agent(name: str, **parameters: object) -> str:
+    rows = ", ".join(f'{{ key: "{key}" value: "{value}" }}' for key, value in parameters.items())
+    return f'model_repository_agents {{ agents [ {{ name: "{name}" parameters [ {rows} ] }} ] }}'
+
+
+def write_identity(repository: Path, name: str, agents: str = "") -> Path:
+    model = repository / name
+    (model / "1").mkdir(parents=True, exist_ok=True)
+    (model / "1" / "library").write_bytes(b"code")
+    (model / "data_file").write_bytes(b"data")
+    (model / "config.pbtxt").write_text(IDENTITY.format(name=name) + agents)
+    return model
+
+
+def infer_identity(
+    library: object, client: "triton_http.InferenceServerClient | triton_grpc.InferenceServerClient"
+) -> None:
+    for count in (0, 7):
+        values = np.arange(count, dtype=np.int32)
+        tensor = library.InferInput("INPUT0", [count], "INT32")  # type: ignore[attr-defined]
+        tensor.set_data_from_numpy(values)
+        np.testing.assert_array_equal(client.infer("checked", [tensor]).as_numpy("OUTPUT0"), values)
+
+
+def install_own_agent(folder: Path) -> dict[str, str]:
+    """Write a distribution with an agent; return an environment that has it."""
+    info = folder / "noting-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "noting.py").write_text(OWN_AGENT)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noting\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[manta.repository_agents]\nnoting = noting:Noting\n")
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def told(client: triton_http.InferenceServerClient, log: Path, *actions: str) -> bool:
+    """Whether an agent is told of these actions; the last may come after the client's answer."""
+    for _ in range(10_000):
+        if log.exists() and log.read_text().split() == list(actions):
+            return True
+        client.is_server_live()
+    return False
+
+
+def has_logged(server: RunningServer, text: str) -> bool:
+    """Whether a server that has ended has logged a text."""
+    return any(text in line for line in server.lines)
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+def test_checksums_and_own_agents(tmp_path: Path) -> None:
+    repository, log = tmp_path / "models", tmp_path / "log"
+    wrong = {"MD5:1/library": "invalid_checksum", "MD5:data_file": md5(b"data")}
+    write_identity(repository, "checked", agent("checksum", **wrong))
+    noted = agent("noting", log=log)
+    write_identity(repository, "noted", noted)
+    environment = install_own_agent(tmp_path / "packages")
+    server = RunningServer(repository, "--model-control-mode=explicit", environment=environment)
+    mismatch = (
+        f"Mismatched MD5 hash for file 1/library, expect: invalid_checksum, got: {md5(b'code')}"
+    )
+    with (
+        triton_http.InferenceServerClient(server.http, network_timeout=60) as http,
+        triton_grpc.InferenceServerClient(server.grpc) as grpc,
+    ):
+        with pytest.raises(InferenceServerException, match="failed to load 'checked', failed to"):
+            http.load_model("checked")
+        right = {
+            "MD5:1/library": md5(b"code"),
+            "SHA256:data_file": hashlib.sha256(b"data").hexdigest(),
+        }
+        write_identity(repository, "checked", agent("checksum", **right))
+        http.load_model("checked")
+        infer_identity(triton_http, http)
+        infer_identity(triton_grpc, grpc)
+
+        http.load_model("noted")
+        http.load_model("noted")
+        http.unload_model("noted")
+        assert told(http, log, "LOAD", "LOAD_COMPLETE", "UNLOAD", "UNLOAD_COMPLETE")
+        log.unlink()
+        (repository / "noted" / "config.pbtxt").write_text(
+            IDENTITY.format(name="noted").replace('"identity"', '"no_such_backend"') + noted
+        )
+        with pytest.raises(InferenceServerException):
+            http.load_model("noted")
+        assert told(http, log, "LOAD", "LOAD_FAIL")
+    assert server.terminate() == 0
+    assert has_logged(server, f"Poll failed for model directory 'checked': {mismatch}")
+
+
+def test_a_model_that_is_encrypted_and_signed_loads_and_others_do_not(tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    model = repository / "secret"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(SECRET)
+    (model / "1" / "model.py").write_text(READS_WEIGHTS)
+    (tmp_path / "weights").write_bytes(b"forty-two")
+    encrypt_file(tmp_path / "weights", model / "1" / "weights.enc", bytes(32))
+    sign_model(model, PEM)
+    write_identity(repository, "unsigned")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(
+        KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
+    server = RunningServer(
+        repository,
+        "--model-control-mode=explicit",
+        "--require-signed-models=true",
+        f"--trusted-keys={trusted}",
+        environment={
+            **os.environ,
+            "MANTA_TEST_MODEL_KEY": bytes(32).hex(),
+        },
+    )
+    with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
+        client.load_model("secret")
+        tensor = triton_http.InferInput("IN", [1], "FP32")
+        tensor.set_data_from_numpy(np.zeros(1, np.float32))
+        weights, place = client.infer("secret", [tensor]).as_numpy("WEIGHTS")
+        assert weights == b"forty-two"
+        assert Path(place.decode(), "weights").read_bytes() == weights
+        assert sorted(path.name for path in (model / "1").iterdir()) == [
+            *("manifest.json", "manifest.sig", "model.py", "weights.enc"),
+        ]
+        with pytest.raises(InferenceServerException, match="failed to load 'unsigned', failed to"):
+            client.load_model("unsigned")
+        (model / "1" / "model.py").write_text(READS_WEIGHTS + "# changed\n")
+        with pytest.raises(InferenceServerException, match="failed to load 'secret', failed to"):
+            client.load_model("secret")
+        assert client.infer("secret", [tensor]).as_numpy("WEIGHTS")[0] == b"forty-two"
+    assert server.terminate() == 0
+    assert not Path(place.decode()).exists()
+    assert has_logged(server, "model directory 'unsigned': model 'unsigned' is not signed: there")
+    assert has_logged(server, "'secret': file 'model.py' of version 1 of model 'secret' has")

@@ -258,8 +258,11 @@ def test_options_and_errors_survive_pickling():
 PLAIN = [
     name
     for name, default in DEFAULTS.items()
-    # TLS needs files as well.
-    if isinstance(default, bool) and FLAGS[name].takes_value and "use_ssl" not in name
+    # TLS needs files as well, and signed models need keys.
+    if isinstance(default, bool)
+    and FLAGS[name].takes_value
+    and "use_ssl" not in name
+    and name != "require_signed_models"
 ]
 
 

@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of, shown
 from backends.config.normalisation import normalise, without_groups
 from backends.config.pbtxt import edit
 from backends.config.validation.composing import with_composing
@@ -70,6 +71,7 @@ class RepositorySource:
             options.model_repository,
             model_config_name=options.model_config_name,
             auto_complete=not options.disable_auto_complete_config,
+            has_namespaces=options.model_namespacing,
         )
 
     @property
@@ -86,7 +88,7 @@ class RepositorySource:
         return policies
 
     async def list_names(self) -> tuple[Collection[str], Collection[str]]:
-        """Return the models of the repositories, and those that are in more than one.
+        """Return the keys of the models of the repositories, and those there are twice.
 
         Raises:
             InternalError: No repository can be listed.
@@ -96,6 +98,31 @@ class RepositorySource:
             _log.error("failed to list model repository '%s': %s", path, error)
         require_listed(scan)
         return scan.directories.keys(), scan.duplicates
+
+    async def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return keys by name; see `cluster.models.contracts.ModelSource.keys_of`."""
+        if not self._options.model_namespacing:
+            return (name,)
+        return await asyncio.to_thread(self._repository.keys_of, name)
+
+    async def keys_named(self, name: str) -> tuple[str, ...]:
+        """Return the keys that a request to load a model means; never none.
+
+        A name that no repository has is its own key, of which `read` says what is wrong with it.
+        """
+        try:
+            return await self.keys_of(name) or (name,)
+        except TritonError:
+            return (name,)
+
+    def with_namespaces(self, config: ModelConfig, namespaces: Sequence[str]) -> ModelConfig:
+        """Edit steps; see `cluster.models.contracts.ModelSource.with_namespaces`."""
+
+        def change(message: Any) -> None:
+            for step, namespace in zip(message.ensemble_scheduling.step, namespaces, strict=True):
+                step.model_namespace = namespace
+
+        return edit(config, change)
 
     async def look_at_cluster(self) -> ClusterResources:
         """Return the nodes there are; from now on configs are completed for their GPUs.
@@ -125,9 +152,9 @@ class RepositorySource:
         except TritonError as error:
             cause = error.__cause__
             if isinstance(cause, TritonError):
-                _log.error("Poll failed for model directory '%s': %s", name, cause.message)
+                _log.error("Poll failed for model directory '%s': %s", shown(name), cause.message)
                 # Clients match on the text; the cause is in the log and the model's state.
-                text = f"failed to load '{name}', failed to poll from model repository"
+                text = f"failed to load '{name_of(name)}', failed to poll from model repository"
                 raise InternalError(text) from cause
             raise
         for warning in model.warnings:
@@ -170,6 +197,7 @@ class RepositorySource:
             auto_complete=model.needs_auto_complete and not config.has_ensemble_scheduling,
             is_temporary=model.is_temporary,
             override=override,
+            namespace=model.namespace,
         )
 
     def complete(self, config: ModelConfig) -> ModelConfig:
@@ -225,6 +253,7 @@ class RepositorySource:
             scheduler_holds=self._options.scheduler_holds,
             files_key=files_key,
             node=node,
+            model_namespace=candidate.namespace,
         )
         return plan_pool(config, request, cluster)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import key_of
 from cluster.models.override import NO_OVERRIDE, Override
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
@@ -25,6 +26,7 @@ class Candidate:
         auto_complete: Whether the backend shall fill in the config.
         is_temporary: Whether ``model_dir`` was made for this load.
         override: What was used in place of the repository's.
+        namespace: The model's namespace; empty without one.
     """
 
     config: ModelConfig
@@ -34,6 +36,12 @@ class Candidate:
     auto_complete: bool = False
     is_temporary: bool = False
     override: Override = NO_OVERRIDE
+    namespace: str = ""
+
+    @property
+    def key(self) -> str:
+        """The model's key; see `backends.api.model_identifier`."""
+        return key_of(self.namespace, self.config.name)
 
     def is_same(self, other: "Candidate") -> bool:
         """Whether loading the other one would be the same."""
@@ -116,7 +124,7 @@ class ModelSource(Protocol):
         """Read a model.
 
         Args:
-            name: Model.
+            name: The model's key.
             override: What to use in place of the repository's.
             kept: Override of its last successful load. Its config is used again when ``override``
                 is none and the model's directory has not changed since.
@@ -124,6 +132,15 @@ class ModelSource(Protocol):
         Raises:
             TritonError: It is not in the repository, or its config is wrong.
         """
+
+    async def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return the keys of the models of a name that the repositories have.
+
+        Without namespacing the one key is the name, whether there is such a model or not.
+        """
+
+    def with_namespaces(self, config: ModelConfig, namespaces: Sequence[str]) -> ModelConfig:
+        """Return an ensemble's config with the namespaces of its steps' models, in their order."""
 
     def complete(self, config: ModelConfig) -> ModelConfig:
         """Normalise and validate a config that shall be complete.
@@ -133,7 +150,7 @@ class ModelSource(Protocol):
         """
 
     def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
-        """Complete an ensemble's config with what its models say, by name.
+        """Complete an ensemble's config with what its models say, by key.
 
         Raises:
             TritonError: They do not fit.

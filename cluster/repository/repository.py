@@ -22,6 +22,7 @@ from backends.api.errors import (
     TritonError,
 )
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import key_of, name_of, namespace_of
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, from_json, parse_pbtxt
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
@@ -57,6 +58,8 @@ class RepositoryModel:
         is_config_provided: Whether there was a config at all.
         warnings: What was ignored, one line each.
         is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
+        namespace: The repository it is in; empty without namespacing, and when its files came
+            with the load.
     """
 
     name: str
@@ -69,6 +72,7 @@ class RepositoryModel:
     is_config_provided: bool = True
     warnings: tuple[str, ...] = ()
     is_temporary: bool = False
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,8 @@ class RepositoryScan:
     """What the repositories hold now.
 
     Attributes:
-        directories: Directory of each model, by name, sorted.
-        duplicates: Names found in more than one repository; they cannot be loaded.
+        directories: Directory of each model, by key, sorted.
+        duplicates: Keys found in more than one repository; they cannot be loaded.
         errors: Repositories that could not be listed, with the reason.
     """
 
@@ -136,12 +140,13 @@ class ModelDirectory:
 
 
 class ModelRepository:
-    """Models of several repositories under one set of names.
+    """Models of several repositories, by their keys (`backends.api.model_identifier`).
 
     Args:
         locations: Repository paths, as given on the command line.
         model_config_name: ``--model-config-name``; empty for config.pbtxt.
         auto_complete: False with ``--disable-auto-complete-config``.
+        has_namespaces: ``--model-namespacing``: whether each repository has its own names.
         temporary_root: Where directories for files of load requests are made; None for the
             system's place.
         open_location: Opens a repository path.
@@ -157,6 +162,7 @@ class ModelRepository:
         *,
         model_config_name: str = "",
         auto_complete: bool = True,
+        has_namespaces: bool = False,
         temporary_root: str | None = None,
         open_location: Callable[[str], tuple[FileSystem, str]] = open_filesystem,
     ) -> None:
@@ -165,7 +171,10 @@ class ModelRepository:
                 f"model config name '{model_config_name}' must be the name of a file in "
                 f"'{CONFIGS_DIRECTORY}' without '.pbtxt', not a path"
             )
-        self._roots = [_Place(*open_location(location)) for location in dict.fromkeys(locations)]
+        self._has_namespaces = has_namespaces
+        self._roots = {
+            location: _Place(*open_location(location)) for location in dict.fromkeys(locations)
+        }
         self._config_name = model_config_name
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
@@ -174,7 +183,8 @@ class ModelRepository:
         """List the models of all repositories; hidden directories are no models."""
         found: dict[str, str] = {}
         duplicates, errors = set(), {}
-        for root in self._roots:
+        for location, root in self._roots.items():
+            namespace = location if self._has_namespaces else ""
             try:
                 entries = root.filesystem.entries(root.path)
             except TritonError as error:
@@ -182,14 +192,33 @@ class ModelRepository:
                 continue
             for entry in entries:
                 if entry.is_directory and not entry.name.startswith("."):
-                    if entry.name in found:
-                        duplicates.add(entry.name)
-                    found.setdefault(entry.name, f"{root.path}/{entry.name}")
+                    key = key_of(namespace, entry.name)
+                    if key in found:
+                        duplicates.add(key)
+                    found.setdefault(key, f"{root.path}/{entry.name}")
         return RepositoryScan(dict(sorted(found.items())), frozenset(duplicates), errors)
+
+    def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return the key of each model of a name, in the order of the repositories.
+
+        Without namespacing the one key is the name, whether there is such a model or not.
+
+        Raises:
+            InvalidArgumentError: The name is no name.
+            InternalError: A repository cannot be looked at; the message says why.
+        """
+        if not self._has_namespaces:
+            return (name,)
+        with _polling(name):
+            return tuple(
+                key_of(location, name)
+                for location, root in self._roots.items()
+                if root.filesystem.is_directory(f"{root.path}/{name}")
+            )
 
     def read_model(
         self,
-        name: str,
+        key: str,
         *,
         override_config_json: str | None = None,
         override_files: Mapping[str, bytes] | None = None,
@@ -198,7 +227,7 @@ class ModelRepository:
         """Read a model.
 
         Args:
-            name: Model name.
+            key: The model's key.
             override_config_json: Config to use in place of the model's own, as JSON.
             override_files: Files to use in place of the model's directory, by the parameter's name
                 ``file:<path in the model's directory>``; they need ``override_config_json``.
@@ -208,21 +237,24 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The model cannot be read; the message says why.
         """
+        name = name_of(key) if self._has_namespaces else key
         with _polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
-            directory = directory or ModelDirectory(name, self._find(name))
-            return self._read(directory, override_config_json)
+            directory = directory or ModelDirectory(name, self._find(key))
+            model = self._read(directory, override_config_json)
+            return replace(model, namespace=namespace_of(key))
 
-    def open_directory(self, name: str) -> ModelDirectory:
+    def open_directory(self, key: str) -> ModelDirectory:
         """List a model's directory as it is now.
 
         Raises:
             InvalidArgumentError: The name is no name.
             InternalError: The directory cannot be read; the message says why.
         """
+        name = name_of(key) if self._has_namespaces else key
         with _polling(name):
-            return ModelDirectory(name, self._find(name))
+            return ModelDirectory(name, self._find(key))
 
     def _read_override(
         self, name: str, config_json: str | None, files: Mapping[str, bytes]
@@ -236,10 +268,12 @@ class ModelRepository:
             raise
         return replace(model, is_temporary=True)
 
-    def _find(self, name: str) -> _Place:
+    def _find(self, key: str) -> _Place:
+        namespace, name = namespace_of(key), name_of(key)
         places = [
             _Place(root.filesystem, f"{root.path}/{name}")
-            for root in self._roots
+            for location, root in self._roots.items()
+            if not self._has_namespaces or location == namespace
             if root.filesystem.is_directory(f"{root.path}/{name}")
         ]
         if not places:

@@ -104,8 +104,10 @@ class Model:
 
     @property
     def is_unloaded(self) -> bool:
-        """Whether nothing but unloaded versions is left of it."""
-        return all(entry.is_unloaded for entry in self.versions)
+        """Whether all its versions were unloaded or are being unloaded."""
+        return all(
+            entry.is_unloaded or entry.state is ModelReadyState.UNLOADING for entry in self.versions
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ async def test_a_name_of_several_models_is_ambiguous_until_one_is_unloaded() -> 
     here = _in_namespaces("/r/a/m", "/r/b/m")
     with pytest.raises(InvalidArgumentError, match="There are 2 identifiers of model 'm' in glob"):
         here.router.find("m")
+    here.change(**{"/r/a/m": ModelVersion(1, ModelReadyState.UNLOADING)})
+    assert here.router.find("m").key == "/r/b/m"
     here.change(**{"/r/a/m": ModelVersion(1, UNAVAILABLE, reason=UNLOADED_REASON)})
     assert here.router.find("m").key == "/r/b/m"
     here.change(**{"/r/a/m": ModelVersion(1, ModelReadyState.LOADING)})

@@ -210,7 +210,7 @@ class DataPlane:
             ]
         config = served.config
         return {
-            "name": name,
+            "name": served.name,
             "versions": versions,
             "platform": config.platform or config.backend,
             "inputs": [_tensor_metadata(config, each) for each in config.input],

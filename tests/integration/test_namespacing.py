@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -134,6 +135,19 @@ def test_an_ambiguous_name_is_refused_by_both_protocols(polling: Server) -> None
             with pytest.raises(InferenceServerException, match="ambiguity") as caught:
                 call("part")
             assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def test_a_request_may_name_the_repository(polling: Server) -> None:
+    for name in ("add", "sub"):
+        path = f"{polling.folder / name}/part"
+        url = f"http://{polling.running.http}/v2/models/{quote(path, safe='')}"
+        assert http_request("GET", url).json()["name"] == "part"
+        with triton_grpc.InferenceServerClient(polling.running.grpc) as client:
+            result = client.infer(path, add_sub_inputs(triton_grpc))
+            assert result.get_response().model_name == "part"
+            assert np.array_equal(result.as_numpy("OUTPUT0"), ANSWERS[name][0])
+            (row,) = client.get_inference_statistics(path).model_stats
+            assert row.name == "part"
 
 
 def test_index_statistics_and_metrics_have_a_row_for_each(polling: Server) -> None:

@@ -316,6 +316,9 @@ class ModelLifecycle:
             cause = error.__cause__
             reason = cause.message if isinstance(cause, TritonError) else error.message
             self._records.put(replace(record, failure=reason.strip()))
+            if record.composing and record.ready_versions:
+                # What goes on serving goes with what it is made of.
+                self._composing[name] = self._composing.get(name, frozenset()) | record.composing
             _log.error("failed to load '%s': %s", shown(name), reason.strip())
             raise
         model.kept_override = model.override
@@ -340,13 +343,12 @@ class ModelLifecycle:
         """Load what an ensemble is made of and complete its config with theirs."""
         candidate, missing = await resolve_steps(self._source, candidate, self._records.ready_keys)
         versions = composing_versions(candidate.config)
-        if missing:
-            # What it was made of still counts: it may serve.
-            self._composing[name] = self._composing.get(name, frozenset()) | versions.keys()
-            raise not_resolved(name, missing)
-        self._composing[name] = frozenset(versions)
         if not versions:
+            self._composing.pop(name, None)
             return candidate, {}
+        self._composing[name] = frozenset(versions)
+        if missing:
+            raise not_resolved(name, missing)
         cycle = find_cycle(name, self._composing)
         if cycle:
             self._composing[name] = frozenset()

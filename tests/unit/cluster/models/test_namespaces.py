@@ -4,6 +4,7 @@
 
 from collections.abc import Collection
 
+from backends.api.errors import InternalError
 from cluster.controller.poll import poll_once
 from cluster.models.dependencies import affected_by
 from deployments.contracts.routing_table import ModelReadyState
@@ -104,6 +105,18 @@ async def test_an_ensemble_that_becomes_ambiguous_goes_with_what_it_was_made_of(
     world.candidates["A/m"] = own
     await poll(world)
     assert parts(world, "A/e") == {"A/m"}
+
+
+@in_virtual_time
+async def test_an_ensemble_that_cannot_use_the_other_model_goes_with_its_own() -> None:
+    world = World(ensemble("A/e", "m"), model("A/m"), model("B/m"))
+    await world.lifecycle.load("A/e")
+    world.fail["B/m/1#0"] = [InternalError("broken")]
+    del world.candidates["A/m"]
+    await poll(world)
+    assert (world.reason("A/m"), world.reason("A/e")) == ("unloaded", "unloaded")
+    await poll(world)
+    assert not world.record("A/e").ready_versions
 
 
 @in_virtual_time

@@ -61,6 +61,7 @@ PLAIN: Final = frozenset(
         "backends/api/custom_metrics.py",
         "backends/api/errors.py",
         "backends/api/model_config.py",
+        "backends/api/model_identifier.py",
         "backends/api/request.py",
         "deployments/contracts/control.py",
         "deployments/contracts/routing_table.py",

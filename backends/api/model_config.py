@@ -12,6 +12,8 @@ Triton: common/protobuf/model_config.proto @83adf7c
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from backends.api.model_identifier import key_of
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
@@ -161,6 +163,11 @@ class EnsembleStep:
     input_map: Mapping[str, str]
     output_map: Mapping[str, str]
     model_namespace: str = ""
+
+    @property
+    def model_key(self) -> str:
+        """The key of the step's model; see `backends.api.model_identifier`."""
+        return key_of(self.model_namespace, self.model_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,5 +112,6 @@ class Boot:
         # Also where nothing is to be loaded: a repository that is not there stops the start.
         names, duplicates = await self.source.list_names()
         if self._is_explicit and "*" not in self.options.load_model:
-            return list(dict.fromkeys(self.options.load_model))
+            named = [await self.source.keys_named(name) for name in self.options.load_model]
+            return list(dict.fromkeys(key for keys in named for key in keys))
         return sorted(set(names) - set(duplicates))

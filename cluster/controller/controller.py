@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from ray.exceptions import RayError
 
 from backends.api.errors import TritonError, UnavailableError
+from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
@@ -32,7 +33,7 @@ from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
-from cluster.models.override import NO_OVERRIDE, read_override
+from cluster.models.override import NO_OVERRIDE, Override, read_override
 from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
@@ -96,6 +97,7 @@ class ModelController:
             time.time_ns,
             self._state.saved.settings or settings_at_start(options),
             self._state.saved.router_ids,
+            has_namespaces=options.model_namespacing,
         )
         set_up_logging(self._publisher.settings.log)
         self._supervisor = Supervisor("controller")
@@ -259,6 +261,9 @@ class ModelController:
     async def load(self, name: str, parameters: Mapping[str, ParameterValue | bytes]) -> None:
         """Load or reload a model and wait until that is done.
 
+        With namespacing that is the model of the name in every repository; files that come with the
+        load make a model of no repository.
+
         Raises:
             TritonError: As Triton's repository API would.
         """
@@ -266,32 +271,49 @@ class ModelController:
         check_model_name(name)
         override = read_override(name, parameters)
         await self._boot.recovered.wait()
-        try:
-            await self._lifecycle.load(name, override)
-        except TritonError:
-            if self._lifecycle.is_pending(name):
-                await self._remember_load(name)
-            raise
-        await self._remember_load(name)
+        keys = (name,) if override.files else await self._source.keys_named(name)
+        loads = (self._load(key, override) for key in keys)
+        errors = [error for error in await asyncio.gather(*loads) if error is not None]
+        if len(errors) > 1:
+            raise type(errors[0])("".join(error.message for error in errors))
+        if errors:
+            raise errors[0]
         await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 
-    async def _remember_load(self, name: str) -> None:
-        self._state.saved.want(name, self._lifecycle.records.values())
-        if not self._state.save_override(name, self._lifecycle.override_of(name)):
-            _log.warning("the files model '%s' was loaded with are too big to be kept", name)
+    async def _load(self, key: str, override: Override) -> TritonError | None:
+        try:
+            await self._lifecycle.load(key, override)
+        except TritonError as error:
+            if self._lifecycle.is_pending(key):
+                await self._remember_load(key)
+            return error
+        await self._remember_load(key)
+        return None
+
+    async def _remember_load(self, key: str) -> None:
+        self._state.saved.want(key, self._lifecycle.records.values())
+        if not self._state.save_override(key, self._lifecycle.override_of(key)):
+            _log.warning("the files model '%s' was loaded with are too big to be kept", key)
         await self._state.save()
 
     async def unload(self, name: str, unload_dependents: bool = False) -> None:
         """Unload a model and wait until that is done; an unknown one is no error.
+
+        With namespacing that is every model of the name.
 
         Raises:
             TritonError: As Triton's repository API would.
         """
         self._require_explicit()
         await self._boot.recovered.wait()
-        gone = await self._lifecycle.unload(name, unload_dependents=unload_dependents)
-        self._state.saved.forget(gone, self._lifecycle.records.values())
-        self._state.save_override(name, NO_OVERRIDE)
+        records = self._lifecycle.records
+        keys = [name]
+        if self._options.model_namespacing:
+            keys = [key for key in records if name_of(key) == name]
+        for key in keys:
+            gone = await self._lifecycle.unload(key, unload_dependents=unload_dependents)
+            self._state.saved.forget(gone, records.values())
+            self._state.save_override(key, NO_OVERRIDE)
         await self._state.save()
         await self._publisher.wait_known(_ROUTERS_TIMEOUT_S)
 

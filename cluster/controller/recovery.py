@@ -44,7 +44,7 @@ async def adopt_live_instances(
     await source.adopt_files({spec.model_dir for spec in specs})
     pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
     for found in live:
-        generations = pools[found.name.model_name, found.name.version]
+        generations = pools[found.name.model_key, found.name.version]
         generations.setdefault(found.name.generation, []).append(found)
     cluster = await source.look_at_cluster()
     for (name, version), generations in pools.items():
@@ -74,7 +74,7 @@ async def adopt_live_instances(
                 digest = newest.spec.options_digest
                 files_dir = newest.spec.model_dir if is_as_given(name) else ""
                 make = _adopting(host, members, missing)
-                lifecycle.adopt(version, digest, config, make, files_dir)
+                lifecycle.adopt(name, version, digest, config, make, files_dir)
         await host.kill_instances(orphans)
     return len(live)
 

@@ -11,10 +11,11 @@ import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of, shown
 from backends.config.normalisation import normalise, without_groups
 from backends.config.pbtxt import edit
 from backends.config.validation.composing import with_composing
@@ -84,6 +85,7 @@ class RepositorySource:
             open_location=lambda location: open_filesystem(location, self._skeletons),
             agents=self._prepared,
             policy=_agent_policy(options),
+            has_namespaces=options.model_namespacing,
         )
         self.watch = RepositoryWatch()
 
@@ -101,7 +103,7 @@ class RepositorySource:
         return policies
 
     async def list_names(self) -> tuple[Collection[str], Collection[str]]:
-        """Return the models of the repositories, and those that are in more than one.
+        """Return the keys of the models of the repositories, and those there are twice.
 
         Raises:
             InternalError: No repository can be listed.
@@ -110,6 +112,31 @@ class RepositorySource:
         self.watch.saw(scan)
         require_listed(scan)
         return scan.directories.keys(), scan.duplicates
+
+    async def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return keys by name; see `cluster.models.contracts.ModelSource.keys_of`."""
+        if not self._options.model_namespacing:
+            return (name,)
+        return await asyncio.to_thread(self._repository.keys_of, name)
+
+    async def keys_named(self, name: str) -> tuple[str, ...]:
+        """Return the keys that a request to load a model means; never none.
+
+        A name that no repository has is its own key, of which `read` says what is wrong with it.
+        """
+        try:
+            return await self.keys_of(name) or (name,)
+        except TritonError:
+            return (name,)
+
+    def with_namespaces(self, config: ModelConfig, namespaces: Sequence[str]) -> ModelConfig:
+        """Edit steps; see `cluster.models.contracts.ModelSource.with_namespaces`."""
+
+        def change(message: Any) -> None:
+            for step, namespace in zip(message.ensemble_scheduling.step, namespaces, strict=True):
+                step.model_namespace = namespace
+
+        return edit(config, change)
 
     async def look_at_cluster(self) -> ClusterResources:
         """Return the nodes there are; from now on configs are completed for their GPUs.
@@ -146,9 +173,9 @@ class RepositorySource:
         except TritonError as error:
             cause = error.__cause__
             if isinstance(cause, TritonError):
-                _log.error("Poll failed for model directory '%s': %s", name, cause.message)
+                _log.error("Poll failed for model directory '%s': %s", shown(name), cause.message)
                 # Clients match on the text; the cause is in the log and the model's state.
-                text = f"failed to load '{name}', failed to poll from model repository"
+                text = f"failed to load '{name_of(name)}', failed to poll from model repository"
                 raise InternalError(text) from cause
             raise
 
@@ -215,6 +242,7 @@ class RepositorySource:
             override=override,
             files=model.files,
             prepared=model.prepared,
+            namespace=model.namespace,
         )
 
     def complete(self, config: ModelConfig) -> ModelConfig:
@@ -270,6 +298,7 @@ class RepositorySource:
             scheduler_holds=self._options.scheduler_holds,
             files_key=files_key,
             node=node,
+            model_namespace=candidate.namespace,
         )
         return plan_pool(config, request, cluster)
 

@@ -38,6 +38,7 @@ class RoutingPublisher:
         clock_ns: Wall clock.
         settings: What clients may change of a running server.
         router_ids: Routers an earlier controller had; `wait_known` waits for them.
+        has_namespaces: Whether models of one name may be in several repositories.
 
     Attributes:
         settings: What clients may change; call `changed` after setting it.
@@ -50,7 +51,10 @@ class RoutingPublisher:
         clock_ns: Callable[[], int],
         settings: ServerSettings | None = None,
         router_ids: Iterable[str] = (),
+        *,
+        has_namespaces: bool = False,
     ) -> None:
+        self._has_namespaces = has_namespaces
         self.settings = settings or ServerSettings()
         self.tables = 0
         self._records = records
@@ -128,6 +132,7 @@ class RoutingPublisher:
             initialised=self._initialised,
             exiting=self._exiting,
             settings=self._rendered_settings if has_settings else None,
+            has_namespaces=self._has_namespaces,
         )
 
     async def poll(

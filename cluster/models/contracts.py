@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import key_of
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.repository.agents.prepared import PreparedFiles
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -30,6 +31,7 @@ class Candidate:
         files: By version: what nodes fetch; None for a local directory, used where it is. With
             files ``model_dir`` holds all names, but of the files only small texts.
         prepared: What repository agents have made of its files.
+        namespace: The model's namespace; empty without one.
     """
 
     config: ModelConfig
@@ -41,6 +43,12 @@ class Candidate:
     override: Override = NO_OVERRIDE
     files: Mapping[int, ModelFiles] | None = None
     prepared: PreparedFiles | None = None
+    namespace: str = ""
+
+    @property
+    def key(self) -> str:
+        """The model's key; see `backends.api.model_identifier`."""
+        return key_of(self.namespace, self.config.name)
 
     def is_same(self, other: "Candidate") -> bool:
         """Whether loading the other one would be the same."""
@@ -123,7 +131,7 @@ class ModelSource(Protocol):
         """Read a model.
 
         Args:
-            name: Model.
+            name: The model's key.
             override: What to use in place of the repository's.
             kept: Override of its last successful load. Its config is used again when ``override``
                 is none and the model's directory has not changed since.
@@ -131,6 +139,15 @@ class ModelSource(Protocol):
         Raises:
             TritonError: It is not in the repository, or its config is wrong.
         """
+
+    async def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return the keys of the models of a name that the repositories have.
+
+        Without namespacing the one key is the name, whether there is such a model or not.
+        """
+
+    def with_namespaces(self, config: ModelConfig, namespaces: Sequence[str]) -> ModelConfig:
+        """Return an ensemble's config with the namespaces of its steps' models, in their order."""
 
     def complete(self, config: ModelConfig) -> ModelConfig:
         """Normalise and validate a config that shall be complete.
@@ -140,7 +157,7 @@ class ModelSource(Protocol):
         """
 
     def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:
-        """Complete an ensemble's config with what its models say, by name.
+        """Complete an ensemble's config with what its models say, by key.
 
         Raises:
             TritonError: They do not fit.

@@ -7,6 +7,7 @@ from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of, namespace_of, shown
 from cluster.models.states import ModelRecord, load_failed
 
 # What a step asks for that takes the newest version.
@@ -16,6 +17,26 @@ _NEWEST: Final = -1
 def dependents_of(name: str, composing: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """Return the ensembles that have the model among their steps, sorted."""
     return tuple(sorted(ensemble for ensemble, parts in composing.items() if name in parts))
+
+
+def affected_by(key: str, composing: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return the ensembles that may have to be made of a model that has come or changed, sorted.
+
+    Besides those made of it, they are those with a step of its name that means a model of another
+    repository than their own, or none.
+    """
+
+    def may_mean(ensemble: str, part: str) -> bool:
+        is_foreign = namespace_of(part) != namespace_of(ensemble)
+        return part == key or (is_foreign and name_of(part) == name_of(key))
+
+    return tuple(
+        sorted(
+            ensemble
+            for ensemble, parts in composing.items()
+            if any(may_mean(ensemble, part) for part in parts)
+        )
+    )
 
 
 def find_cycle(start: str, composing: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
@@ -34,10 +55,10 @@ def find_cycle(start: str, composing: Mapping[str, frozenset[str]]) -> tuple[str
 
 
 def composing_versions(config: ModelConfig) -> dict[str, set[int]]:
-    """Return the models of an ensemble's steps and the versions asked for; -1 is the newest."""
+    """Return, by key, the versions an ensemble's steps ask of models; -1 is the newest."""
     versions: dict[str, set[int]] = {}
     for step in config.ensemble_steps:
-        versions.setdefault(step.model_name, set()).add(step.model_version)
+        versions.setdefault(step.model_key, set()).add(step.model_version)
     return versions
 
 
@@ -58,10 +79,11 @@ def ready_config(
     Triton: core/src/model_repository_manager/model_repository_manager.cc CheckNode @73aad7c
     """
     ready = part.ready_versions
-    depends = f"ensemble '{ensemble}' depends on '{part.name}'"
+    part_name = shown(part.name)
+    depends = f"ensemble '{shown(ensemble)}' depends on '{part_name}'"
     if not ready:
         failure = error.message.strip() if error else ""
-        because = f" Model '{part.name}' loading failed with error: {failure}" if failure else ""
+        because = f" Model '{part_name}' loading failed with error: {failure}" if failure else ""
         raise load_failed(ensemble, f"{depends} which has no loaded version.{because}")
     for version in sorted(versions):
         if version != _NEWEST and version not in ready:

@@ -27,6 +27,8 @@ The way of a load, and who answers for what on it:
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
+Models go by their keys here (`backends.api.model_identifier`).
+
 This module knows neither Ray nor the file system: pools and the repository are passed in.
 
 Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
@@ -40,9 +42,17 @@ from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import shown
 from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
-from cluster.models.dependencies import composing_versions, dependents_of, find_cycle, ready_config
+from cluster.models.dependencies import (
+    affected_by,
+    composing_versions,
+    dependents_of,
+    find_cycle,
+    ready_config,
+)
+from cluster.models.namespaces import not_resolved, resolve_steps
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.states import load_failed
@@ -166,7 +176,7 @@ class ModelLifecycle:
                 blocked.cancel()
         if not work.done():
             raise UnavailableError(
-                f"load of model '{name}' is pending and goes on in the background:"
+                f"load of model '{shown(name)}' is pending and goes on in the background:"
                 f" {self._records.reasons(name)}"
             )
         if work.cancelled():
@@ -226,7 +236,7 @@ class ModelLifecycle:
 
     async def _reload_dependents(self, name: str, needed_by: str) -> None:
         """Load the ensembles made of a model anew, also those that had failed for want of it."""
-        for dependent in dependents_of(name, self._composing):
+        for dependent in affected_by(name, self._composing):
             starting = self._starting.get(dependent)
             if dependent == needed_by or (starting is not None and not starting.done()):
                 continue
@@ -260,6 +270,7 @@ class ModelLifecycle:
 
     def adopt(
         self,
+        name: str,
         version: int,
         digest: str,
         config: ModelConfig,
@@ -269,13 +280,14 @@ class ModelLifecycle:
         """Put a version in service that an earlier controller loaded.
 
         Args:
+            name: Model.
             version: Version number.
             digest: Digest its instances carry.
             config: Their complete config.
             make: Makes the pool of live instances, given the callback for its changes.
             files_dir: Directory made for the load, if the files came with it.
         """
-        self._model(config.name).versions.adopt(version, digest, config, make, files_dir)
+        self._model(name).versions.adopt(version, digest, config, make, files_dir)
 
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""
@@ -304,7 +316,10 @@ class ModelLifecycle:
             cause = error.__cause__
             reason = cause.message if isinstance(cause, TritonError) else error.message
             self._records.put(replace(record, failure=reason.strip()))
-            _log.error("failed to load '%s': %s", name, reason.strip())
+            if record.composing and record.ready_versions:
+                # What goes on serving goes with what it is made of.
+                self._composing[name] = self._composing.get(name, frozenset()) | record.composing
+            _log.error("failed to load '%s': %s", shown(name), reason.strip())
             raise
         model.kept_override = model.override
         record = self.records[name]
@@ -326,14 +341,18 @@ class ModelLifecycle:
         self, name: str, candidate: Candidate
     ) -> tuple[Candidate, dict[str, ModelConfig]]:
         """Load what an ensemble is made of and complete its config with theirs."""
+        candidate, missing = await resolve_steps(self._source, candidate, self._records.ready_keys)
         versions = composing_versions(candidate.config)
-        self._composing[name] = frozenset(versions)
         if not versions:
+            self._composing.pop(name, None)
             return candidate, {}
+        self._composing[name] = frozenset(versions)
+        if missing:
+            raise not_resolved(name, missing)
         cycle = find_cycle(name, self._composing)
         if cycle:
             self._composing[name] = frozenset()
-            path = " -> ".join(cycle)
+            path = " -> ".join(map(shown, cycle))
             raise load_failed(name, f"circular dependency between ensembles: {path}")
         composing = {}
         for part in sorted(versions):

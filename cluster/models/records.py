@@ -5,8 +5,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from cluster.models.states import UNLOADED_REASON, LifecycleEvent, ModelRecord, VersionRecord
-from deployments.contracts.routing_table import ModelReadyState
+from backends.api.model_identifier import name_of
+from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
+from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
 
 
 class Records:
@@ -16,7 +17,7 @@ class Records:
         on_change: Called after each change that routers shall hear of.
 
     Attributes:
-        by_name: The records by model.
+        by_name: The records by the model's key.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
@@ -49,6 +50,14 @@ class Records:
         record = self.of(name)
         before = record.versions.get(version, VersionRecord(version))
         self.put(record.with_version(before.after(event, reason)))
+
+    def ready_keys(self, name: str) -> tuple[str, ...]:
+        """Return the keys of the models of a name that have a ready version."""
+        return tuple(
+            key
+            for key, record in self.by_name.items()
+            if name_of(key) == name and record.ready_versions
+        )
 
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded."""

@@ -17,14 +17,14 @@ from enum import StrEnum
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of, shown
 from deployments.contracts.routing_table import (
+    UNLOADED_REASON,
     InstanceEndpoint,
     Model,
     ModelReadyState,
     ModelVersion,
 )
-
-UNLOADED_REASON = "unloaded"
 
 
 class LifecycleEvent(StrEnum):
@@ -143,13 +143,13 @@ class ModelRecord:
     """A model and its versions.
 
     Attributes:
-        name: Model.
+        name: The model's key.
         versions: Records by version number.
         labels: Label lists by output, as read with the config.
         is_explicit: Whether a user asked for the model, rather than an ensemble.
         is_known: Whether a load ever came as far as choosing versions.
         failure: Why the last load came to nothing; empty when it did not.
-        composing: Models an ensemble is made of.
+        composing: Keys of the models an ensemble is made of.
     """
 
     name: str
@@ -198,7 +198,7 @@ class ModelRecord:
 
 def index_rows(
     records: Mapping[str, ModelRecord],
-    repository_names: Iterable[str],
+    repository_keys: Iterable[str],
     duplicates: Iterable[str],
     *,
     ready_only: bool,
@@ -212,9 +212,9 @@ def index_rows(
     """
     rows: list[dict[str, str]] = []
     twice = set(duplicates)
-    for name in sorted(set(repository_names) | twice):
-        record = records.get(name)
-        if name in twice:
+    for key in sorted(set(repository_keys) | twice):
+        name, record = name_of(key), records.get(key)
+        if key in twice:
             rows.append(
                 {
                     "name": name,
@@ -238,7 +238,7 @@ def _version_row(name: str, record: VersionRecord) -> dict[str, str]:
     return row
 
 
-def versions_failed(model_name: str, errors: Mapping[int, TritonError]) -> InvalidArgumentError:
+def versions_failed(model_key: str, errors: Mapping[int, TritonError]) -> InvalidArgumentError:
     """Build the error of a load in which versions failed.
 
     Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
@@ -247,9 +247,9 @@ def versions_failed(model_name: str, errors: Mapping[int, TritonError]) -> Inval
         f"version {version} is at UNAVAILABLE state: {error.as_string()};"
         for version, error in sorted(errors.items())
     )
-    return load_failed(model_name, states)
+    return load_failed(model_key, states)
 
 
-def load_failed(model_name: str, why: str) -> InvalidArgumentError:
+def load_failed(model_key: str, why: str) -> InvalidArgumentError:
     """Build the error of a load that failed as a whole."""
-    return InvalidArgumentError(f"load failed for model '{model_name}': {why}\n")
+    return InvalidArgumentError(f"load failed for model '{shown(model_key)}': {why}\n")

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 
+from backends.api.model_identifier import shown
 from cluster.models.states import ModelRecord
 
 
@@ -12,11 +13,11 @@ def status_rows(records: Mapping[str, ModelRecord]) -> list[dict[str, str]]:
     rows = []
     for name, record in sorted(records.items()):
         if not record.versions:
-            rows.append(_status_row(name, state="UNAVAILABLE", reason=record.failure))
+            rows.append(_status_row(shown(name), state="UNAVAILABLE", reason=record.failure))
         for version, at in sorted(record.versions.items()):
             rows.append(
                 _status_row(
-                    name,
+                    shown(name),
                     version=str(version),
                     backend=(at.config.backend or at.config.platform) if at.config else "",
                     instances=str(len(at.instances)),

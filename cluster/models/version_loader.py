@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import shown
 from backends.config.normalisation import with_groups_of
 from cluster.models.contracts import (
     Candidate,
@@ -104,7 +105,7 @@ class VersionLoader:
 
             return _Attempt(work, lambda: pool.close(0))
 
-        return await self._try_often(candidate.config.name, version, begin, on_blocked)
+        return await self._try_often(shown(candidate.key), version, begin, on_blocked)
 
     async def regroup(
         self,
@@ -134,7 +135,7 @@ class VersionLoader:
             return Loaded(pool, config, change.leaving)
 
         attempt = _Attempt(work, pool.unstage)
-        return await self._try_often(candidate.config.name, version, lambda: attempt, on_blocked)
+        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
 
     async def _regrouping(
         self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig

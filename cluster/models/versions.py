@@ -18,11 +18,11 @@ from typing import Any
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import shown
 from backends.config.normalisation import change_requires_reload, with_groups_of
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.records import Records
 from cluster.models.states import (
-    UNLOADED_REASON,
     LifecycleEvent,
     ModelRecord,
     VersionRecord,
@@ -30,7 +30,7 @@ from cluster.models.states import (
     versions_failed,
 )
 from cluster.models.version_loader import Loaded, VersionLoader
-from deployments.contracts.routing_table import ModelReadyState
+from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ModelVersions:
     """The pools of one model. One call of `load` or `retire` at a time.
 
     Args:
-        name: Model.
+        name: The model's key.
         records: Where the state of the versions is kept.
         source: Frees what candidates were read to.
         loader: Loads versions.
@@ -105,7 +105,7 @@ class ModelVersions:
             raise load_failed(
                 name,
                 "at least one version must be available under the version policy of model"
-                f" '{name}'",
+                f" '{shown(name)}'",
             )
         is_composed_anew = _differ(self._composing, composing)
         wanted = sorted(candidate.digests)
@@ -114,7 +114,7 @@ class ModelVersions:
         if new or regrouped:
             loaded = await self._prepare(candidate, new, regrouped)
             self._take_over(candidate, composing, loaded)
-            _log.info("successfully loaded '%s'", name)
+            _log.info("successfully loaded '%s'", shown(name))
         else:
             # An adopted version came without what its instances do not know.
             known = self._records.of(name)
@@ -166,7 +166,7 @@ class ModelVersions:
             state = self._records.of(name).versions[version].state
             if state is ModelReadyState.UNLOADING:
                 self._records.event(name, version, LifecycleEvent.UNLOADED, UNLOADED_REASON)
-                _log.info("successfully unloaded '%s' version %d", name, version)
+                _log.info("successfully unloaded '%s' version %d", shown(name), version)
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""

@@ -400,7 +400,6 @@ PENDING = frozenset(
         "model_cache_directory",
         "model_cache_max_bytes",
         "model_load_gpu_limit",
-        "model_namespacing",
         "sagemaker_port",
         "sagemaker_safe_port_range",
         "vertex_ai_default_model",

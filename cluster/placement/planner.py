@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
+from backends.api.model_identifier import key_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
     NODE_PREFIX,
@@ -57,6 +58,7 @@ class PoolRequest:
         scheduler_holds: Variables of the server that hold schedulers back.
         files_key: Where the cluster keeps files that came with the load; empty when it does not.
         node: Resource of the one node the instances have to be on, and how much; mostly empty.
+        model_namespace: The model's namespace; empty without one.
     """
 
     generation: int
@@ -78,19 +80,20 @@ class PoolRequest:
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     files_key: str = ""
     node: Mapping[str, float] = field(default_factory=dict)
+    model_namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ActorName:
     """The parts of an instance actor's name."""
 
-    model_name: str
+    model_key: str
     version: int
     index: int
     generation: int
 
     def __str__(self) -> str:
-        return f"{self.model_name}/{self.version}#{self.index}@{self.generation}"
+        return f"{self.model_key}/{self.version}#{self.index}@{self.generation}"
 
 
 def parse_actor_name(text: str) -> ActorName | None:
@@ -160,8 +163,9 @@ def _spec(
     threads: int,
 ) -> InstanceSpec:
     demand = read_demand(config, _default_demand(slot, request, cluster))
+    key = key_of(request.model_namespace, config.name)
     return InstanceSpec(
-        name=str(ActorName(config.name, request.version, index, request.generation)),
+        name=str(ActorName(key, request.version, index, request.generation)),
         generation=request.generation,
         model_name=config.name,
         version=request.version,
@@ -191,6 +195,7 @@ def _spec(
         demand=None if request.resource_limits is None else _resource_demand(slot),
         scheduler_holds=request.scheduler_holds,
         files_key=request.files_key,
+        model_namespace=request.model_namespace,
     )
 
 
@@ -251,6 +256,7 @@ def replan_pool(
         scheduler_holds=like.scheduler_holds,
         files_key=like.files_key,
         node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
+        model_namespace=like.model_namespace,
     )
     return plan_pool(config, request, cluster)
 
@@ -298,7 +304,7 @@ def regroup(
         if alike:
             alike.pop(0)
             continue
-        name = ActorName(spec.model_name, spec.version, next_index, spec.generation)
+        name = ActorName(spec.model_key, spec.version, next_index, spec.generation)
         added.append(replace(spec, index=next_index, name=str(name)))
         next_index += 1
     leaving = tuple(name for names in staying.values() for name in names)

@@ -23,6 +23,7 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import key_of, name_of, namespace_of
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import (
     MAX_CONFIG_BYTES,
@@ -81,6 +82,8 @@ class RepositoryModel:
         files: By version: what nodes fetch; None for a local directory, used where it is.
         digest: Of all files as a listing tells; empty for a local directory.
         prepared: What repository agents have made of its files; the caller's to release.
+        namespace: The repository it is in; empty without namespacing, and when its files came
+            with the load.
     """
 
     name: str
@@ -96,6 +99,7 @@ class RepositoryModel:
     files: Mapping[int, ModelFiles] | None = None
     digest: bytes = b""
     prepared: PreparedFiles | None = None
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,8 @@ class RepositoryScan:
     """What the repositories hold now.
 
     Attributes:
-        directories: Directory of each model, by name, sorted.
-        duplicates: Names found in more than one repository; they cannot be loaded.
+        directories: Directory of each model, by key, sorted.
+        duplicates: Keys found in more than one repository; they cannot be loaded.
         errors: Repositories that could not be listed, with the reason.
         stale: Of those, the ones whose models are those of an earlier listing.
         digests: By model in a store: digest of all its files.
@@ -118,12 +122,13 @@ class RepositoryScan:
 
 
 class ModelRepository:
-    """Models of several repositories under one set of names.
+    """Models of several repositories, by their keys (`backends.api.model_identifier`).
 
     Args:
         locations: Repository paths, as given on the command line.
         model_config_name: ``--model-config-name``; empty for config.pbtxt.
         auto_complete: False with ``--disable-auto-complete-config``.
+        has_namespaces: ``--model-namespacing``: whether each repository has its own names.
         temporary_root: Where directories for files of load requests are made; None for the
             system's place.
         open_location: Opens a repository path.
@@ -141,6 +146,7 @@ class ModelRepository:
         *,
         model_config_name: str = "",
         auto_complete: bool = True,
+        has_namespaces: bool = False,
         temporary_root: str | None = None,
         open_location: Callable[[str], tuple[FileSystem, str]] = open_filesystem,
         agents: PreparedModels | None = None,
@@ -151,7 +157,10 @@ class ModelRepository:
                 f"model config name '{model_config_name}' must be the name of a file in "
                 f"'{CONFIGS_DIRECTORY}' without '.pbtxt', not a path"
             )
-        self._roots = [Place(*open_location(location)) for location in dict.fromkeys(locations)]
+        self._has_namespaces = has_namespaces
+        self._roots = {
+            location: Place(*open_location(location)) for location in dict.fromkeys(locations)
+        }
         self._config_name = model_config_name
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
@@ -163,29 +172,50 @@ class ModelRepository:
         found: dict[str, str] = {}
         duplicates, errors, stale = set(), {}, set()
         digests: dict[str, bytes] = {}
-        for root in self._roots:
+        for location, root in self._roots.items():
+            namespace = location if self._has_namespaces else ""
             try:
                 entries = root.filesystem.entries(root.path)
             except TritonError as error:
                 errors[root.path] = error.message
                 continue
             if isinstance(root.filesystem, RemoteFileSystem):
-                digests |= root.filesystem.digests
+                known = root.filesystem.digests.items()
+                digests |= {key_of(namespace, name): digest for name, digest in known}
                 if root.filesystem.error:
                     errors[root.path] = root.filesystem.error
                     stale.add(root.path)
             for entry in entries:
                 if entry.is_directory and not entry.name.startswith("."):
-                    if entry.name in found:
-                        duplicates.add(entry.name)
-                    found.setdefault(entry.name, f"{root.path}/{entry.name}")
+                    key = key_of(namespace, entry.name)
+                    if key in found:
+                        duplicates.add(key)
+                    found.setdefault(key, f"{root.path}/{entry.name}")
         return RepositoryScan(
             dict(sorted(found.items())), frozenset(duplicates), errors, frozenset(stale), digests
         )
 
+    def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return the key of each model of a name, in the order of the repositories.
+
+        Without namespacing the one key is the name, whether there is such a model or not.
+
+        Raises:
+            InvalidArgumentError: The name is no name.
+            InternalError: A repository cannot be looked at; the message says why.
+        """
+        if not self._has_namespaces:
+            return (name,)
+        with polling(name):
+            return tuple(
+                key_of(location, name)
+                for location, root in self._roots.items()
+                if _holds(root, name)
+            )
+
     def read_model(
         self,
-        name: str,
+        key: str,
         *,
         override_config_json: str | None = None,
         override_files: Mapping[str, bytes] | None = None,
@@ -194,7 +224,7 @@ class ModelRepository:
         """Read a model.
 
         Args:
-            name: Model name.
+            key: The model's key.
             override_config_json: Config to use in place of the model's own, as JSON.
             override_files: Files to use in place of the model's directory, by the parameter's name
                 ``file:<path in the model's directory>``; they need ``override_config_json``.
@@ -204,29 +234,32 @@ class ModelRepository:
             InvalidArgumentError: The name is no name.
             InternalError: The model cannot be read; the message says why.
         """
+        name = name_of(key) if self._has_namespaces else key
         with polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
             changed = ""
             for _ in range(_READS):
-                directory = directory or ModelDirectory(name, self._find(name))
+                directory = directory or ModelDirectory(name, self._find(key))
                 try:
-                    return self._read(directory, override_config_json)
+                    model = self._read(directory, override_config_json)
+                    return replace(model, namespace=namespace_of(key))
                 except FileChangedError as error:
                     changed, directory = str(error), None
             raise InternalError(
                 f"{changed}, {_READS} times in a row; it is read again once its upload is complete"
             )
 
-    def open_directory(self, name: str) -> ModelDirectory:
+    def open_directory(self, key: str) -> ModelDirectory:
         """List a model's directory as it is now.
 
         Raises:
             InvalidArgumentError: The name is no name.
             InternalError: The directory cannot be read; the message says why.
         """
+        name = name_of(key) if self._has_namespaces else key
         with polling(name):
-            return ModelDirectory(name, self._find(name))
+            return ModelDirectory(name, self._find(key))
 
     def _read_override(
         self, name: str, config_json: str | None, files: Mapping[str, bytes]
@@ -243,8 +276,13 @@ class ModelRepository:
             shutil.rmtree(path, ignore_errors=True)
         return replace(model, is_temporary=True)
 
-    def _find(self, name: str) -> Place:
-        paths = [(root.filesystem, f"{root.path}/{name}") for root in self._roots]
+    def _find(self, key: str) -> Place:
+        namespace, name = namespace_of(key), name_of(key)
+        paths = [
+            (root.filesystem, f"{root.path}/{name}")
+            for location, root in self._roots.items()
+            if not self._has_namespaces or location == namespace
+        ]
         views = [Place(filesystem.view(path), path) for filesystem, path in paths]
         places = [place for place in views if place.filesystem.is_directory(place.path)]
         if not places:
@@ -375,6 +413,11 @@ class ModelRepository:
                 "must equal model name"
             )
         return config
+
+
+def _holds(root: Place, name: str) -> bool:
+    path = f"{root.path}/{name}"
+    return root.filesystem.view(path).is_directory(path)
 
 
 def require_listed(scan: RepositoryScan) -> None:

@@ -11,9 +11,17 @@ import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from backends.api.errors import NotFoundError, TritonError, UnavailableError
+from backends.api.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    TritonError,
+    UnavailableError,
+)
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of, shown
 from deployments.settings.server_settings import ServerSettings
+
+UNLOADED_REASON = "unloaded"
 
 
 class ModelReadyState(StrEnum):
@@ -76,13 +84,30 @@ class ModelVersion:
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: dict[str, bytes] = field(default_factory=dict)
 
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether it was unloaded, rather than failed."""
+        return self.state is ModelReadyState.UNAVAILABLE and self.reason == UNLOADED_REASON
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model the controller knows, with its versions in ascending order."""
+    """A model the controller knows.
+
+    Attributes:
+        name: Its key; see `backends.api.model_identifier`.
+        versions: In ascending order.
+    """
 
     name: str
     versions: tuple[ModelVersion, ...] = ()
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether all its versions were unloaded or are being unloaded."""
+        return all(
+            entry.is_unloaded or entry.state is ModelReadyState.UNLOADING for entry in self.versions
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +116,11 @@ class RoutingTable:
 
     Attributes:
         version: Grows with each change (across controller restarts too).
-        models: By name.
+        models: By key.
         initialised: Whether start-up loading is done.
         exiting: Whether the server is shutting down.
         settings: What clients may change of a running server.
+        has_namespaces: Whether models of one name may be in several repositories.
     """
 
     version: int = 0
@@ -102,6 +128,7 @@ class RoutingTable:
     initialised: bool = False
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
+    has_namespaces: bool = False
 
     def after(self, changes: "TableChanges") -> "RoutingTable":
         """Return the table with changes made; models that have not changed are the same objects."""
@@ -116,7 +143,16 @@ class RoutingTable:
             changes.initialised,
             changes.exiting,
             self.settings if changes.settings is None else changes.settings,
+            changes.has_namespaces,
         )
+
+    def keys_named(self, name: str) -> list[str]:
+        """Return the keys of the models of a name that are loaded, or should be."""
+        return [
+            key
+            for key, model in self.models.items()
+            if name_of(key) == name and not model.is_unloaded
+        ]
 
     def changed_since(self, other: "RoutingTable") -> frozenset[str]:
         """Return the names of models that another table does not have, or has otherwise."""
@@ -138,7 +174,7 @@ class RoutingTable:
         """Return a ready version, or None.
 
         Args:
-            name: Model name.
+            name: The model's key.
             version: Version number; negative for the newest ready one.
         """
         model = self.models.get(name)
@@ -151,7 +187,7 @@ class RoutingTable:
         """Return what stands for a version as it is loaded now, its ensemble's models included.
 
         Args:
-            name: Model name.
+            name: The model's key.
             version: Version number; negative for the newest ready one.
         """
         digest = hashlib.blake2b(digest_size=16)
@@ -164,7 +200,7 @@ class RoutingTable:
             return
         digest.update(repr((name, entry.version, entry.digest)).encode())
         for step in entry.config.ensemble_steps if entry.config else ():
-            self._identify(digest, step.model_name, step.model_version)
+            self._identify(digest, step.model_key, step.model_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +215,7 @@ class TableChanges:
         initialised: As in the table.
         exiting: As in the table.
         settings: The settings; None when they have not changed.
+        has_namespaces: As in the table.
     """
 
     version: int
@@ -188,6 +225,7 @@ class TableChanges:
     initialised: bool
     exiting: bool
     settings: ServerSettings | None
+    has_namespaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +246,18 @@ def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonErr
 
     Args:
         table: Where it was looked for.
-        name: Model asked for.
+        name: Model asked for, by key or by name.
         version: Version asked for; negative for the newest.
 
-    Triton: core/src/model_repository_manager/model_repository_manager.cc GetModel @73aad7c
+    Triton: core/src/model_repository_manager/model_repository_manager.cc GetModel,
+    FindModelIdentifier @73aad7c
     """
-    unknown = f"Request for unknown model: '{name}'"
+    if table.has_namespaces and name not in table.models:
+        keys = table.keys_named(name)
+        if len(keys) != 1:
+            return _identifier_error(table, name, len(keys))
+        name = keys[0]
+    unknown = f"Request for unknown model: '{shown(name)}'"
     model = table.models.get(name)
     if model is None:
         return NotFoundError(f"{unknown} is not found")
@@ -222,3 +266,15 @@ def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonErr
     if all(entry.version != version for entry in model.versions):
         return NotFoundError(f"{unknown} version {version} is not found")
     return UnavailableError(f"{unknown} version {version} is not at ready state")
+
+
+def _identifier_error(table: RoutingTable, name: str, count: int) -> TritonError:
+    """Build the error of a name that several models have, or none."""
+    if count:
+        return InvalidArgumentError(
+            f"There are {count} identifiers of model '{name}' in global map, model namespace must "
+            "be provided to resolve ambiguity."
+        )
+    if any(name_of(key) == name for key in table.models):
+        return NotFoundError(f"Identifier of model '{name}' is not found in global map")
+    return InvalidArgumentError(f"Request for unknown model: '{shown(name)}' is not found")

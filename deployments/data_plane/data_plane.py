@@ -18,6 +18,7 @@ import msgspec
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
+from backends.api.model_identifier import name_of, namespace_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl
@@ -182,7 +183,7 @@ class DataPlane:
         """
         asked = [
             link
-            for link in self._router.links_of(model.name, model.version)
+            for link in self._router.links_of(model.key, model.version)
             if link.endpoint.has_readiness and link.lane is not None
         ]
         if not asked:
@@ -204,12 +205,12 @@ class DataPlane:
         else:
             versions = [
                 str(entry.version)
-                for entry in self._router.table.models[name].versions
+                for entry in self._router.table.models[served.key].versions
                 if entry.state is ModelReadyState.READY
             ]
         config = served.config
         return {
-            "name": name,
+            "name": served.name,
             "versions": versions,
             "platform": config.platform or config.backend,
             "inputs": [_tensor_metadata(config, each) for each in config.input],
@@ -234,8 +235,8 @@ class DataPlane:
         counted = await self._collector.collect(entries)
         return {
             "model_stats": [
-                statistics_json(model_name, str(entry.version), statistics)
-                for (model_name, entry), statistics in zip(entries, counted, strict=True)
+                statistics_json(name_of(key), str(entry.version), statistics)
+                for (key, entry), statistics in zip(entries, counted, strict=True)
             ]
         }
 
@@ -298,15 +299,16 @@ class DataPlane:
         counted = await self._collector.collect(entries, own_node_only=True)
         rows = [
             ModelMetrics(
-                name,
+                name_of(key),
                 str(entry.version),
                 statistics,
                 load_duration_ns=entry.load_duration_ns,
                 metric_tags=entry.config.metric_tags,
                 has_cache=self._router.has_cache and entry.config.response_cache,
                 first_response_bounds=bounds_ms(entry.config) if settings.has_histograms else (),
+                namespace=namespace_of(key),
             )
-            for (name, entry), statistics in zip(entries, counted, strict=True)
+            for (key, entry), statistics in zip(entries, counted, strict=True)
             if entry.config is not None
         ]
         # Not on the loop: the drivers of GPUs may take their time.
@@ -334,7 +336,8 @@ class DataPlane:
         ready = self._ready_entries()
         if not name:
             return ready
-        of_model = [row for row in ready if row[0] == name]
+        key = self._router.key_of(name)
+        of_model = [row for row in ready if row[0] == key]
         if not of_model:
             raise InvalidArgumentError(f"requested model '{name}' is not available")
         if not version:
@@ -349,8 +352,7 @@ class DataPlane:
 
 
 def _counts_as_ready(entry: ModelVersion) -> bool:
-    is_unloaded = entry.state is ModelReadyState.UNAVAILABLE and entry.reason == "unloaded"
-    return entry.state is ModelReadyState.READY or is_unloaded
+    return entry.state is ModelReadyState.READY or entry.is_unloaded
 
 
 def _parse_version(text: str) -> int:

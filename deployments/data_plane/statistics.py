@@ -49,7 +49,7 @@ class StatisticsCollector:
         """Return the counters of each version, in the order given.
 
         Args:
-            entries: Model name and version.
+            entries: Model key and version.
             own_node_only: Whether instances and routers of other nodes are left out.
         """
         router = self._router

@@ -50,7 +50,7 @@ class StepModel(Protocol):
         """
 
 
-# Model name and version (-1 for the newest ready one) -> the ready model; raises TritonError.
+# Model key and version (-1 for the newest ready one) -> the ready model; raises TritonError.
 FindStepModel = Callable[[str, int], StepModel]
 
 
@@ -138,7 +138,7 @@ class Ensemble:
 
     def _bind(self) -> "_Bound":
         models = [
-            self._find(step.model_name, step.model_version) for step in self._config.ensemble_steps
+            self._find(step.model_key, step.model_version) for step in self._config.ensemble_steps
         ]
         graph = compile_graph(self._config, [model.config for model in models])
         self._bound = bound = _Bound(graph, models)

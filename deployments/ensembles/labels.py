@@ -24,7 +24,7 @@ def labels_of(table: RoutingTable, entry: ModelVersion) -> dict[str, tuple[str, 
     missing = {output.name for output in config.output if not labels.get(output.name)}
     for step in config.ensemble_steps:
         fed = {tensor: name for name, tensor in step.output_map.items() if tensor in missing}
-        model = table.ready(step.model_name, step.model_version) if fed else None
+        model = table.ready(step.model_key, step.model_version) if fed else None
         of_step = {} if model is None else labels_of(table, model)
         labels |= {tensor: of_step[name] for tensor, name in fed.items() if name in of_step}
         missing -= fed.keys()

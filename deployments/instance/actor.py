@@ -265,7 +265,7 @@ class ModelInstanceActor:
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(
-            name=f"{spec.model_name}/{spec.version}#{spec.index}",
+            name=f"{spec.model_key}/{spec.version}#{spec.index}",
             incarnation=self._incarnation,
             node_id=ray.get_runtime_context().get_node_id(),
             uds=uds,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
+from backends.api.model_identifier import key_of
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.rate_limiter.arbiter import Limit, ResourceDemand
 
@@ -53,6 +54,7 @@ class InstanceSpec:
             `deployments.scheduling.holds`.
         files_key: Where the cluster keeps the files of ``model_dir``, for nodes on which it is not;
             empty when it is the repository's.
+        model_namespace: The model's namespace; empty without one.
     """
 
     name: str
@@ -85,6 +87,12 @@ class InstanceSpec:
     demand: ResourceDemand | None = None
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     files_key: str = ""
+    model_namespace: str = ""
+
+    @property
+    def model_key(self) -> str:
+        """The model's key; see `backends.api.model_identifier`."""
+        return key_of(self.model_namespace, self.model_name)
 
 
 @dataclass(frozen=True, slots=True)

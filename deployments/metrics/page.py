@@ -42,6 +42,7 @@ class ModelMetrics:
         metric_tags: Tags of the model's config; each becomes a label ``_<key>``.
         has_cache: Whether the model's response cache is on.
         first_response_bounds: Buckets of the histogram, milliseconds.
+        namespace: The model's namespace; empty without one.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ModelMetrics:
     metric_tags: Mapping[str, str] = field(default_factory=dict)
     has_cache: bool = False
     first_response_bounds: tuple[float, ...] = ()
+    namespace: str = ""
 
 
 Value = Callable[[ModelMetrics], float]
@@ -210,6 +212,8 @@ def _labels(model: ModelMetrics, *, reason: str = "") -> str:
     labels = {f"_{key}": value for key, value in model.metric_tags.items()}
     labels["model"] = model.name
     labels["version"] = model.version
+    if model.namespace:
+        labels["namespace"] = model.namespace
     if reason:
         labels["reason"] = reason
     return label_set(sorted(labels.items()))

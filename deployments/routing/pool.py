@@ -111,7 +111,7 @@ class LinkPool:
         is_used: Whether there was a first request.
         leaving: Ways to instances that finish their last requests, open for what they count.
         has_own: Whether this process is among the instances.
-        key: Model name and version number.
+        key: Model key and version number.
         config: The model's config; None before the version was first ready.
         is_pooled: Whether its instances on this node have one queue.
         queue: That queue; None while there is none, or none that has instances.

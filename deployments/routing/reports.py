@@ -24,7 +24,7 @@ class RouterReport(msgspec.Struct, array_like=True):
 
     Attributes:
         node_id: Ray node it is on.
-        rows: Model, version and counters.
+        rows: Key of the model, version and counters.
     """
 
     node_id: str
@@ -38,7 +38,7 @@ _decoder = msgspec.msgpack.Decoder(RouterReport)
 def make_report(router: Router) -> bytes:
     """Return the report of a router; empty when nothing was counted there."""
     rows = [
-        (model.name, model.version, counters)
+        (model.key, model.version, counters)
         for model in router.all_served()
         for counters in model.own_statistics()
     ]

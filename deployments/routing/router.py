@@ -14,11 +14,13 @@ Everything here runs on one event loop.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
@@ -151,13 +153,14 @@ class Router:
                 self.node_pools.forget(pool)
                 if pool.routes is not None:
                     pool.routes.close()
-                self._waiting.fail(pool, no_instance(served[0]))
+                self._waiting.fail(pool, no_instance(name_of(served[0])))
                 if pool.sequences is not None:
                     pool.sequences.close()
 
     def _pool_for(self, key: tuple[str, int], config: ModelConfig) -> LinkPool:
         pool = self._pools.setdefault(key, LinkPool(key=key))
-        pool.config = config
+        # Queues tell each other by name which pool they speak of.
+        pool.config = config if key[0] == config.name else replace(config, name=key[0])
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._waiting.add, self._tasks)
@@ -185,19 +188,28 @@ class Router:
     def find(self, name: str, version: int = -1) -> ServedModel:
         """Return a ready version; a negative number means the newest.
 
-        A router that opens lanes on demand opens those to its instances.
+        The name may be a model's key; see `backends.api.model_identifier`. A router that opens
+        lanes on demand opens those to its instances.
 
         Raises:
             NotFoundError: No such model or version, or none of its versions is ready.
+            InvalidArgumentError: Several models have the name.
             UnavailableError: The version is not ready.
         """
         served = self._served
         found = served.newest.get(name) if version < 0 else served.get(name, version)
+        if found is None and name in served.keys:
+            key = served.keys[name]
+            found = served.newest.get(key) if version < 0 else served.get(key, version)
         if found is None:
             raise lookup_error(self.table, name, version)
         if self._opens_on_demand:
             self._links.open_all(found.pool)
         return found
+
+    def key_of(self, name: str) -> str:
+        """Return the key that a name means; the name where it is none's, or several models'."""
+        return self._served.keys.get(name, name)
 
     def _find_step(self, name: str, version: int) -> ServedStep:
         return ServedStep(self.find(name, version), self.submit)

@@ -5,6 +5,7 @@
 from collections.abc import Callable
 
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import ModelVersion
 from deployments.contracts.sinks import Inflight, ResponseSink
@@ -19,6 +20,7 @@ class ServedModel:
     """A ready version of a model, as codecs and router share it.
 
     Attributes:
+        key: The model's key; see `backends.api.model_identifier`.
         name: Model name.
         version: Version number.
         version_text: The same as text, for responses.
@@ -35,6 +37,7 @@ class ServedModel:
         "checker",
         "config",
         "ensemble",
+        "key",
         "labels",
         "name",
         "pool",
@@ -44,13 +47,14 @@ class ServedModel:
 
     def __init__(
         self,
-        name: str,
+        key: str,
         entry: ModelVersion,
         config: ModelConfig,
         pool: LinkPool,
         ensemble: Ensemble | None = None,
     ) -> None:
-        self.name = name
+        self.key = key
+        self.name = name_of(key)
         self.version = entry.version
         self.version_text = str(entry.version)
         self.config = config

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of
 from backends.config.normalisation import change_requires_reload
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion, RoutingTable
 from deployments.ensembles.ensemble import Ensemble, FindStepModel
@@ -19,7 +20,7 @@ _Key = tuple[str, int]
 
 
 class ServedModels:
-    """The ready versions, by name and version.
+    """The ready versions, by the model's key and version.
 
     Args:
         pool_of: Returns the pool of a version, ready for its config.
@@ -27,7 +28,8 @@ class ServedModels:
         cache: Where answers are kept; None without a response cache.
 
     Attributes:
-        newest: By name: the newest ready version.
+        newest: By key: the newest ready version.
+        keys: By name: the only key there is of it, where that is another than the name.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class ServedModels:
         cache: CacheStore | None,
     ) -> None:
         self.newest: dict[str, ServedModel] = {}
+        self.keys: dict[str, str] = {}
         self._pool_of = pool_of
         self._find_step = find_step
         self._cache = cache
@@ -59,7 +62,7 @@ class ServedModels:
 
         Args:
             table: The table as it is now.
-            changed: Names of models that are new, gone or other than before.
+            changed: Keys of models that are new, gone or other than before.
         """
         before = {key: self._by_key.pop(key) for key in list(self._by_key) if key[0] in changed}
         for name in changed:
@@ -71,6 +74,12 @@ class ServedModels:
                     served = self._serve(name, entry, entry.config, before.get(key))
                     self._by_key[key] = (entry, served)
                     self.newest[name] = served
+        for name in {name_of(key) for key in changed if key != name_of(key)}:
+            keys = table.keys_named(name)
+            if len(keys) == 1:
+                self.keys[name] = keys[0]
+            else:
+                self.keys.pop(name, None)
         for key in self._affected(changed):
             entry, served = self._by_key[key]
             if served.ensemble is not None:
@@ -82,7 +91,7 @@ class ServedModels:
     def _affected(self, changed: Collection[str]) -> Iterable[_Key]:
         """Return the versions that have changed or are ensembles of what has, at any depth."""
         parts: Mapping[_Key, set[str]] = {
-            key: {step.model_name for step in served.config.ensemble_steps}
+            key: {step.model_key for step in served.config.ensemble_steps}
             for key, (_, served) in self._by_key.items()
             if served.ensemble is not None
         }

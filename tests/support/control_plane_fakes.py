@@ -17,6 +17,7 @@ from backends.api.errors import (
     TritonError,
 )
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
+from backends.api.model_identifier import name_of, namespace_of
 from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
@@ -31,17 +32,20 @@ LOAD_S = 1.0
 DRAIN_S = 2.0
 
 
-def model(name: str, versions: Iterable[int] = (1,), count: int = 1, stamp: str = "") -> Candidate:
+def model(key: str, versions: Iterable[int] = (1,), count: int = 1, stamp: str = "") -> Candidate:
+    name, namespace = name_of(key), namespace_of(key)
     config = ModelConfig(
         name, backend="fake", instance_group=(InstanceGroup(f"{name}_0", "KIND_CPU", count),)
     )
-    return Candidate(config, f"/r/{name}", {v: f"{name}{v}{stamp}" for v in versions})
+    digests = {v: f"{key}{v}{stamp}" for v in versions}
+    return Candidate(config, f"/r/{key}", digests, namespace=namespace)
 
 
-def ensemble(name: str, *parts: str, version: int = -1) -> Candidate:
+def ensemble(key: str, *parts: str, version: int = -1) -> Candidate:
+    name, namespace = name_of(key), namespace_of(key)
     steps = tuple(EnsembleStep(part, version, {}, {}) for part in parts)
     config = ModelConfig(name, has_ensemble_scheduling=True, ensemble_steps=steps)
-    return Candidate(config, f"/r/{name}", {1: name})
+    return Candidate(config, f"/r/{key}", {1: key}, namespace=namespace)
 
 
 def in_virtual_time(
@@ -69,7 +73,8 @@ class World:
     """What a test sets up and looks at afterwards.
 
     Attributes:
-        candidates: The repository.
+        candidates: The repositories, by key.
+        has_namespaces: Whether each repository has its own names.
         fail: Errors of loads, by actor name without generation; each is raised once.
         fail_ends: Errors of ending a pool; each is raised once.
         routers_s: How long routers take to know what has changed.
@@ -84,7 +89,8 @@ class World:
     """
 
     def __init__(self, *candidates: Candidate, thread_count: int = 4, retry_count: int = 0) -> None:
-        self.candidates = {candidate.config.name: candidate for candidate in candidates}
+        self.candidates = {candidate.key: candidate for candidate in candidates}
+        self.has_namespaces = any(candidate.namespace for candidate in candidates)
         self.fail: dict[str, list[TritonError]] = {}
         self.blocked: set[str] = set()
         self.unblocked = asyncio.Event()
@@ -153,6 +159,16 @@ class World:
             digests = {v: f"{digest} {used.config_json}" for v, digest in digests.items()}
         return dataclasses.replace(self.candidates[name], digests=digests, override=used)
 
+    async def keys_of(self, name: str) -> tuple[str, ...]:
+        if not self.has_namespaces:
+            return (name,)
+        return tuple(key for key in self.candidates if name_of(key) == name)
+
+    def with_namespaces(self, config: ModelConfig, namespaces: Sequence[str]) -> ModelConfig:
+        steps = zip(config.ensemble_steps, namespaces, strict=True)
+        named = tuple(dataclasses.replace(step, model_namespace=space) for step, space in steps)
+        return dataclasses.replace(config, ensemble_steps=named)
+
     def complete(self, config: ModelConfig) -> ModelConfig:
         return dataclasses.replace(config, platform="completed")
 
@@ -175,7 +191,13 @@ class World:
         *,
         auto_complete: bool,
     ) -> Sequence[InstanceSpec]:
-        request = PoolRequest(generation, version, candidate.model_dir, auto_complete)
+        request = PoolRequest(
+            generation,
+            version,
+            candidate.model_dir,
+            auto_complete,
+            model_namespace=candidate.namespace,
+        )
         return plan_pool(config, request, ClusterResources())
 
     async def loaded(self, candidate: Candidate) -> None:

@@ -149,6 +149,7 @@ class FakePlane:
         self.exiting = False
         self.is_ready = True
         self.is_holding = False
+        self.unknown: type[TritonError] = NotFoundError
         self.slabs = Slabs()
         self.repository = Repository()
         self.pending: list[Pending] = []
@@ -178,7 +179,7 @@ class FakePlane:
 
     def resolve(self, name: str, version: str = "") -> Served:
         if name not in self.models:
-            raise NotFoundError(f"Request for unknown model: '{name}' is not found")
+            raise self.unknown(f"Request for unknown model: '{name}' is not found")
         if version not in ("", "1"):
             raise NotFoundError(
                 f"Request for unknown model: '{name}' version {version} is not found"

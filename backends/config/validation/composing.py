@@ -51,7 +51,7 @@ def with_composing(config: ModelConfig, composing: Mapping[str, ModelConfig]) ->
 
     Args:
         config: The ensemble's complete config.
-        composing: Complete configs of the models of its steps, by name.
+        composing: Complete configs of the models of its steps, by key.
 
     Returns:
         The config, with ``model_transaction_policy`` as the steps make it.
@@ -69,7 +69,7 @@ def with_composing(config: ModelConfig, composing: Mapping[str, ModelConfig]) ->
     for output in config.output:
         _link(nodes[output.name], sink)
     for step in config.ensemble_steps:
-        model = composing[step.model_name]
+        model = composing[step.model_key]
         if 0 < model.max_batch_size < config.max_batch_size:
             raise InvalidArgumentError(
                 f"ensemble {config.name} allows maximum batch size {config.max_batch_size}, but it "
@@ -80,7 +80,7 @@ def with_composing(config: ModelConfig, composing: Mapping[str, ModelConfig]) ->
     for index, step in enumerate(config.ensemble_steps):
         condition = condition_of(config.parameters, index)
         if condition is not None:
-            _add_condition(config.name, nodes, step, composing[step.model_name], condition)
+            _add_condition(config.name, nodes, step, composing[step.model_key], condition)
     is_decoupled = _label(config, nodes) > 0
     if is_decoupled and config.response_cache:
         raise InvalidArgumentError(decoupled_with_cache(config.name))

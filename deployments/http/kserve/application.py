@@ -342,7 +342,8 @@ class HttpIngress:
         """Look a model up by the name in the path and, if need be, by the name it stands for."""
         try:
             return look_up(match.name, match.version)
-        except NotFoundError:
+        except (NotFoundError, InvalidArgumentError):
+            # With namespaces an unknown name is an invalid argument.
             name = unquoted(match.name)
             if not name:
                 raise

@@ -243,7 +243,7 @@ async def test_an_adopted_version_gets_the_instances_its_groups_ask_for_now() ->
         )
         pool.live = {spec.name: spec for spec in planned}
         pool.next_index = 3
-        world.lifecycle.adopt(1, "m1", planned[0].config, lambda on_change, pool=pool: pool)  # type: ignore[misc]
+        world.lifecycle.adopt("m", 1, "m1", planned[0].config, lambda on_change, pool=pool: pool)  # type: ignore[misc]
         await world.lifecycle.load("m")
         assert world.endpoints("m") == [f"m/1#{k}@9" for k in range(count)]
         assert {seen["m/1"] for seen in world.states} == {"READY"}

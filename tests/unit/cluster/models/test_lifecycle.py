@@ -298,7 +298,7 @@ async def test_an_adopted_version_serves_at_once_and_is_not_loaded_again() -> No
     world = World(model("m"))
     pool = world._make_pool(lambda: None)
     pool.recover("m/1#0@9")
-    world.lifecycle.adopt(1, "m1", ModelConfig("m"), lambda on_change: pool)
+    world.lifecycle.adopt("m", 1, "m1", ModelConfig("m"), lambda on_change: pool)
     assert (world.state("m"), world.endpoints("m")) == (READY, ["m/1#0@9"])
     await world.lifecycle.load("m")
     assert world.log == []
@@ -309,7 +309,7 @@ async def test_an_adopted_version_with_other_files_is_reloaded_without_a_gap() -
     world = World(model("m", stamp="new"))
     pool = world._make_pool(lambda: None)
     pool.recover("m/1#0@9")
-    world.lifecycle.adopt(1, "m1", ModelConfig("m"), lambda on_change: pool)
+    world.lifecycle.adopt("m", 1, "m1", ModelConfig("m"), lambda on_change: pool)
     await world.lifecycle.load("m")
     assert {seen["m/1"] for seen in world.states} == {"READY"}
     assert world.endpoints("m") == ["m/1#0@1"]

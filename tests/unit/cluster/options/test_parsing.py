@@ -339,13 +339,11 @@ def test_every_flag_has_an_effect_or_says_that_it_has_none() -> None:
 
 def test_a_flag_without_effect_is_warned_of_unless_it_has_its_default() -> None:
     options = parse_options(
-        [REPOSITORY, "--model-namespacing=true", "--rate-limit=off", "--allow-sagemaker=false"],
+        [REPOSITORY, "--allow-vertex-ai=true", "--rate-limit=off", "--allow-sagemaker=false"],
         {},
         no_file,
     )
-    assert options.warnings == (
-        "Warning: '--model-namespacing' is not there yet and has no effect.",
-    )
+    assert options.warnings == ("Warning: '--allow-vertex-ai' is not there yet and has no effect.",)
     assert "Not there yet: accepted, but has no effect." in refusal_text("--help")
 
 

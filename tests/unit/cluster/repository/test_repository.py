@@ -370,3 +370,65 @@ def test_a_tree_is_walked_once_however_many_digests_are_asked_for(root: Path):
     repository.read_model("m", override_config_json="{}", directory=directory)
     # What tells the backend is looked at, nothing is digested again.
     assert filesystem.listed == [f"{model}/1"]
+
+
+@pytest.fixture
+def two_roots(tmp_path: Path) -> tuple[str, str]:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_model(tmp_path / name)
+    return str(tmp_path / "a"), str(tmp_path / "b")
+
+
+def test_with_namespaces_each_repository_has_its_own_names(two_roots: tuple[str, str]):
+    repository = ModelRepository(two_roots, has_namespaces=True)
+    keys = tuple(f"{root}/m" for root in two_roots)
+    scan = repository.scan()
+    assert tuple(scan.directories) == keys == repository.keys_of("m")
+    assert not scan.duplicates
+    found = repository.read_model(keys[1])
+    assert (found.name, found.namespace, found.model_dir) == ("m", two_roots[1], keys[1])
+    assert repository.open_directory(keys[0]).place.path == keys[0]
+    assert repository.keys_of("n") == ()
+
+
+def test_without_namespaces_the_key_is_the_name(two_roots: tuple[str, str]):
+    repository = ModelRepository(two_roots)
+    assert repository.keys_of("m") == ("m",)
+    assert repository.scan().duplicates == {"m"}
+    assert "not unique across all model repositories" in failure(repository)
+
+
+def test_with_namespaces_a_plain_name_is_in_no_repository(two_roots: tuple[str, str]):
+    repository = ModelRepository(two_roots, has_namespaces=True)
+    assert failure(repository) == "model not found in any model repository"
+
+
+def test_with_namespaces_files_of_a_load_make_a_model_of_no_repository(
+    two_roots: tuple[str, str],
+):
+    repository = ModelRepository(two_roots, has_namespaces=True)
+    found = repository.read_model(
+        "m",
+        override_config_json='{"backend": "python"}',
+        override_files={"file:1/model.py": b"x"},
+    )
+    assert (found.name, found.namespace, found.is_temporary) == ("m", "", True)
+
+
+@pytest.mark.parametrize(
+    ("config_name", "versions"),
+    [("", (1, 3)), ("h100", (1,)), ("v100", (2,)), ("config", (3,)), ("h200", (1, 3))],
+)
+def test_a_custom_config_is_read_where_a_model_has_one(
+    root: Path, config_name: str, versions: tuple[int, ...]
+):
+    def policy(*numbers: int) -> str:
+        return f"version_policy {{ specific {{ versions: {list(numbers)} }} }}"
+
+    model = write_model(root, config=policy(1, 3), versions="1 2 3")
+    (model / "configs").mkdir()
+    for name, number in (("h100", 1), ("v100", 2), ("config", 3)):
+        (model / f"configs/{name}.pbtxt").write_text(policy(number))
+    found = ModelRepository([str(root)], model_config_name=config_name).read_model("m")
+    assert found.versions == found.config.version_policy.versions == versions

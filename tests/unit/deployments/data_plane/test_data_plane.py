@@ -101,3 +101,20 @@ async def test_metadata_lists_ready_versions_and_adds_the_batch_dimension() -> N
 async def test_statistics_of_an_unknown_model_are_an_invalid_argument() -> None:
     with pytest.raises(InvalidArgumentError, match="requested model 'x' is not available"):
         await _plane(ONE).statistics("x")
+
+
+async def test_models_of_one_name_are_told_apart_by_the_repository() -> None:
+    models = {key: Model(key, (ONE,)) for key in ("/a/m", "/b/m", "/b/n")}
+    router = Router("node", b"secret", SlabPool(1 << 20))
+    router.update(RoutingTable(1, models, initialised=True, has_namespaces=True))
+    plane = DataPlane("triton", router, SlabPool(1 << 20), Repository())
+    rows = (await plane.statistics())["model_stats"]
+    assert [row["name"] for row in rows] == ["m", "m", "n"]
+    assert len((await plane.statistics("n"))["model_stats"]) == 1
+    assert len((await plane.statistics("/a/m"))["model_stats"]) == 1
+    with pytest.raises(InvalidArgumentError, match="requested model 'm' is not available"):
+        await plane.statistics("m")
+    assert plane.model_metadata("n")["versions"] == ["1"]
+    assert plane.model_metadata("/a/m")["name"] == "m"
+    page = (await plane.metrics_text()).decode()
+    assert 'nv_inference_count{model="m",namespace="/b",version="1"} 0' in page

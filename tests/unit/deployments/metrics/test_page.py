@@ -161,3 +161,9 @@ def test_the_host_is_read_from_proc_once_a_second(tmp_path):
 
 def test_a_host_without_proc_is_all_zeros(tmp_path):
     assert HostSampler(str(tmp_path / "none")).sample(0) == HostMetrics()
+
+
+def test_a_model_in_a_namespace_has_it_as_a_label():
+    lines = page(row(namespace="/r/a"), row(namespace="/r/b"))
+    assert 'nv_inference_count{model="plain",namespace="/r/a",version="1"} 0' in lines
+    assert 'nv_inference_count{model="plain",namespace="/r/b",version="1"} 0' in lines

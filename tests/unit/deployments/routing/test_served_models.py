@@ -5,14 +5,25 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
+from backends.api.errors import InvalidArgumentError, NotFoundError
 from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
-from deployments.contracts.routing_table import Model, ModelReadyState, ModelVersion, RoutingTable
+from backends.api.model_identifier import name_of
+from deployments.contracts.routing_table import (
+    UNLOADED_REASON,
+    Model,
+    ModelReadyState,
+    ModelVersion,
+    RoutingTable,
+)
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import CONFIG
 
 READY = ModelReadyState.READY
+UNAVAILABLE = ModelReadyState.UNAVAILABLE
 
 
 def _version(name: str, **fields: object) -> ModelVersion:
@@ -51,13 +62,18 @@ class Tables:
         self._table = RoutingTable()
         self.change(**models)
 
-    def change(self, **models: ModelVersion | None) -> None:
+    def change(self, *, has_namespaces: bool = False, **models: ModelVersion | None) -> None:
         kept = {**self._table.models}
         for name, entry in models.items():
             kept.pop(name, None)
             if entry is not None:
                 kept[name] = Model(name, (entry,))
-        self._table = replace(self._table, version=self._table.version + 1, models=kept)
+        self._table = replace(
+            self._table,
+            version=self._table.version + 1,
+            models=kept,
+            has_namespaces=has_namespaces or self._table.has_namespaces,
+        )
         self.router.update(self._table)
 
 
@@ -127,3 +143,71 @@ async def test_labels_of_a_tensor_between_steps_are_not_the_ensembles() -> None:
         m=_version("m", labels={"B": ("x",)}), e=_ensemble("e", "m", maps={"B": "between"})
     )
     assert here.router.find("e").labels == {}
+
+
+def _in_namespaces(*keys: str) -> Tables:
+    here = Tables()
+    here.change(has_namespaces=True, **{key: _version(name_of(key)) for key in keys})
+    return here
+
+
+async def test_a_name_means_the_only_model_of_it_in_any_namespace() -> None:
+    here = _in_namespaces("/r/a/m", "/r/b/n")
+    found = here.router.find("m")
+    assert (found.key, found.name) == ("/r/a/m", "m")
+    assert here.router.find("m", 1) is found
+    assert here.router.key_of("m") == "/r/a/m"
+    with pytest.raises(NotFoundError, match="'/r/a::m' version 2 is not found"):
+        here.router.find("m", 2)
+
+
+async def test_a_name_of_several_models_is_ambiguous_until_one_is_unloaded() -> None:
+    here = _in_namespaces("/r/a/m", "/r/b/m")
+    with pytest.raises(InvalidArgumentError, match="There are 2 identifiers of model 'm' in glob"):
+        here.router.find("m")
+    here.change(**{"/r/a/m": ModelVersion(1, ModelReadyState.UNLOADING)})
+    assert here.router.find("m").key == "/r/b/m"
+    here.change(**{"/r/a/m": ModelVersion(1, UNAVAILABLE, reason=UNLOADED_REASON)})
+    assert here.router.find("m").key == "/r/b/m"
+    here.change(**{"/r/a/m": ModelVersion(1, ModelReadyState.LOADING)})
+    with pytest.raises(InvalidArgumentError, match="ambiguity"):
+        here.router.find("m", 1)
+
+
+async def test_a_name_whose_models_are_unloaded_has_no_identifier() -> None:
+    here = Tables()
+    here.change(
+        has_namespaces=True, **{"/r/a/m": ModelVersion(1, UNAVAILABLE, reason=UNLOADED_REASON)}
+    )
+    with pytest.raises(NotFoundError, match="Identifier of model 'm' is not found in global map"):
+        here.router.find("m")
+
+
+async def test_an_unknown_name_is_an_invalid_argument_with_namespaces_only() -> None:
+    with pytest.raises(InvalidArgumentError, match="Request for unknown model: 'n' is not found"):
+        _in_namespaces("/r/a/m").router.find("n")
+    with pytest.raises(NotFoundError, match="Request for unknown model: 'n' is not found"):
+        Tables().router.find("n")
+
+
+async def test_an_ensemble_runs_on_the_models_of_the_namespaces_its_steps_name() -> None:
+    ensemble = _ensemble("e", "m")
+    assert ensemble.config is not None
+    steps = tuple(replace(s, model_namespace="/r/b") for s in ensemble.config.ensemble_steps)
+    config = replace(ensemble.config, ensemble_steps=steps)
+    here = Tables(**{"/r/a/e": replace(ensemble, config=config), "/r/a/m": _version("m")})
+    here.change(has_namespaces=True, **{"/r/b/m": _version("m")})
+    served = here.router.find("e")
+    assert served.ensemble is not None
+    served.ensemble.check_ready()
+    assert here.router.found[-1] == "/r/b/m"
+    here.change(**{"/r/b/m": None})
+    with pytest.raises(InvalidArgumentError):
+        served.ensemble.check_ready()
+
+
+async def test_queues_of_models_of_one_name_have_names_of_their_own() -> None:
+    here = _in_namespaces("/r/a/m", "/r/b/m")
+    configs = [served.pool.config for served in here.router.all_served()]
+    assert {config.name for config in configs if config} == {"/r/a/m", "/r/b/m"}
+    assert {served.config.name for served in here.router.all_served()} == {"m"}

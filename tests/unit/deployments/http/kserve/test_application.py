@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tritonclient.http as httpclient
 
+from backends.api.errors import InvalidArgumentError, NotFoundError, TritonError
 from backends.api.model_config import ModelConfig
 from deployments.http.kserve.application import make_metrics_server, unquoted
 from deployments.supervision.memory_budget import MemoryBudget
@@ -157,14 +158,18 @@ def test_only_names_a_client_would_quote_are_unquoted(in_path: str, plain: str) 
     assert unquoted(in_path) == plain
 
 
-async def test_quoted_model_name_is_found() -> None:
+@pytest.mark.parametrize(
+    ("unknown", "shown"), [(NotFoundError, "your%20model"), (InvalidArgumentError, "your model")]
+)
+async def test_quoted_model_name_is_found(unknown: type[TritonError], shown: str) -> None:
     async with running() as here:
+        here.plane.unknown = unknown
         config = simple_config()
         here.plane.add(ModelConfig("my model", input=config.input, output=config.output), add_sub)
         client = await here.connect()
         assert (await client.call(request("GET", "/v2/models/my%20model"))).status == 200
         answer = await client.call(request("GET", "/v2/models/your%20model"))
-        assert answer.error == "Request for unknown model: 'your%20model' is not found"
+        assert answer.error == f"Request for unknown model: '{shown}' is not found"
 
 
 async def test_repository_requests_reach_the_controller() -> None:

@@ -285,7 +285,6 @@ class ModelInstanceActor:
 
     def _load_and_run(self) -> None:
         setproctitle.setthreadtitle("manta-execute")
-        keep_freed_memory()
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused
@@ -303,6 +302,8 @@ class ModelInstanceActor:
         # What a load leaves behind lives as long as the process: no collection need visit it again.
         gc.collect()
         gc.freeze()
+        # Not before: a load may free as much as a model's weights, which nothing would use again.
+        keep_freed_memory()
         self._loaded.set_result(loaded)
         self._serving.result().run()
 

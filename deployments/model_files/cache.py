@@ -160,7 +160,8 @@ class NodeCache:
         return self.counters.statistics()
 
     def close(self) -> None:
-        """Release everything, as the end of the process does."""
+        """Release everything, as the end of the process does; only `find` works afterwards."""
+        self._means.downloads.close()
         for directory in list(self._pins):
             while self._pins[directory]:
                 self.release(directory)

@@ -60,6 +60,10 @@ class Downloads:
     def __init__(self, parallel: int = PARALLEL) -> None:
         self._pool = ThreadPoolExecutor(parallel, "manta-model-files")
 
+    def close(self) -> None:
+        """End the threads, once what is under way is done. Nothing can be fetched any more."""
+        self._pool.shutdown()
+
     def fetch(
         self,
         source: FileSource,

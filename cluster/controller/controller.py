@@ -170,6 +170,7 @@ class ModelController:
             ("drain", lambda: self._drain(timeout_s)),
             ("end of instances", self._kill_instances),
             ("end of the rate limiters", self._host.end_arbiters),
+            ("end of what fetches files", self._host.end_node_files),
             ("durable state", self._clear_state),
         )
         for name, step in steps:

@@ -15,6 +15,7 @@ from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
+from cluster.instances.node_files import end_node_files
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
@@ -65,6 +66,9 @@ class ControllerHost(Protocol):
     async def end_arbiters(self) -> None:
         """End the rate limiters of all nodes."""
 
+    async def end_node_files(self) -> None:
+        """End what fetches files of models, on all nodes."""
+
     def end_process(self) -> None:
         """End the controller's process for good."""
 
@@ -114,6 +118,10 @@ class RayControllerHost:
     async def end_arbiters(self) -> None:
         """See `ControllerHost`."""
         await asyncio.to_thread(end_arbiters)
+
+    async def end_node_files(self) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(end_node_files)
 
     def end_process(self) -> None:
         """See `ControllerHost`."""

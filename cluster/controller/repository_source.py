@@ -299,6 +299,9 @@ class RepositorySource:
             files_key=files_key,
             node=node,
             model_namespace=candidate.namespace,
+            files=None if candidate.files is None else candidate.files[version],
+            cache_directory=self._options.model_cache_directory,
+            cache_max_bytes=self._options.model_cache_max_bytes,
         )
         return plan_pool(config, request, cluster)
 

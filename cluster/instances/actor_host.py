@@ -13,6 +13,7 @@ from cluster.actors.calls import actor_names, call, cause_of, kill_actor
 from cluster.actors.controller_client import connect_controller
 from cluster.actors.model_files import fetch_model_files
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
+from cluster.instances.node_files import fetch_to_node
 from cluster.placement.demand import ClusterResources
 from cluster.placement.nodes import read_cluster
 from deployments.instance.actor import create_instance_actor
@@ -26,7 +27,12 @@ class ActorHost:
         """Create a named, detached actor; see `InstanceHost.create`."""
         try:
             return await asyncio.to_thread(
-                create_instance_actor, spec, connect_controller, start_arbiter, fetch_model_files
+                create_instance_actor,
+                spec,
+                connect_controller,
+                start_arbiter,
+                fetch_model_files,
+                fetch_to_node,
             )
         except RayError as error:
             raise _lost(error) from error

@@ -21,6 +21,7 @@ from cluster.placement.demand import (
     read_demand,
 )
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files.contracts import ModelFiles
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
 
 # A thousand instances on a core: memory is what bounds them.
@@ -59,6 +60,9 @@ class PoolRequest:
         files_key: Where the cluster keeps files that came with the load; empty when it does not.
         node: Resource of the one node the instances have to be on, and how much; mostly empty.
         model_namespace: The model's namespace; empty without one.
+        files: What the version is loaded from, which nodes fetch; None when ``model_dir`` has it.
+        cache_directory: Folder of the nodes' caches of such files; empty for the user's own.
+        cache_max_bytes: What such a cache may hold; 0 for half of what the disk would have free.
     """
 
     generation: int
@@ -81,6 +85,9 @@ class PoolRequest:
     files_key: str = ""
     node: Mapping[str, float] = field(default_factory=dict)
     model_namespace: str = ""
+    files: ModelFiles | None = None
+    cache_directory: str = ""
+    cache_max_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,9 @@ def _spec(
         scheduler_holds=request.scheduler_holds,
         files_key=request.files_key,
         model_namespace=request.model_namespace,
+        files=request.files,
+        cache_directory=request.cache_directory,
+        cache_max_bytes=request.cache_max_bytes,
     )
 
 
@@ -257,6 +267,9 @@ def replan_pool(
         files_key=like.files_key,
         node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
         model_namespace=like.model_namespace,
+        files=like.files,
+        cache_directory=like.cache_directory,
+        cache_max_bytes=like.cache_max_bytes,
     )
     return plan_pool(config, request, cluster)
 

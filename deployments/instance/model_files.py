@@ -1,9 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Files that came with a load, on the nodes where the controller did not write them.
+"""The directory an instance loads its model from, where that is not the repository's own.
 
-The controller puts them into the cluster's store under a key; an instance that does not find its
-model's directory gets them through its node's cache, which keeps them while a process uses them.
+Files that came with a load the controller puts into the cluster's store under a key; an instance
+that does not find its model's directory gets them through its node's cache. Files of a repository
+in a store the node fetches, in one process for all instances. Either way the cache keeps them while
+a process uses them.
 """
 
 import os
@@ -17,12 +19,19 @@ from typing import Final
 import msgspec
 
 from backends.api.errors import InternalError, UnavailableError
+from deployments.instance.node_files import cache_folder
 from deployments.instance.spec import InstanceSpec
-from deployments.model_files.cache import NodeCache, default_folder
+from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFile, ModelFiles
 
 # Returns what is kept under a key; None when there is nothing. May block.
 FetchFiles = Callable[[str], bytes | None]
+
+# Has the files of a spec in its node's cache; may block.
+FetchToNode = Callable[[InstanceSpec], None]
+
+# What another model needs may take their place before an instance has pinned them.
+_FETCHES: Final = 3
 
 # Keep the directories of this process's models until it ends.
 _caches: Final[list[NodeCache]] = []
@@ -41,27 +50,31 @@ def pack(folder: Path, limit_bytes: int) -> bytes | None:
 
 
 def with_local_files(
-    spec: InstanceSpec, fetch: FetchFiles | None, root: Path | None = None, max_bytes: int = 0
+    spec: InstanceSpec,
+    fetch: FetchFiles | None,
+    fetch_to_node: FetchToNode | None = None,
 ) -> InstanceSpec:
     """Return the spec with a model directory that is on this node.
 
     Args:
-        spec: The recipe; returned as it is unless its files came with a load and are elsewhere.
-        fetch: Gets them.
-        root: Folder of the node's cache; None for `default_folder`.
-        max_bytes: What the cache may hold; see `NodeCache`.
+        spec: The recipe; returned as it is when its directory is the repository's own, or was
+            made for the load and is here.
+        fetch: Gets files that came with a load.
+        fetch_to_node: Has files of a model in a store on this node.
 
     Raises:
-        UnavailableError: They are nowhere any more.
+        UnavailableError: They are nowhere any more, or cannot be fetched.
         InvalidArgumentError: One leads out of its model's directory.
         ResourceExhaustedError: There is no room for them.
         InternalError: They cannot be written.
     """
+    if spec.files is not None and fetch_to_node is not None:
+        return replace(spec, model_dir=str(_from_node(spec, spec.files, fetch_to_node)))
     if not spec.files_key or fetch is None or Path(spec.model_dir).is_dir():
         return spec
-    root = root or default_folder()
+    root = cache_folder(spec.cache_directory)
     try:
-        cache = NodeCache(root, max_bytes)
+        cache = NodeCache(root, spec.cache_max_bytes)
         _caches.append(cache)
         # What a load brought is known by its key alone until it is fetched.
         loaded = ModelFiles(f"load:{spec.files_key}", ())
@@ -72,6 +85,28 @@ def with_local_files(
             f"{error}"
         ) from error
     return replace(spec, model_dir=str(directory))
+
+
+def _from_node(spec: InstanceSpec, files: ModelFiles, fetch_to_node: FetchToNode) -> Path:
+    """Return the node's directory of files, pinned by this process."""
+    root = cache_folder(spec.cache_directory)
+    try:
+        cache = NodeCache(root, spec.cache_max_bytes)
+        _caches.append(cache)
+        directory = cache.find(files)
+        for _ in range(_FETCHES):
+            if directory is not None:
+                return directory
+            fetch_to_node(spec)
+            directory = cache.find(files)
+    except OSError as error:
+        raise InternalError(
+            f"the files of model '{spec.model_name}' cannot be used from '{root}': {error}"
+        ) from error
+    raise UnavailableError(
+        f"the files of model '{spec.model_name}' leave the cache at '{root}' before they are used: "
+        "it is too small for what is loaded; give more to --model-cache-max-bytes"
+    )
 
 
 class _PackedFiles:

@@ -9,6 +9,7 @@ from typing import Any
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
 from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.model_files.contracts import ModelFiles
 from deployments.rate_limiter.arbiter import Limit, ResourceDemand
 
 # Of all named actors, in Ray.
@@ -55,6 +56,9 @@ class InstanceSpec:
         files_key: Where the cluster keeps the files of ``model_dir``, for nodes on which it is not;
             empty when it is the repository's.
         model_namespace: The model's namespace; empty without one.
+        files: What it is loaded from, which its node fetches; None when ``model_dir`` has it.
+        cache_directory: Folder of the node's cache of such files; empty for the user's own.
+        cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
     """
 
     name: str
@@ -88,6 +92,9 @@ class InstanceSpec:
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     files_key: str = ""
     model_namespace: str = ""
+    files: ModelFiles | None = None
+    cache_directory: str = ""
+    cache_max_bytes: int = 0
 
     @property
     def model_key(self) -> str:

@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node's model files, of one process: its cache, what other nodes may ask of it, and how it asks.
+
+One process of each node does all downloads, so that the libraries of stores are in its memory only,
+and instances of the node never download the same twice. Instances pin what they use themselves.
+"""
+
+import logging
+import secrets
+import threading
+from pathlib import Path
+from typing import Final
+
+from backends.api.errors import InternalError, UnavailableError
+from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
+from deployments.lane.tls import client_tls, server_tls
+from deployments.model_files.cache import NodeCache, default_folder
+from deployments.model_files.contracts import (
+    FileChangedError,
+    FileSource,
+    ModelFiles,
+    OpenSource,
+)
+from deployments.model_files.counters import CacheStatistics
+from deployments.model_files.peer_server import PeerServer
+from deployments.model_files.peers import PeeredSource, Peers
+from deployments.model_files.registry import Registry
+
+# What an instance gets to pin the files that were fetched for it; it does so at once.
+_HELD_S: Final = 60.0
+_MIB: Final = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class NodeFiles:
+    """What one process of a node does for all instances there. Used from several threads.
+
+    Args:
+        directory: Folder of the cache; empty for this user's own.
+        max_bytes: What it may hold; see `NodeCache`.
+        secret: Key of the handshake between nodes.
+        host: This node's address.
+        registry: Which nodes have what.
+        open_store: Opens the source of a model's location.
+
+    Raises:
+        OSError: The folder cannot be made, or belongs to another user.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        max_bytes: int,
+        secret: bytes,
+        host: str,
+        registry: Registry,
+        open_store: OpenSource,
+    ) -> None:
+        self._cache = NodeCache(cache_folder(directory), max_bytes)
+        self._registry = registry
+        self._open_store = open_store
+        self._server = PeerServer(
+            self._cache.layout,
+            lambda: ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
+            host,
+            tls=server_tls(),
+        )
+        self._peers = Peers(
+            lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
+        )
+
+    def ensure(self, model_name: str, files: ModelFiles) -> None:
+        """Have all files of a model on this node, for a minute at least.
+
+        Raises:
+            UnavailableError: The store or what it has cannot be read, or changes meanwhile.
+            ResourceExhaustedError: There is no room for them.
+            InvalidArgumentError: A path leads out of the model's directory.
+            InternalError: The cache's folder cannot be written.
+        """
+
+        def tell(there_bytes: int, all_bytes: int) -> None:
+            _log.info(
+                "files of model '%s': %d of %d MiB are here",
+                model_name,
+                there_bytes // _MIB,
+                all_bytes // _MIB,
+            )
+
+        try:
+            directory = self._cache.ensure(files, self._source, tell)
+        except FileChangedError as error:
+            raise UnavailableError(
+                f"the files of model '{model_name}' at '{files.location}' changed while they were "
+                f"downloaded: {error}; load the model again once its upload is complete"
+            ) from None
+        except OSError as error:
+            raise InternalError(
+                f"the files of model '{model_name}' cannot be written to the node's cache: {error}"
+            ) from None
+        release = threading.Timer(_HELD_S, self._cache.release, (directory,))
+        release.daemon = True
+        release.start()
+
+    def statistics(self) -> CacheStatistics:
+        """Return what was done for the instances of this node."""
+        return self._cache.statistics()
+
+    def close(self) -> None:
+        """Serve other nodes no more, and let go of everything."""
+        self._server.close()
+        self._peers.close()
+        self._cache.close()
+
+    def _source(self, location: str) -> FileSource:
+        return PeeredSource(
+            self._peers,
+            self._registry,
+            self._server.address,
+            location,
+            self._open_store(location),
+            self._cache.counters,
+        )
+
+
+def cache_folder(directory: str) -> Path:
+    """Return the folder of a node's cache; ``--model-cache-directory`` unless that is empty."""
+    return Path(directory) if directory else default_folder()

@@ -33,7 +33,7 @@ from cluster.repository.filesystem import (
     tree_digest,
 )
 from cluster.repository.labels import read_labels
-from cluster.repository.manifests import version_files
+from cluster.repository.manifests import PackedFiles, version_files
 from cluster.repository.override_files import write_override
 from cluster.repository.remote import RemoteFileSystem, RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
@@ -295,7 +295,7 @@ class ModelRepository:
             warnings=warnings + missing,
             files=None
             if remote is None
-            else {v: version_files(remote, place.path, v) for v in versions},
+            else PackedFiles({v: version_files(remote, place.path, v) for v in versions}),
             digest=b"" if remote is None else remote.digest,
         )
         if remote is not None:

@@ -183,6 +183,11 @@ class ModelRepository:
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
 
+    @property
+    def has_stores(self) -> bool:
+        """Whether any of the repositories is in a store."""
+        return any(isinstance(root.filesystem, RemoteFileSystem) for root in self._roots)
+
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
         found: dict[str, str] = {}

@@ -11,7 +11,7 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences faults test-all conformance bench bench-backends demo-models demo-frameworks interop-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends demo-models demo-frameworks interop-tools store-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -22,6 +22,7 @@ help:
 	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
+	@echo "make stores   model repositories in object stores, against emulators on loopback"
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
@@ -126,13 +127,21 @@ interop-tools:
 integration: $(VENV)/.installed-test demo-models demo-frameworks interop-tools
 	$(PYTEST) -q tests/integration
 
+# Azurite from npm; without npm the tests of Azure are skipped.
+store-tools:
+	scripts/store_tools.sh
+
+# Model repositories in S3, Google's and Azure's stores, as emulators on loopback.
+stores: $(VENV)/.installed-test store-tools
+	$(PYTEST) -q -p no:schemathesis tests/stores
+
 # The integration test runs 1,000.
 sequences: $(VENV)/.installed-test
 	MANTA_SEQUENCES=10000 $(PYTEST) tests/integration/test_many_sequences.py
 
 # Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
 # is not CI, they run plain. Unit tests run both ways in test-all.
-test: lint types unit frameworks demo-models demo-frameworks interop-tools
+test: lint types unit stores frameworks demo-models demo-frameworks interop-tools
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration

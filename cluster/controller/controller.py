@@ -50,6 +50,8 @@ _log = logging.getLogger(__name__)
 _ROUTERS_TIMEOUT_S = 1.0
 # Time for the answer to `shutdown` to leave before the process ends.
 _LAST_WORDS_S = 0.2
+# How old a listing of stores may be that the repository index shows.
+_INDEX_AGE_S = 15.0
 # A head that is gone has no state that could be cleared.
 _CLEAR_TIMEOUT_S = 10.0
 
@@ -251,7 +253,7 @@ class ModelController:
         Raises:
             TritonError: A repository cannot be listed.
         """
-        names, duplicates = await self._source.list_names()
+        names, duplicates = await self._source.list_names(_INDEX_AGE_S)
         rows = index_rows(self._lifecycle.records, names, duplicates, ready_only=ready_only)
         for row in rows:
             why = self._source.watch.reason_of(row["name"])

@@ -12,7 +12,7 @@ from cluster.models.lifecycle import ModelLifecycle
 
 _log = logging.getLogger(__name__)
 
-# Part of the period that it is made longer or shorter by, at most.
+# Part of the period that it is made shorter by, at most: who waits for a poll waits a period.
 _JITTER: Final = 0.1
 
 
@@ -43,7 +43,7 @@ def next_poll_s(period_s: float, drawn: float) -> float:
         period_s: ``--repository-poll-secs``.
         drawn: A random number in [0, 1).
     """
-    return period_s * (1 + _JITTER * (2 * drawn - 1))
+    return period_s * (1 - _JITTER * drawn)
 
 
 async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:

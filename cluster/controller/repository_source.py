@@ -35,7 +35,12 @@ from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedModels
 from cluster.repository.remote import open_filesystem
-from cluster.repository.repository import ModelRepository, RepositoryModel, require_listed
+from cluster.repository.repository import (
+    ModelRepository,
+    RepositoryModel,
+    RepositoryScan,
+    require_listed,
+)
 from cluster.repository.skeletons import Skeletons
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import Limit
@@ -88,6 +93,8 @@ class RepositorySource:
             has_namespaces=options.model_namespacing,
         )
         self.watch = RepositoryWatch()
+        self._scan: RepositoryScan | None = None
+        self._scan_s = 0.0
 
     @property
     def cpus_per_instance(self) -> float:
@@ -102,14 +109,21 @@ class RepositorySource:
             policies.setdefault(policy, {})[key] = value
         return policies
 
-    async def list_names(self) -> tuple[Collection[str], Collection[str]]:
+    async def list_names(self, max_age_s: float = 0.0) -> tuple[Collection[str], Collection[str]]:
         """Return the keys of the models of the repositories, and those there are twice.
+
+        Args:
+            max_age_s: Of stores: how old the listing may be. That of a large one takes a minute.
 
         Raises:
             InternalError: No repository can be listed.
         """
-        scan = await asyncio.to_thread(self._repository.scan)
-        self.watch.saw(scan)
+        now_s = asyncio.get_running_loop().time()
+        scan = self._scan
+        if scan is None or now_s >= self._scan_s + max_age_s or not self._repository.has_stores:
+            scan = self._scan = await asyncio.to_thread(self._repository.scan)
+            self._scan_s = asyncio.get_running_loop().time()
+            self.watch.saw(scan)
         require_listed(scan)
         return scan.directories.keys(), scan.duplicates
 

@@ -4,8 +4,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from msgspec import msgpack
 
 from backends.api.errors import InternalError
 from cluster.repository.remote import RemoteModel
@@ -15,6 +18,28 @@ from deployments.model_files.contracts import FileChangedError, ModelFile, Model
 MANIFEST_FILE: Final = "manifest.json"
 _MAX_MANIFEST_BYTES: Final = 64 << 20
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class PackedFiles(Mapping[int, ModelFiles]):
+    """Files by version, kept small: thousands of loaded models have a hundred files each.
+
+    Args:
+        files: Them.
+    """
+
+    def __init__(self, files: Mapping[int, ModelFiles]) -> None:
+        self._packed = {
+            version: zlib.compress(msgpack.encode(each), 1) for version, each in files.items()
+        }
+
+    def __getitem__(self, version: int) -> ModelFiles:
+        return msgpack.decode(zlib.decompress(self._packed[version]), type=ModelFiles)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
 
 
 def version_files(model: RemoteModel, location: str, version: int) -> ModelFiles:

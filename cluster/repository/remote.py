@@ -122,10 +122,12 @@ class RemoteModel:
         listed = self._list()
         self.digest = _digest(listed)
         cut = len(below) + 1
-        self.files = {file.path[cut:]: file for file in listed}
+        named = {file.path[cut:]: file for file in listed}
         self._directories: dict[str, dict[str, DirectoryEntry]] = {}
-        for name, file in self.files.items():
+        for name, file in named.items():
             self._add(name, file)
+        # One without a name stands for the directory itself.
+        self.files = {name: file for name, file in named.items() if name}
 
     def _list(self) -> list[StoredFile]:
         listed: list[StoredFile] = []

@@ -41,7 +41,7 @@ from cluster.repository.filesystem import (
     FileSystem,
 )
 from cluster.repository.labels import read_labels
-from cluster.repository.manifests import version_files
+from cluster.repository.manifests import PackedFiles, version_files
 from cluster.repository.model_directory import (
     ModelDirectory,
     Place,
@@ -166,6 +166,11 @@ class ModelRepository:
         self._temporary_root = temporary_root
         self._agents = agents
         self._policy = policy
+
+    @property
+    def has_stores(self) -> bool:
+        """Whether any of the repositories is in a store."""
+        return any(isinstance(root.filesystem, RemoteFileSystem) for root in self._roots.values())
 
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
@@ -369,7 +374,7 @@ class ModelRepository:
             warnings=warnings + missing,
             files=None
             if remote is None
-            else {v: version_files(remote, place.path, v) for v in versions},
+            else PackedFiles({v: version_files(remote, place.path, v) for v in versions}),
             digest=b"" if remote is None else remote.digest,
         )
         if remote is not None:

@@ -114,6 +114,9 @@ class FakeHost:
     async def end_arbiters(self) -> None:
         self._maybe_fail("end_arbiters")
 
+    async def end_node_files(self) -> None:
+        self._maybe_fail("end_node_files")
+
     def end_process(self) -> None:
         self.ended_s = now()
 

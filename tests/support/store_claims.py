@@ -103,6 +103,8 @@ def an_empty_directory_is_listed(store: Store, scratch: Path) -> None:
     assert [file.path for file in store.find()] == ["m/1/", "m/config.pbtxt"]
     store.remove("m/1/")
     assert [file.path for file in store.find()] == ["m/config.pbtxt"]
+    store.write("empty/", b"")
+    assert [file.path for file in store.find("empty")] == ["empty/"]
 
 
 ALL: tuple[Claim, ...] = (

@@ -45,7 +45,7 @@ class Seen:
 
     method: str
     path: str
-    range: str = ""
+    authorization: str = ""
 
 
 # Chooses what happens to a request; None for nothing.
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _LINGER_S
 
     def _pass_on(self) -> None:
-        seen = Seen(self.command, self.path, self.headers.get("Range", ""))
+        seen = Seen(self.command, self.path, self.headers.get("Authorization", ""))
         self.proxy.seen.append(seen)
         toxic = self.proxy.choose(seen) or Toxic()
         body = self._body()

@@ -106,8 +106,8 @@ class FsspecStore:
         while True:
             page = self._page(prefix, token, path)
             for file in page.files:
-                # The key of the directory itself, as consoles write it.
-                if file.path != prefix:
+                # Consoles write a key for the location itself.
+                if len(file.path) > cut:
                     yield replace(file, path=file.path[cut:])
                 is_empty = False
             token = page.token

@@ -13,6 +13,7 @@ import json
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -150,7 +151,7 @@ class _GcsClient:
         content: bytes | Path | None,
     ) -> tuple[Mapping[str, str], bytes]:
         await self._filesystem._set_session()  # noqa: SLF001 - its own requests retry
-        body = _chunks(content) if isinstance(content, Path) else content
+        body = _chunks(content) if isinstance(content, Path) else content and BytesIO(content)
         async with self._filesystem.session.request(
             method,
             f"{self._host}{path}",

@@ -15,6 +15,8 @@ from cluster.controller.repository_source import RepositorySource
 from cluster.controller.shared_files import SharedFiles
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.options.parsing import from_mapping
+from cluster.repository.stores.local import LocalStore
+from cluster.repository.stores.opening import open_store
 from tests.support.controller_fakes import (
     FakeHost,
     in_virtual_time_with_folder,
@@ -160,3 +162,35 @@ async def test_model_of_a_python_based_backend_is_planned_with_what_that_brings(
     assert before.is_same(await read(source))
     library.write_text("changed = True")
     assert not before.is_same(await read(source))
+
+
+@in_virtual_time_with_folder
+async def test_a_model_in_a_store_is_read_again_only_when_its_listing_changed(
+    folder: Path,
+) -> None:
+    write_model(folder, "m")
+    location = f"memory://{folder.name}/models"
+    store = open_store(location)
+    for file in LocalStore(str(folder)).find():
+        if not file.path.endswith("/"):
+            store.write(file.path, (folder / file.path).read_bytes())
+    store.write("m/1/model.py", b"x")
+    source = await source_of(folder, FakeHost(), model_repository=location)
+    assert list((await source.list_names())[0]) == ["m"]
+    assert source.unchanged(["m"]) == frozenset()
+    candidate = await read(source)
+    assert candidate.files[1].location == f"{location}/m"
+    assert is_there(f"{candidate.model_dir}/config.pbtxt")
+    await source.list_names()
+    assert source.unchanged(["m"]) == {"m"}
+    store.write("m/1/weights", b"x")
+    assert list((await source.list_names(max_age_s=60))[0]) == ["m"]
+    assert source.unchanged(["m"]) == {"m"}
+    await source.list_names()
+    assert source.unchanged(["m"]) == frozenset()
+    await source.release(candidate)
+    assert not is_there(candidate.model_dir)
+
+
+def is_there(path: str) -> bool:
+    return Path(path).exists()

@@ -64,7 +64,7 @@ def test_models_are_not_known_where_a_store_was_never_listed():
     assert watch.is_complete
 
 
-def test_polls_are_a_tenth_early_or_late_at_most():
-    assert next_poll_s(10, 0.5) == 10
-    assert next_poll_s(10, 0.0) == 9
-    assert next_poll_s(10, 0.999) < 11
+def test_polls_are_a_tenth_early_at_most():
+    assert next_poll_s(10, 0.0) == 10
+    assert next_poll_s(10, 0.5) == 9.5
+    assert 9 < next_poll_s(10, 0.999) < 9.1

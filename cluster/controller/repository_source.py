@@ -8,7 +8,6 @@ Reading a repository blocks, so it happens on threads.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from backends.api.errors import InternalError, TritonError
@@ -17,8 +16,8 @@ from backends.config.normalisation import normalise, without_groups
 from backends.config.pbtxt import edit
 from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
-from backends.lookup import BACKEND_DIRECTORY, PYTHON_RUNTIME
-from backends.registry import backend_name, python_library
+from backends.lookup import PYTHON_RUNTIME
+from cluster.controller.backend_options import BackendOptions
 from cluster.controller.durable_state import DurableState
 from cluster.controller.shared_files import SharedFiles
 from cluster.models.contracts import Candidate
@@ -65,7 +64,7 @@ class RepositorySource:
         self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
         self._resource_limits = _resource_limits(options)
-        self._backend_directory = str(Path(options.backend_directory).absolute())
+        self._backends = BackendOptions(options)
         self._repository = ModelRepository(
             options.model_repository,
             model_config_name=options.model_config_name,
@@ -150,10 +149,10 @@ class RepositorySource:
 
     def _candidate(self, model: RepositoryModel, override: Override) -> Candidate:
         config = normalise(model.config, gpu_ids=self._gpu_ids)
-        library = self._python_library(config, model.model_dir, model.versions)
+        library = self._backends.python_library(config, model.model_dir, model.versions)
         if library:
             config = edit(config, lambda message: setattr(message, "runtime", PYTHON_RUNTIME))
-        settings = self._backend_config(config, library)
+        settings = self._backends.settings(config, library)
         common = (
             without_groups(config).message,
             repr(sorted(settings.items())),
@@ -201,7 +200,7 @@ class RepositorySource:
         cluster = await self.look_at_cluster()
         files_key, node = await self.files.share(candidate, cluster)
         library = await asyncio.to_thread(
-            self._python_library, config, candidate.model_dir, (version,)
+            self._backends.python_library, config, candidate.model_dir, (version,)
         )
         request = PoolRequest(
             generation=generation,
@@ -209,7 +208,7 @@ class RepositorySource:
             model_dir=candidate.model_dir,
             auto_complete=auto_complete,
             cpus_per_instance=self.cpus_per_instance,
-            backend_config=self._backend_config(config, library),
+            backend_config=self._backends.settings(config, library),
             runtime_env=await asyncio.to_thread(
                 runtime_env_of, config, candidate.model_dir, version, library
             ),
@@ -231,28 +230,6 @@ class RepositorySource:
     async def release(self, candidate: Candidate) -> None:
         """Remove the files made for a load; nothing when they are the repository's own."""
         await self.files.remove(candidate)
-
-    def _python_library(self, config: ModelConfig, model_dir: str, versions: Sequence[int]) -> str:
-        """Return the model.py of a model's Python-based backend; empty for another backend."""
-        if config.has_ensemble_scheduling or not versions:
-            return ""
-        return python_library(config, model_dir, versions[0], self._backend_directory)
-
-    def _backend_config(self, config: ModelConfig, library: str) -> dict[str, str]:
-        """Return what a model's backend is told: general settings, then those of its name.
-
-        Settings for the Python backend are for those based on it, too.
-        """
-        names = [
-            "",
-            *(["python"] if library else []),
-            backend_name(config.backend, config.platform),
-        ]
-        settings = {BACKEND_DIRECTORY: self._backend_directory}
-        for each in names:
-            given = self._options.backend_config
-            settings |= {key: value for name, key, value in given if name == each}
-        return settings
 
 
 async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:

@@ -42,7 +42,12 @@ from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
-from cluster.models.dependencies import composing_versions, dependents_of, find_cycle, ready_config
+from cluster.models.dependencies import (
+    composing_versions,
+    dependents_of,
+    ready_config,
+    refuse_cycle,
+)
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.states import load_failed
@@ -330,11 +335,11 @@ class ModelLifecycle:
         self._composing[name] = frozenset(versions)
         if not versions:
             return candidate, {}
-        cycle = find_cycle(name, self._composing)
-        if cycle:
+        try:
+            refuse_cycle(name, self._composing)
+        except TritonError:
             self._composing[name] = frozenset()
-            path = " -> ".join(cycle)
-            raise load_failed(name, f"circular dependency between ensembles: {path}")
+            raise
         composing = {}
         for part in sorted(versions):
             error = await self._load_part(part, name)

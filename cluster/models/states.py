@@ -253,3 +253,11 @@ def versions_failed(model_name: str, errors: Mapping[int, TritonError]) -> Inval
 def load_failed(model_name: str, why: str) -> InvalidArgumentError:
     """Build the error of a load that failed as a whole."""
     return InvalidArgumentError(f"load failed for model '{model_name}': {why}\n")
+
+
+def no_version(model_name: str) -> InvalidArgumentError:
+    """Build the error of a load for which the version policy selects nothing."""
+    return load_failed(
+        model_name,
+        f"at least one version must be available under the version policy of model '{model_name}'",
+    )

@@ -47,7 +47,7 @@ def _check_weights(path: str, model: str, file: OnnxFile) -> None:
         if not Path(path).with_name(name).exists():
             raise InternalError(
                 f"failed to load model '{model}': '{path}' has weights in the file '{name}' beside "
-                "it, which is not there; copy both"
+                "it, which is not there"
             )
 
 

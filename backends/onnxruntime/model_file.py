@@ -80,8 +80,7 @@ def read_model_file(path: str, model: str) -> OnnxFile:
     # An empty file cannot be mapped, which is a ValueError, too.
     except (OSError, ValueError) as error:
         raise InternalError(
-            f"failed to load model '{model}': '{path}' cannot be read as an ONNX model: {error}; "
-            "export or copy it anew"
+            f"failed to load model '{model}': '{path}' cannot be read as an ONNX model: {error}"
         ) from None
 
 

@@ -4,9 +4,11 @@
 
 import argparse
 import json
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
         options = parse_options(
             [*places, *flags], os.environ, lambda path: Path(path).read_text(encoding="utf-8")
         )
-        report = check_repositories(options, given.gpus)
+        with _quiet_backends():
+            report = check_repositories(options, given.gpus)
     except (OptionError, TritonError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -50,6 +53,18 @@ def main(arguments: Sequence[str]) -> int:
     if report.errors:
         return 2
     return 1 if count else 0
+
+
+@contextmanager
+def _quiet_backends() -> Iterator[None]:
+    """Keep to itself what backends would log of each load."""
+    logger = logging.getLogger("backends")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _as_text(report: Report) -> str:

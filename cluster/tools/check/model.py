@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
-from backends.config.normalisation import normalise_defaults
+from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import edit, parse_pbtxt
 from cluster.models.states import no_version
 from cluster.repository.filesystem import reason_of
@@ -146,6 +146,10 @@ class ModelCheck:
             return (text,)
         if not config.name:
             config = edit(config, lambda message: setattr(message, "name", name))
+        try:
+            config = infer_backend(config, {})
+        except TritonError:
+            return (text,)
         found = self._rules.complaints(normalise_defaults(config), tensors=bool(config.input))
         return found if text in found else (text,)
 

@@ -3,7 +3,7 @@
 """Where a complaint of a load belongs: file, line and column."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,11 @@ from cluster.repository.repository import CONFIG_FILE, CONFIGS_DIRECTORY
 _QUOTED: Final = re.compile(r"'([^']+)'")
 _WORDS: Final = re.compile(r"[\w.$/-]+")
 _LINE: Final = re.compile(
-    r"(?P<path>/[^'\n]*?)?: line (?P<line>\d+), column (?P<column>\d+)(, at '.*': )?"
+    r"(?P<path>/[^'\n]*?)?(?P<place>: line (?P<line>\d+), column (?P<column>\d+)(, at '.*?')?): "
 )
 _PATH: Final = re.compile(r"'(/[^']+)'")
+# Fields whose values are names that complaints use without quotes.
+_NAMES: Final = frozenset({"name", "model_name", "key", "value"})
 # Complaints about a file, told by the path in them.
 _ABOUT_A_FILE: Final = re.compile(
     r"unable to find '|not found in '|cannot be read as|failed to open|defines no such|must have a "
@@ -78,8 +80,9 @@ class ModelPlaces:
 
 
 def without_place(complaint: str) -> str:
-    """Return a complaint without the line and column it begins with."""
-    return _LINE.sub(": ", complaint, count=1)
+    """Return a complaint without the line and column in it."""
+    told = _LINE.search(complaint)
+    return complaint if told is None else complaint.replace(told["place"], "", 1)
 
 
 def _read(path: str) -> str:
@@ -93,26 +96,27 @@ def _field(fields: Sequence[Field], complaint: str, name: str, model: str) -> Fi
     """Return the field a complaint is about.
 
     That is the one of this name in the message that has one of the words of the complaint as a
-    value, quoted words first; else that value, else the first field of the name.
+    value; else the first one of the name; else that value.
     """
     subject = _subject(fields, complaint, model)
-    if subject is None:
-        return next((each for each in fields if each.name == name), None)
-    around = subject.message
-    inside = (each for each in fields if each.name == name and _is_in(each, around))
-    return next(inside, subject) if around else subject
+    named = [each for each in fields if each.name == name]
+    around = () if subject is None else subject.message
+    inside = [each for each in named if around and each.path[: len(around)] == around]
+    return next(iter([*inside, *named]), subject)
 
 
 def _subject(fields: Sequence[Field], complaint: str, model: str) -> Field | None:
-    words: Iterable[str] = dict.fromkeys((*_QUOTED.findall(complaint), *_WORDS.findall(complaint)))
-    by_value: dict[str, Field] = {}
-    for each in fields:
-        if each.value and not (each.path == (("name", 0),) and each.value == model):
-            by_value.setdefault(each.value, each)
-    # A number, or a word such as "input", says little.
-    wanted = (word for word in words if not word.lstrip("-").isdigit() and word != model)
-    return next((by_value[word] for word in wanted if word in by_value), None)
+    """Return the field that has a word of a complaint as its value: a quoted one, else a name."""
+    quoted = [word for word in _QUOTED.findall(complaint) if word != model]
+    bare = [word for word in _WORDS.findall(complaint) if word != model]
+    for words, is_said in ((quoted, bool), (bare, _is_name)):
+        for word in words:
+            found = (each for each in fields if each.value == word and is_said(each))
+            first = next(found, None)
+            if first is not None and not word.lstrip("-").isdigit():
+                return first
+    return None
 
 
-def _is_in(field: Field, message: Sequence[tuple[str, int]]) -> bool:
-    return field.path[: len(message)] == tuple(message)
+def _is_name(field: Field) -> bool:
+    return field.name in _NAMES

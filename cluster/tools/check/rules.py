@@ -80,7 +80,8 @@ class Rules:
             auto_complete: Whether its backend would complete the config.
         """
         config = self.completed(config)
-        refused: list[str] = []
+        is_written = bool(config.input and config.output) or not auto_complete
+        refused = [*self.complaints(config, tensors=is_written)]
         library = self._backends.python_library(config, model_dir, (version,))
         if library:
             config = edit(config, lambda message: setattr(message, "runtime", PYTHON_RUNTIME))
@@ -89,7 +90,7 @@ class Rules:
             checked = check_files(context, auto_complete=auto_complete)
         except TritonError as error:
             refused.append(error.message)
-            checked = CheckedFiles(config, is_complete=bool(config.input and config.output))
+            checked = CheckedFiles(config, is_complete=is_written)
         refused += _environment(config, model_dir, version, library)
         config = normalise_defaults(checked.config)
         refused += self.complaints(config, tensors=checked.is_complete)

@@ -9,9 +9,9 @@ from backends.api.backend import CheckedFiles, LoadContext
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
 from backends.framework import auto_complete as completion
+from backends.framework.onnx_file import OnnxFile, read_model_file
 from backends.framework.signature import Signature
 from backends.framework.validation import validate
-from backends.onnxruntime.model_file import OnnxFile, read_model_file
 from backends.onnxruntime.providers import OPENVINO, wanted_providers
 from backends.onnxruntime.settings import model_path, operator_libraries, read_settings
 from backends.onnxruntime.signature import RULES

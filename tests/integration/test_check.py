@@ -21,7 +21,7 @@ LOAD_TIMEOUT_S = 120.0
 
 
 def outcomes(repository: Path, names: list[str]) -> dict[str, str]:
-    """Load each model of a server and unload it again; return why it failed, empty if it did not."""
+    """Load and unload each model; return why it failed, empty if it did not."""
     found = {}
     server = RunningServer(repository, "--model-control-mode=explicit")
     with triton_http.InferenceServerClient(

@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""manifest.json: the files of a directory with their sizes and digests. Pure but for hashing.
+
+``<model>/<version>/manifest.json`` tells of the version's files, ``<model>/manifest.json`` of those
+that all versions share: the config, labels, warmup data. Paths are below the manifest's directory.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from backends.api.errors import InvalidArgumentError
+from cluster.repository.trees import files_below
+
+MANIFEST_FILE: Final = "manifest.json"
+SIGNATURE_FILE: Final = "manifest.sig"
+MAX_MANIFEST_BYTES: Final = 32 << 20
+MAX_FILES: Final = 100_000
+_MAX_PATH_CHARACTERS: Final = 4096
+_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_VERSION: Final = re.compile(r"[0-9]+", re.ASCII)
+_OWN: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
+
+
+class ManifestFile(msgspec.Struct, frozen=True):
+    """One file.
+
+    Attributes:
+        sha256: Hex digest of its content.
+        size_bytes: Its size.
+    """
+
+    sha256: str
+    size_bytes: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The files of a directory.
+
+    Attributes:
+        files: Them, by path below the directory, with ``/``.
+    """
+
+    files: dict[str, ManifestFile]
+
+
+def parse_manifest(content: bytes, where: str) -> Manifest:
+    """Read a manifest.
+
+    Args:
+        content: Of manifest.json.
+        where: Whose it is, for the error.
+
+    Raises:
+        InvalidArgumentError: It is too large, no manifest, or a path or digest in it is none.
+    """
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise InvalidArgumentError(
+            f"manifest {where} has {len(content)} bytes, at most {MAX_MANIFEST_BYTES} are allowed"
+        )
+    try:
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f'manifest {where} cannot be read: {error}; expected {{"files": {{"<path>": '
+            '{"sha256": "<hex>", "size_bytes": <number>}}}'
+        ) from None
+    if len(manifest.files) > MAX_FILES:
+        raise InvalidArgumentError(
+            f"manifest {where} lists {len(manifest.files)} files, at most {MAX_FILES} are allowed"
+        )
+    for path, file in manifest.files.items():
+        if not is_plain_path(path) or path in _OWN:
+            raise InvalidArgumentError(
+                f"manifest {where} lists '{path[:200]}', expected a path below its directory"
+            )
+        if _SHA256.fullmatch(file.sha256) is None:
+            raise InvalidArgumentError(
+                f"manifest {where} has '{file.sha256[:200]}' as sha256 of '{path}', expected 64 "
+                "lower-case hex digits"
+            )
+    return manifest
+
+
+def render_manifest(manifest: Manifest) -> bytes:
+    """Return the content of manifest.json; equal manifests have equal content."""
+    ordered = Manifest(dict(sorted(manifest.files.items())))
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n"
+
+
+def make_manifest(directory: Path, *, versions_apart: bool = False) -> Manifest:
+    """Digest all files of a directory but the manifest itself and its signature.
+
+    Args:
+        directory: A version's directory, or a model's.
+        versions_apart: Whether it is a model's: its versions have manifests of their own.
+
+    Raises:
+        InvalidArgumentError: A file's name cannot be written as UTF-8.
+        InternalError: The directory cannot be read.
+        OSError: A file cannot be read.
+    """
+    files = {}
+    for path in _listed(directory, versions_apart=versions_apart):
+        if not is_plain_path(path):
+            raise InvalidArgumentError(
+                f"file {path!a} of {directory} cannot be in a manifest: its name is no plain "
+                "UTF-8 path; rename it"
+            )
+        files[path] = ManifestFile(file_digest(directory / path), (directory / path).stat().st_size)
+    return Manifest(files)
+
+
+def read_manifest(directory: Path, where: str) -> Manifest | None:
+    """Read the manifest of a directory; None when there is none.
+
+    Args:
+        directory: Where it is.
+        where: What the directory is, for errors: ``version 3 of model 'm'``.
+
+    Raises:
+        InvalidArgumentError: As `parse_manifest`.
+        OSError: It cannot be read.
+    """
+    path = directory / MANIFEST_FILE
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return parse_manifest(file.read(MAX_MANIFEST_BYTES + 1), f"of {where}")
+
+
+def verify_manifest(
+    directory: Path, manifest: Manifest, where: str, *, versions_apart: bool = False
+) -> None:
+    """Compare all files of a directory with a manifest.
+
+    Args:
+        directory: A version's directory, or a model's.
+        manifest: What it has to hold.
+        where: As for `read_manifest`.
+        versions_apart: As for `make_manifest`.
+
+    Raises:
+        InvalidArgumentError: A file is missing, differs, or is not listed.
+        InternalError: The directory cannot be read.
+        OSError: A file cannot be read.
+    """
+    present = frozenset(_listed(directory, versions_apart=versions_apart))
+    _refuse(where, "is in the manifest and not there", manifest.files.keys() - present)
+    _refuse(where, "is there and not in the manifest", present - manifest.files.keys())
+    for path, file in manifest.files.items():
+        size_bytes = (directory / path).stat().st_size
+        if size_bytes != file.size_bytes:
+            raise InvalidArgumentError(
+                f"file '{path}' of {where} has {size_bytes} bytes, the manifest says "
+                f"{file.size_bytes}; upload the model again"
+            )
+    for path, file in manifest.files.items():
+        found = file_digest(directory / path)
+        if found != file.sha256:
+            raise InvalidArgumentError(
+                f"Mismatched SHA256 hash for file {path} of {where}, expect: {file.sha256}, "
+                f"got: {found}; upload the model again"
+            )
+
+
+def version_directories(model_directory: Path) -> list[Path]:
+    """Return the version directories of a model, ascending."""
+    found = [
+        child
+        for child in model_directory.iterdir()
+        if _VERSION.fullmatch(child.name) and child.is_dir()
+    ]
+    return sorted(found, key=lambda child: (int(child.name), child.name))
+
+
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """Return the hex digest of a file, read in parts.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(
+            file, lambda: hashlib.new(algorithm, usedforsecurity=False)
+        ).hexdigest()
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether a path leads below the directory it is relative to, and can be written anywhere."""
+    return (
+        0 < len(path) <= _MAX_PATH_CHARACTERS
+        and "\0" not in path
+        and "\\" not in path
+        and _is_utf8(path)
+        and all(part not in {"", ".", ".."} for part in path.split("/"))
+    )
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _listed(directory: Path, *, versions_apart: bool) -> Iterable[str]:
+    for path in files_below(directory):
+        top, slash, _ = path.partition("/")
+        is_of_a_version = versions_apart and slash and _VERSION.fullmatch(top)
+        if path not in _OWN and not is_of_a_version:
+            yield path
+
+
+def _refuse(where: str, what: str, paths: Collection[str]) -> None:
+    if paths:
+        first, others = min(paths), len(paths) - 1
+        more = f" (and {others} others)" if others else ""
+        raise InvalidArgumentError(
+            f"file '{first}'{more} of {where} {what}; upload the model again, or make a new "
+            "manifest if that is as it should be"
+        )

@@ -58,12 +58,12 @@ class ModelPlaces:
         self.text = _read(self.config)
         self._fields: tuple[Field, ...] | None = None
 
-    def of(self, complaint: str, field: str = "") -> Place:
+    def of(self, complaint: str, names: str = "") -> Place:
         """Return where a complaint belongs.
 
         Args:
             complaint: Its text.
-            field: The config's field it is about, if that is known.
+            names: The config's fields it may be about, the likeliest first.
         """
         told = _LINE.search(complaint)
         if told:
@@ -75,7 +75,7 @@ class ModelPlaces:
             return Place(self.directory)
         if self._fields is None:
             self._fields = fields_of(self.text)
-        found = _field(self._fields, complaint, field, self._name)
+        found = _field(self._fields, complaint, names.split(), self._name)
         return Place(self.config) if found is None else Place(self.config, found.line, found.column)
 
 
@@ -92,17 +92,20 @@ def _read(path: str) -> str:
         return ""
 
 
-def _field(fields: Sequence[Field], complaint: str, name: str, model: str) -> Field | None:
+def _field(
+    fields: Sequence[Field], complaint: str, names: Sequence[str], model: str
+) -> Field | None:
     """Return the field a complaint is about.
 
-    That is the one of this name in the message that has one of the words of the complaint as a
-    value; else the first one of the name; else that value.
+    That is one of these names in the message that has one of the words of the complaint as a
+    value; else the first one of the names; else that value.
     """
     subject = _subject(fields, complaint, model)
-    named = [each for each in fields if each.name == name]
-    around = () if subject is None else subject.message
-    inside = [each for each in named if around and each.path[: len(around)] == around]
-    return next(iter([*inside, *named]), subject)
+    named = [each for name in names for each in fields if each.name == name]
+    if subject is None or not subject.message:
+        return next(iter(named), subject)
+    around = subject.message
+    return next((each for each in named if each.path[: len(around)] == around), subject)
 
 
 def _subject(fields: Sequence[Field], complaint: str, model: str) -> Field | None:

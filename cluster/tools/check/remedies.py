@@ -14,7 +14,8 @@ class Remedy:
     Attributes:
         pattern: What complaints it is for.
         fix: What to do.
-        field: The config's field it is about; empty when it is about no field.
+        field: The config's fields it is about, those before others, with spaces between; empty when
+            it is about no field.
     """
 
     pattern: re.Pattern[str]
@@ -47,7 +48,11 @@ _REMEDIES: Final = _rows(
     (r"directory name must equal", "name", "remove 'name', or rename the directory"),
     (r"sequence batching preferred batch size", "preferred_batch_size", "use 1 to max_batch_size"),
     (r"preferred size must", "preferred_batch_size", "use sizes from 1 to max_batch_size"),
-    (r"default priority level", "default_priority_level", "set it from 1 to priority_levels"),
+    (
+        r"default priority level",
+        "default_priority_level priority_levels",
+        "set it from 1 to priority_levels",
+    ),
     (r"priority queue policy must", "priority_queue_policy", "use keys from 1 to priority_levels"),
     (r"'preserve_ordering' is true", "preserve_ordering", "remove preserve_ordering"),
     (r"decoupled.*[Rr]esponse [Cc]ache|[Rr]esponse [Cc]ache", "response_cache", "remove it"),

@@ -42,7 +42,7 @@ def pull_model(store: Store, model: StoredModel, versions: Collection[int], to: 
     files |= model.shared
     try:
         to.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=f".{model.name[:64]}.", dir=to))
+        hidden = Path(tempfile.mkdtemp(prefix=".pull.", dir=to))
         try:
             for path, file in files.items():
                 if not path.endswith(INCOMPLETE_FILE):

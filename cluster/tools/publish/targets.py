@@ -76,7 +76,7 @@ class LocalTarget:
         """See `Target`."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
-            hidden = Path(tempfile.mkdtemp(prefix=f".{name[:64]}.", dir=self._root))
+            hidden = Path(tempfile.mkdtemp(prefix=".publish.", dir=self._root))
         except OSError as error:
             raise _failed(self._root, error) from None
         try:

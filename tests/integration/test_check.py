@@ -27,17 +27,20 @@ def outcomes(repository: Path, names: list[str]) -> dict[str, str]:
     server = RunningServer(
         repository, "--model-control-mode=explicit", "--instance-heartbeat-timeout-secs=0"
     )
-    with triton_http.InferenceServerClient(
-        server.http, network_timeout=LOAD_TIMEOUT_S, connection_timeout=LOAD_TIMEOUT_S
-    ) as client:
-        for name in names:
-            try:
-                client.load_model(name)
-                found[name] = ""
-                client.unload_model(name, unload_dependents=True)
-            except InferenceServerException as error:
-                found[name] = error.message()
-    assert server.terminate() == 0
+    try:
+        with triton_http.InferenceServerClient(
+            server.http, network_timeout=LOAD_TIMEOUT_S, connection_timeout=LOAD_TIMEOUT_S
+        ) as client:
+            for name in names:
+                try:
+                    client.load_model(name)
+                    found[name] = ""
+                    client.unload_model(name, unload_dependents=True)
+                except InferenceServerException as error:
+                    found[name] = error.message()
+    finally:
+        code = server.terminate()
+    assert code == 0
     return found
 
 

@@ -94,7 +94,8 @@ class Boot:
             for name, record in self.lifecycle.records.items()
             if name not in names and record.ready_versions and not self._is_composing(name)
         ]
-        await self.lifecycle.unload_all(adopted_in_vain)
+        if self.source.watch.is_complete:
+            await self.lifecycle.unload_all(adopted_in_vain)
 
     @property
     def _is_explicit(self) -> bool:

@@ -14,6 +14,7 @@ A detached actor outlives the process that made it. It therefore watches its own
 import asyncio
 import logging
 import os
+import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -25,7 +26,7 @@ from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.ownership import Lifeline, Owner
-from cluster.controller.poll import poll_once
+from cluster.controller.poll import next_poll_s, poll_once
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles
@@ -248,7 +249,12 @@ class ModelController:
             TritonError: A repository cannot be listed.
         """
         names, duplicates = await self._source.list_names()
-        return index_rows(self._lifecycle.records, names, duplicates, ready_only=ready_only)
+        rows = index_rows(self._lifecycle.records, names, duplicates, ready_only=ready_only)
+        for row in rows:
+            why = self._source.watch.reason_of(row["name"])
+            if why:
+                row["reason"] = "; ".join(filter(None, (row.get("reason", ""), why)))
+        return rows
 
     async def load(self, name: str, parameters: Mapping[str, ParameterValue | bytes]) -> None:
         """Load or reload a model and wait until that is done.
@@ -303,7 +309,9 @@ class ModelController:
         """Follow the repositories."""
         await self._boot.recovered.wait()
         while True:
-            await asyncio.sleep(self._options.repository_poll_secs)
+            await asyncio.sleep(
+                next_poll_s(self._options.repository_poll_secs, random.SystemRandom().random())
+            )
             await poll_once(self._source, self._lifecycle)
 
     async def _watch_owner(self) -> None:

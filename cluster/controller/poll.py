@@ -4,16 +4,26 @@
 
 import logging
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
 
 from backends.api.errors import TritonError
+from cluster.controller.repository_watch import RepositoryWatch
 from cluster.models.lifecycle import ModelLifecycle
 
 _log = logging.getLogger(__name__)
 
+# Part of the period that it is made longer or shorter by, at most.
+_JITTER: Final = 0.1
+
 
 class NamesSource(Protocol):
-    """Lists the repositories."""
+    """Lists the repositories.
+
+    Attributes:
+        watch: What is known of their state.
+    """
+
+    watch: RepositoryWatch
 
     async def list_names(self) -> tuple[Collection[str], Collection[str]]:
         """Return the models there are, and those that are in more than one repository.
@@ -22,9 +32,25 @@ class NamesSource(Protocol):
             TritonError: No repository can be listed.
         """
 
+    def unchanged(self, names: Collection[str]) -> frozenset[str]:
+        """Return those models that need not be read again."""
+
+
+def next_poll_s(period_s: float, drawn: float) -> float:
+    """Return when to poll next: clusters that started together shall not poll together.
+
+    Args:
+        period_s: ``--repository-poll-secs``.
+        drawn: A random number in [0, 1).
+    """
+    return period_s * (1 + _JITTER * (2 * drawn - 1))
+
 
 async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     """Load what is new or changed in the repositories and unload what is gone.
+
+    Models in stores are read only where the listing tells that they have changed. While a store is
+    away whose models are not known, nothing is unloaded.
 
     What cannot be listed, loaded or unloaded is logged and tried again by the next poll.
     """
@@ -34,6 +60,9 @@ async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
         _log.error("failed to poll the model repositories: %s", error.message)
         return
     wanted = set(names) - set(duplicates)
-    await lifecycle.load_all(sorted(wanted), is_poll=True)
+    await lifecycle.load_all(sorted(wanted - source.unchanged(wanted)), is_poll=True)
+    if not source.watch.is_complete:
+        return
+    source.watch.forget(duplicates)
     records = lifecycle.records.items()
     await lifecycle.unload_all(n for n, r in records if n not in wanted and r.versions)

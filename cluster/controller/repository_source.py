@@ -7,7 +7,7 @@ Reading a repository blocks, so it happens on threads.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from backends.api.errors import InternalError, TritonError
@@ -19,6 +19,7 @@ from backends.config.validation.model import validate, validate_before_auto_comp
 from backends.lookup import PYTHON_RUNTIME
 from cluster.controller.backend_options import BackendOptions
 from cluster.controller.durable_state import DurableState
+from cluster.controller.repository_watch import RepositoryWatch
 from cluster.controller.shared_files import SharedFiles
 from cluster.models.contracts import Candidate
 from cluster.models.override import Override, choose_override
@@ -27,7 +28,9 @@ from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
+from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository, RepositoryModel, require_listed
+from cluster.repository.skeletons import Skeletons
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import Limit
 
@@ -47,6 +50,7 @@ class RepositorySource:
 
     Attributes:
         files: The same.
+        watch: What is known of the repositories' state.
     """
 
     def __init__(
@@ -65,11 +69,14 @@ class RepositorySource:
         self._gpu_ids: tuple[int, ...] = ()
         self._resource_limits = _resource_limits(options)
         self._backends = BackendOptions(options)
+        self._skeletons = Skeletons()
         self._repository = ModelRepository(
             options.model_repository,
             model_config_name=options.model_config_name,
             auto_complete=not options.disable_auto_complete_config,
+            open_location=lambda location: open_filesystem(location, self._skeletons),
         )
+        self.watch = RepositoryWatch()
 
     @property
     def cpus_per_instance(self) -> float:
@@ -91,8 +98,7 @@ class RepositorySource:
             InternalError: No repository can be listed.
         """
         scan = await asyncio.to_thread(self._repository.scan)
-        for path, error in scan.errors.items():
-            _log.error("failed to list model repository '%s': %s", path, error)
+        self.watch.saw(scan)
         require_listed(scan)
         return scan.directories.keys(), scan.duplicates
 
@@ -131,7 +137,16 @@ class RepositorySource:
             raise
         for warning in model.warnings:
             _log.warning("%s", warning)
-        return await asyncio.to_thread(self._candidate, model, used)
+        if model.files is not None:
+            self._skeletons.hold(model.model_dir)
+        try:
+            candidate = await asyncio.to_thread(self._candidate, model, used)
+        except BaseException:
+            self._skeletons.release(model.model_dir)
+            raise
+        if model.files is not None:
+            self.watch.note_read(name, model.digest, self._gpu_ids)
+        return candidate
 
     def _read(
         self, name: str, override: Override, kept: Override
@@ -169,6 +184,7 @@ class RepositorySource:
             auto_complete=model.needs_auto_complete and not config.has_ensemble_scheduling,
             is_temporary=model.is_temporary,
             override=override,
+            files=model.files,
         )
 
     def complete(self, config: ModelConfig) -> ModelConfig:
@@ -230,6 +246,12 @@ class RepositorySource:
     async def release(self, candidate: Candidate) -> None:
         """Remove the files made for a load; nothing when they are the repository's own."""
         await self.files.remove(candidate)
+        if candidate.files is not None:
+            await asyncio.to_thread(self._skeletons.release, candidate.model_dir)
+
+    def unchanged(self, names: Iterable[str]) -> frozenset[str]:
+        """Return those models that are as they were when they were last read."""
+        return self.watch.unchanged(names, self._gpu_ids)
 
 
 async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:

@@ -10,6 +10,7 @@ from backends.api.model_config import ModelConfig
 from cluster.models.override import NO_OVERRIDE, Override
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files.contracts import ModelFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Candidate:
         auto_complete: Whether the backend shall fill in the config.
         is_temporary: Whether ``model_dir`` was made for this load.
         override: What was used in place of the repository's.
+        files: By version: what nodes fetch; None for a local directory, used where it is. With
+            files ``model_dir`` holds all names, but of the files only small texts.
     """
 
     config: ModelConfig
@@ -34,6 +37,7 @@ class Candidate:
     auto_complete: bool = False
     is_temporary: bool = False
     override: Override = NO_OVERRIDE
+    files: Mapping[int, ModelFiles] | None = None
 
     def is_same(self, other: "Candidate") -> bool:
         """Whether loading the other one would be the same."""

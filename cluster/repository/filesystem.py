@@ -1,21 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a model repository needs of a file system, and the local one.
+"""What a model repository needs of a file system, and digests of its trees."""
 
-Links are followed, as Triton does; trees are walked to a bounded depth, so a link to a parent
-directory ends.
-"""
-
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import Protocol
 
-from fsspec.utils import get_protocol
-
-from backends.api.errors import InternalError, UnsupportedError
+from backends.api.errors import InternalError
 
 # Deeper and larger than any model directory; a walk that meets them is inside a loop of links.
 MAX_DEPTH = 24
@@ -64,82 +56,15 @@ class FileSystem(Protocol):
         """Whether ``path``, with links and ``..`` resolved, lies outside ``directory``."""
 
     def localise(self, directory: str) -> str:
-        """Return a local directory with the content of ``directory``."""
+        """Return a local directory with the names, and texts, of ``directory``."""
 
-
-class LocalFileSystem:
-    """The file system of this machine; nothing is copied."""
-
-    def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
-        """See `FileSystem`."""
-        try:
-            with os.scandir(path) as found:
-                rows = [_entry(item) for item in found]
-        except (OSError, ValueError) as error:
-            raise InternalError(f"failed to open directory {path}: {reason_of(error)}") from None
-        return tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
-
-    def is_directory(self, path: str) -> bool:
-        """See `FileSystem`."""
-        return os.path.isdir(path)  # noqa: PTH112  Path's raises for names that are too long.
-
-    def exists(self, path: str) -> bool:
-        """See `FileSystem`."""
-        return os.path.exists(path)  # noqa: PTH110  As in is_directory.
-
-    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
-        """See `FileSystem`."""
-        try:
-            with Path(path).open("rb") as file:
-                content = file.read(limit_bytes + 1)
-        except (OSError, ValueError) as error:
-            raise InternalError(
-                f"failed to open text file for read {path}: {reason_of(error)}"
-            ) from None
-        if len(content) > limit_bytes:
-            raise InternalError(f"file {path} is larger than the {limit_bytes} bytes allowed")
-        return content
-
-    def escapes(self, path: str, directory: str) -> bool:
-        """See `FileSystem`."""
-        try:
-            # Not Path.resolve, which raises for links that form a loop.
-            return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
-        except ValueError:
-            return True
-
-    def localise(self, directory: str) -> str:
-        """See `FileSystem`; the directory itself."""
-        return directory
+    def view(self, path: str) -> "FileSystem":
+        """Return what the model at ``path`` is read through; what it holds does not change."""
 
 
 def reason_of(error: OSError | ValueError) -> str:
     """Say what went wrong without the path, which clients need not know."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _entry(item: os.DirEntry[str]) -> DirectoryEntry | None:
-    try:
-        status = item.stat()
-        return DirectoryEntry(item.name, item.is_dir(), f"{status.st_mtime_ns}:{status.st_size}")
-    except OSError:
-        return None
-
-
-def open_filesystem(location: str) -> tuple[FileSystem, str]:
-    """Return the file system of a repository location, and the path in it.
-
-    Raises:
-        UnsupportedError: No file system is known for the location's scheme.
-    """
-    scheme = get_protocol(location)
-    if scheme not in {"file", "local"}:
-        raise UnsupportedError(
-            f"model repository '{location}': scheme '{scheme}' is not supported, expected a local "
-            "directory"
-        )
-    path = location.removeprefix("file://").removeprefix("local://")
-    return LocalFileSystem(), str(Path(path).absolute())
 
 
 def tree_digest(filesystem: FileSystem, path: str) -> str:

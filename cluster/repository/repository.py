@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Final
 
 from backends.api.errors import (
     InternalError,
@@ -28,17 +29,21 @@ from backends.config.validation.model import validate_before_auto_complete, vali
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
-    LocalFileSystem,
-    open_filesystem,
     reason_of,
     tree_digest,
 )
 from cluster.repository.labels import read_labels
+from cluster.repository.manifests import version_files
 from cluster.repository.override_files import write_override
+from cluster.repository.remote import RemoteFileSystem, RemoteModel, open_filesystem
+from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
+from deployments.model_files.contracts import FileChangedError, ModelFiles
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
+# Of a model that changes while it is read.
+_READS: Final = 3
 DUPLICATE_REASON = "model appears in two or more repositories"
 
 
@@ -57,6 +62,8 @@ class RepositoryModel:
         is_config_provided: Whether there was a config at all.
         warnings: What was ignored, one line each.
         is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
+        files: By version: what nodes fetch; None for a local directory, used where it is.
+        digest: Of all files as a listing tells; empty for a local directory.
     """
 
     name: str
@@ -69,6 +76,8 @@ class RepositoryModel:
     is_config_provided: bool = True
     warnings: tuple[str, ...] = ()
     is_temporary: bool = False
+    files: Mapping[int, ModelFiles] | None = None
+    digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +88,15 @@ class RepositoryScan:
         directories: Directory of each model, by name, sorted.
         duplicates: Names found in more than one repository; they cannot be loaded.
         errors: Repositories that could not be listed, with the reason.
+        stale: Of those, the ones whose models are those of an earlier listing.
+        digests: By model in a store: digest of all its files.
     """
 
     directories: Mapping[str, str]
     duplicates: frozenset[str] = frozenset()
     errors: Mapping[str, str] = field(default_factory=dict)
+    stale: frozenset[str] = frozenset()
+    digests: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +186,27 @@ class ModelRepository:
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
         found: dict[str, str] = {}
-        duplicates, errors = set(), {}
+        duplicates, errors, stale = set(), {}, set()
+        digests: dict[str, bytes] = {}
         for root in self._roots:
             try:
                 entries = root.filesystem.entries(root.path)
             except TritonError as error:
                 errors[root.path] = error.message
                 continue
+            if isinstance(root.filesystem, RemoteFileSystem):
+                digests |= root.filesystem.digests
+                if root.filesystem.error:
+                    errors[root.path] = root.filesystem.error
+                    stale.add(root.path)
             for entry in entries:
                 if entry.is_directory and not entry.name.startswith("."):
                     if entry.name in found:
                         duplicates.add(entry.name)
                     found.setdefault(entry.name, f"{root.path}/{entry.name}")
-        return RepositoryScan(dict(sorted(found.items())), frozenset(duplicates), errors)
+        return RepositoryScan(
+            dict(sorted(found.items())), frozenset(duplicates), errors, frozenset(stale), digests
+        )
 
     def read_model(
         self,
@@ -211,8 +232,16 @@ class ModelRepository:
         with _polling(name):
             if override_files:
                 return self._read_override(name, override_config_json, override_files)
-            directory = directory or ModelDirectory(name, self._find(name))
-            return self._read(directory, override_config_json)
+            changed = ""
+            for _ in range(_READS):
+                directory = directory or ModelDirectory(name, self._find(name))
+                try:
+                    return self._read(directory, override_config_json)
+                except FileChangedError as error:
+                    changed, directory = str(error), None
+            raise InternalError(
+                f"{changed}, {_READS} times in a row; it is read again once its upload is complete"
+            )
 
     def open_directory(self, name: str) -> ModelDirectory:
         """List a model's directory as it is now.
@@ -237,16 +266,14 @@ class ModelRepository:
         return replace(model, is_temporary=True)
 
     def _find(self, name: str) -> _Place:
-        places = [
-            _Place(root.filesystem, f"{root.path}/{name}")
-            for root in self._roots
-            if root.filesystem.is_directory(f"{root.path}/{name}")
-        ]
+        paths = [(root.filesystem, f"{root.path}/{name}") for root in self._roots]
+        views = [_Place(filesystem.view(path), path) for filesystem, path in paths]
+        places = [place for place in views if place.filesystem.is_directory(place.path)]
         if not places:
             raise NotFoundError("model not found in any model repository")
         if len(places) > 1:
-            paths = ", ".join(place.path for place in places)
-            raise InvalidArgumentError(f"not unique across all model repositories: {paths}")
+            found = ", ".join(place.path for place in places)
+            raise InvalidArgumentError(f"not unique across all model repositories: {found}")
         return places[0]
 
     def _read(self, directory: ModelDirectory, config_json: str | None) -> RepositoryModel:
@@ -255,7 +282,8 @@ class ModelRepository:
         config = self._complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
         versions, missing = select_versions(name, config.version_policy, present)
-        return RepositoryModel(
+        remote = place.filesystem if isinstance(place.filesystem, RemoteModel) else None
+        made = RepositoryModel(
             name=name,
             config=config,
             model_dir=place.filesystem.localise(place.path),
@@ -265,7 +293,14 @@ class ModelRepository:
             file_digests=_file_digests(directory, config_entry, versions),
             is_config_provided=written is not None,
             warnings=warnings + missing,
+            files=None
+            if remote is None
+            else {v: version_files(remote, place.path, v) for v in versions},
+            digest=b"" if remote is None else remote.digest,
         )
+        if remote is not None:
+            remote.confirm()
+        return made
 
     def _read_config(
         self, name: str, place: _Place, config_json: str | None

@@ -13,7 +13,8 @@ class StoredFile:
     """A file as a listing tells of it.
 
     Attributes:
-        path: Where it is below the store's location, with ``/``.
+        path: Where it is below the store's location, with ``/``. A path that ends with one is no
+            file but stands for a directory: an empty one, or one that a console has made.
         size_bytes: Its size.
         stamp: What changes with its content: an etag, a generation, or time and size.
         md5: Hex digest of its content, where the store tells one; else empty.
@@ -92,3 +93,6 @@ class Store(Protocol):
         Raises:
             UnavailableError: The store cannot be reached, or refuses.
         """
+
+    def close(self) -> None:
+        """Close all connections; a later call opens them again."""

@@ -1,36 +1,111 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A directory of this machine as a store."""
+"""Directories of this machine, as a file system of repositories and as a store.
+
+Links are followed, as Triton does; trees are walked to a bounded depth, so a link to a parent
+directory ends.
+"""
 
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from backends.api.errors import NotFoundError, UnavailableError
-from cluster.repository.filesystem import MAX_DEPTH, reason_of
+from backends.api.errors import InternalError, NotFoundError, UnavailableError
+from cluster.repository.filesystem import MAX_DEPTH, DirectoryEntry, reason_of
 from cluster.repository.stores.contracts import StoredFile
 from deployments.model_files.contracts import FileChangedError
+
+
+class LocalFileSystem:
+    """The file system of this machine; nothing is copied."""
+
+    def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
+        """See `FileSystem`."""
+        try:
+            with os.scandir(path) as found:
+                rows = [_entry(item) for item in found]
+        except (OSError, ValueError) as error:
+            raise InternalError(f"failed to open directory {path}: {reason_of(error)}") from None
+        return tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
+
+    def is_directory(self, path: str) -> bool:
+        """See `FileSystem`."""
+        return os.path.isdir(path)  # noqa: PTH112  Path's raises for names that are too long.
+
+    def exists(self, path: str) -> bool:
+        """See `FileSystem`."""
+        return os.path.exists(path)  # noqa: PTH110  As in is_directory.
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """See `FileSystem`."""
+        try:
+            with Path(path).open("rb") as file:
+                content = file.read(limit_bytes + 1)
+        except (OSError, ValueError) as error:
+            raise InternalError(
+                f"failed to open text file for read {path}: {reason_of(error)}"
+            ) from None
+        if len(content) > limit_bytes:
+            raise InternalError(f"file {path} is larger than the {limit_bytes} bytes allowed")
+        return content
+
+    def escapes(self, path: str, directory: str) -> bool:
+        """See `FileSystem`."""
+        try:
+            # Not Path.resolve, which raises for links that form a loop.
+            return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+        except ValueError:
+            return True
+
+    def localise(self, directory: str) -> str:
+        """See `FileSystem`; the directory itself."""
+        return directory
+
+    def view(self, path: str) -> "LocalFileSystem":
+        """See `FileSystem`; itself, as files here change when they do."""
+        return self
 
 
 class LocalStore:
     """Implements `cluster.repository.stores.contracts.Store`.
 
     Args:
-        directory: Its path.
+        directory: An absolute path.
     """
 
     def __init__(self, directory: str) -> None:
-        self._root = Path(directory).absolute()
-        self.location = str(self._root)
+        self.location = directory
+        self._root = Path(directory)
 
     def find(self, path: str = "") -> Iterator[StoredFile]:
-        """See `Store`."""
-        if not self._root.is_dir():
-            raise NotFoundError(f"there is no directory '{self.location}'")
+        """See `Store`; an empty directory is listed as its path with a slash."""
+        top = self._root / path.rstrip("/")
+        if not path and not top.is_dir():
+            raise NotFoundError(f"directory or file does not exist at {self.location}")
         prefix = path.rstrip("/")
-        if (self._root / prefix).is_dir():
-            yield from self._walk(f"{prefix}/" if prefix else "", MAX_DEPTH)
+        if top.is_dir():
+            yield from self._walk(top, f"{prefix}/" if prefix else "", MAX_DEPTH)
+
+    def _walk(self, directory: Path, prefix: str, depth: int) -> Iterator[StoredFile]:
+        if depth == 0:
+            raise UnavailableError(
+                f"directory {directory} has more than {MAX_DEPTH} levels; "
+                "remove links that lead back up"
+            )
+        try:
+            with os.scandir(directory) as found:
+                items = [(f"{i.name}/" if i.is_dir() else i.name, i) for i in found]
+        except OSError as error:
+            raise self._unavailable(prefix, error) from None
+        # With its slash a directory comes where the paths of its files do.
+        for name, item in sorted(items, key=lambda each: each[0]):
+            if name.endswith("/"):
+                yield from self._walk(Path(item.path), f"{prefix}{name}", depth - 1)
+            elif (entry := _entry(item)) is not None:
+                yield StoredFile(f"{prefix}{name}", item.stat().st_size, entry.stamp)
+        if not items and prefix:
+            yield StoredFile(prefix, 0, "empty")
 
     def look(self, path: str) -> StoredFile | None:
         """See `Store`."""
@@ -38,11 +113,12 @@ class LocalStore:
             status = (self._root / path).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise self._unavailable(path, error) from None
-        if not (self._root / path).is_file():
+        is_directory = (self._root / path).is_dir()
+        if is_directory != path.endswith("/"):
             return None
-        return StoredFile(path, status.st_size, _stamp(status))
+        return StoredFile(path, 0 if is_directory else status.st_size, _stamp(status))
 
     def read(
         self, path: str, offset_bytes: int = 0, length_bytes: int | None = None, stamp: str = ""
@@ -50,75 +126,59 @@ class LocalStore:
         """See `Store`."""
         try:
             with (self._root / path).open("rb") as file:
-                now = _stamp(os.fstat(file.fileno()))
                 file.seek(offset_bytes)
                 content = file.read(-1 if length_bytes is None else length_bytes)
+                now = _stamp(os.fstat(file.fileno()))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             if stamp:
-                raise FileChangedError(path) from None
-            raise NotFoundError(f"there is no file '{self.location}/{path}'") from None
-        except OSError as error:
+                raise FileChangedError(f"{self.location}/{path} is gone") from None
+            raise NotFoundError(f"File does not exist at {self.location}/{path}") from None
+        except (OSError, ValueError) as error:
             raise self._unavailable(path, error) from None
         if stamp and now != stamp:
-            raise FileChangedError(path)
+            raise FileChangedError(f"{self.location}/{path} is not the one that was listed")
         return content
 
     def write(self, path: str, content: bytes | Path, *, if_absent: bool = False) -> bool:
-        """See `Store`."""
+        """See `Store`; a path that ends with a slash makes a directory."""
         target = self._root / path
         try:
+            if path.endswith("/"):
+                is_new = not target.is_dir()
+                target.mkdir(parents=True, exist_ok=True)
+                return is_new
             target.parent.mkdir(parents=True, exist_ok=True)
-            return _write(target, content, if_absent=if_absent)
-        except OSError as error:
+            return _write(target, content, if_absent)
+        except (OSError, ValueError) as error:
             raise self._unavailable(path, error) from None
 
     def remove(self, path: str) -> None:
-        """See `Store`; directories that it leaves empty go, too."""
+        """See `Store`; with the last file of a directory that goes, too."""
         target = self._root / path
         try:
-            target.unlink(missing_ok=True)
-        except OSError as error:
+            if path.endswith("/"):
+                _prune(target, self._root)
+            else:
+                target.unlink(missing_ok=True)
+                _prune(target.parent, self._root)
+        except NotADirectoryError:
+            return
+        except (OSError, ValueError) as error:
             raise self._unavailable(path, error) from None
-        for directory in target.parents:
-            if directory == self._root or not _is_removed(directory):
-                return
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _walk(self, prefix: str, depth: int) -> Iterator[StoredFile]:
-        if not depth:
-            raise UnavailableError(
-                f"directory {self.location}/{prefix} has more than {MAX_DEPTH} levels; remove "
-                "links that lead back up"
-            )
-        try:
-            with os.scandir(self._root / prefix) as found:
-                entries = sorted((each.name + "/" * each.is_dir(), each) for each in found)
-        except OSError as error:
-            raise self._unavailable(prefix, error) from None
-        for name, entry in entries:
-            if name.endswith("/"):
-                yield from self._walk(f"{prefix}{name}", depth - 1)
-            elif entry.is_file():
-                status = entry.stat()
-                yield StoredFile(f"{prefix}{name}", status.st_size, _stamp(status))
-
-    def _unavailable(self, path: str, error: OSError) -> UnavailableError:
-        return UnavailableError(f"'{self.location}/{path}': {reason_of(error)}")
+    def _unavailable(self, path: str, error: OSError | ValueError) -> UnavailableError:
+        return UnavailableError(f"{self.location}/{path}: {reason_of(error)}")
 
 
-def _stamp(status: os.stat_result) -> str:
-    return f"{status.st_mtime_ns}:{status.st_size}"
-
-
-def _write(target: Path, content: bytes | Path, *, if_absent: bool) -> bool:
-    if if_absent and target.exists():
-        return False
-    handle, name = tempfile.mkstemp(prefix=".", dir=target.parent)
+def _write(target: Path, content: bytes | Path, if_absent: bool) -> bool:
+    made, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=target.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(made, "wb") as file:
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
             if isinstance(content, Path):
                 with content.open("rb") as source:
                     while part := source.read(1 << 20):
@@ -127,16 +187,43 @@ def _write(target: Path, content: bytes | Path, *, if_absent: bool) -> bool:
                 file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(target)
+        if not if_absent:
+            temporary.replace(target)
+            return True
+        try:
+            target.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        return True
     finally:
         temporary.unlink(missing_ok=True)
-    return True
 
 
-def _is_removed(directory: Path) -> bool:
+def _umask() -> int:
+    """Return the process's, which only setting it tells."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _prune(directory: Path, root: Path) -> None:
+    """Remove a directory, and those above it, as far as they are empty."""
+    while directory != root and directory.is_relative_to(root):
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return
+        directory = directory.parent
+
+
+def _stamp(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns}:{status.st_size}"
+
+
+def _entry(item: os.DirEntry[str]) -> DirectoryEntry | None:
     try:
-        directory.rmdir()
+        return DirectoryEntry(item.name, item.is_dir(), _stamp(item.stat()))
     except OSError:
-        return False
-    return True
+        return None

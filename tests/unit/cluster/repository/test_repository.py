@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError
-from cluster.repository.filesystem import DirectoryEntry, LocalFileSystem
+from cluster.repository.filesystem import DirectoryEntry
 from cluster.repository.repository import ModelRepository, check_model_name
+from cluster.repository.stores.local import LocalFileSystem
 
 POLLED = "failed to load 'm', failed to poll from model repository: "
 

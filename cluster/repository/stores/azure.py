@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Azure Blob Storage, through the client that adlfs brings.
+
+Credentials: a connection string, else a managed identity or Azure's default chain (which knows
+workload identity) where they are asked for, else an account key, else none.
+
+Triton: core/src/filesystem/implementations/as.h ASFileSystem @05295b7
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from fsspec.asyn import get_loop, sync
+
+from cluster.repository.stores.contracts import StoredFile
+from cluster.repository.stores.credentials import Credential
+from cluster.repository.stores.errors import missing_library
+from cluster.repository.stores.fsspec_store import ObjectClient, Page
+from cluster.repository.stores.location import Location
+
+# The store's own policy retries; Azure's first wait is 15 s.
+_OPTIONS: Final = {"retry_total": 0, "connection_timeout": 10, "read_timeout": 30}
+_PART_BYTES: Final = 16 << 20
+
+
+def open_azure(location: Location, credential: Credential) -> ObjectClient:
+    """Open a container.
+
+    Raises:
+        UnsupportedError: adlfs is not installed.
+    """
+    try:
+        import adlfs  # noqa: F401, PLC0415 - only where a location needs it
+        from azure.storage.blob.aio import BlobServiceClient  # noqa: PLC0415
+    except ImportError:
+        raise missing_library(location, "adlfs", "azure") from None
+    options: dict[str, Any] = {
+        **_OPTIONS,
+        "max_single_get_size": 64 << 20,
+        "max_single_put_size": _PART_BYTES,
+        "max_block_size": _PART_BYTES,
+    }
+    if credential.ca_bundle:
+        options["connection_verify"] = credential.ca_bundle
+    connection = credential.get("connection_string")
+    if connection:
+        service = BlobServiceClient.from_connection_string(connection, **options)
+        return _AzureClient(service, None, location.bucket)
+    account = credential.get("account_str") or location.account
+    url = location.endpoint or f"https://{account}.blob.core.windows.net"
+    key, identity = _signer(account, credential)
+    return _AzureClient(
+        BlobServiceClient(url, credential=key or identity, **options), identity, location.bucket
+    )
+
+
+def _signer(account: str, credential: Credential) -> tuple[Any, Any]:
+    """Return an account's key, or an identity, which has to be closed; both None for neither."""
+    kind = credential.get("auth_type")
+    if kind in {"managed_identity", "default"}:
+        from azure.identity import aio  # noqa: PLC0415 - only where it is asked for
+
+        if kind == "default":
+            return None, aio.DefaultAzureCredential()
+        return None, aio.ManagedIdentityCredential(client_id=credential.get("client_id") or None)
+    secret = credential.get("account_key")
+    return ({"account_name": account, "account_key": secret} if secret else None), None
+
+
+class _AzureClient:
+    def __init__(self, service: Any, identity: Any, container: str) -> None:
+        self._service = service
+        self._identity = identity
+        self._container = service.get_container_client(container)
+        self._loop = get_loop()
+
+    def list_page(self, prefix: str, token: str) -> Page:
+        page: Page = sync(self._loop, self._list_page, prefix, token)
+        return page
+
+    async def _list_page(self, prefix: str, token: str) -> Page:
+        # The most it gives is 5,000 at a time.
+        pages = self._container.list_blobs(name_starts_with=prefix or None, results_per_page=5000)
+        pages = pages.by_page(continuation_token=token or None)
+        page = await anext(pages)
+        files = [_stored(each) async for each in page]
+        return Page(tuple(files), pages.continuation_token or "")
+
+    def look(self, key: str) -> StoredFile | None:
+        return _stored(sync(self._loop, self._container.get_blob_client(key).get_blob_properties))
+
+    def read(self, key: str, offset_bytes: int, length_bytes: int | None, stamp: str) -> bytes:
+        return bytes(sync(self._loop, self._read, key, offset_bytes, length_bytes, stamp))
+
+    async def _read(self, key: str, offset: int, length: int | None, stamp: str) -> bytes:
+        from azure.core import MatchConditions  # noqa: PLC0415
+
+        given: dict[str, Any] = {}
+        if stamp:
+            given = {"etag": f'"{stamp}"', "match_condition": MatchConditions.IfNotModified}
+        if offset or length is not None:
+            given |= {"offset": offset, "length": length}
+        body = await self._container.get_blob_client(key).download_blob(**given)
+        return bytes(await body.readall())
+
+    def write(self, key: str, content: bytes | Path, *, if_absent: bool) -> None:
+        blob = self._container.get_blob_client(key)
+        if isinstance(content, bytes):
+            sync(self._loop, blob.upload_blob, content, overwrite=not if_absent)
+            return
+        given = {"length": content.stat().st_size, "max_concurrency": 4}
+        with content.open("rb") as file:
+            sync(self._loop, blob.upload_blob, file, overwrite=not if_absent, **given)
+
+    def remove(self, key: str) -> None:
+        sync(self._loop, self._container.get_blob_client(key).delete_blob)
+
+    def close(self) -> None:
+        for each in (self._container, self._service, self._identity):
+            if each is not None:
+                sync(self._loop, each.close)
+
+
+def _stored(said: Any) -> StoredFile:
+    md5 = said.content_settings.content_md5 if said.content_settings else None
+    return StoredFile(
+        str(said.name), int(said.size), str(said.etag).strip('"'), bytes(md5).hex() if md5 else ""
+    )

@@ -1,0 +1,161 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what the command line names as a place of files. Pure.
+
+Triton: core/src/filesystem/implementations/{s3,gcs,as}.h ParsePath, CleanPath @05295b7
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from fsspec.registry import known_implementations
+
+from backends.api.errors import InternalError, InvalidArgumentError, UnsupportedError
+
+_AZURE_SUFFIX: Final = ".blob.core.windows.net"
+_AZURE: Final = re.compile(r"as://([^/]+)/([^/?]+)(?:/([^?]*))?(\?.*)?", re.DOTALL)
+_S3_ENDPOINT: Final = re.compile(
+    r"(?:(?P<scheme>https?://)(?P<named>[^/]+)|(?P<host>[0-9a-zA-Z\-.]+:[0-9]+))(?:/(?P<rest>.*))?",
+    re.DOTALL,
+)
+_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://")
+_SLASHES: Final = re.compile("/+")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A directory in a store.
+
+    Attributes:
+        scheme: ``file``, ``s3``, ``gs``, ``as``, or another protocol of fsspec.
+        path: Below the bucket, without slashes around it; a local directory as it was given;
+            with another protocol the whole of its URL without query and user.
+        bucket: Bucket or container; empty for ``file`` and other protocols.
+        endpoint: URL of the service, where the location names one; empty for the cloud's own.
+        account: Azure's storage account.
+        url: With another protocol: its URL as given, maybe with user and password.
+    """
+
+    scheme: str
+    path: str
+    bucket: str = ""
+    endpoint: str = ""
+    account: str = ""
+    url: str = ""
+
+    def __repr__(self) -> str:
+        return f"Location({str(self)!r})"
+
+    def __str__(self) -> str:
+        """Render as the command line may name it, without credentials."""
+        if self.scheme not in {"s3", "gs", "as"}:
+            return self.path
+        # Triton's default for an endpoint is http.
+        host = f"{self.endpoint.removeprefix('http://')}/" if self.endpoint else ""
+        host = f"{self.account}/" if self.scheme == "as" else host
+        return f"{self.scheme}://{host}{self.bucket}" + (f"/{self.path}" if self.path else "")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a directory of this machine."""
+        return self.scheme == "file"
+
+    def below(self, path: str) -> "Location":
+        """Return the location of a directory in this one."""
+        if not path:
+            return self
+        joined = f"{self.path.rstrip('/')}/{path}" if self.path else path
+        return replace(self, path=joined, url=f"{self.url}/{path}" if self.url else "")
+
+
+def parse_location(text: str) -> Location:
+    """Read a location.
+
+    Raises:
+        InternalError: It names no bucket, or is no path in Azure.
+        InvalidArgumentError: It is an S3 location of slashes only, or one with a password.
+        UnsupportedError: There is no such scheme.
+    """
+    scheme, is_given = _scheme_of(text)
+    if not is_given:
+        return Location("file", text)
+    return _PARSERS.get(scheme, _parse_other)(text)
+
+
+def _scheme_of(text: str) -> tuple[str, bool]:
+    match = _SCHEME.match(text)
+    return (match[1].lower(), True) if match else ("", False)
+
+
+def _parse_local(text: str) -> Location:
+    return Location("file", text.partition("://")[2])
+
+
+def _parse_s3(text: str) -> Location:
+    rest = text.partition("://")[2]
+    if not rest.strip("/"):
+        raise InvalidArgumentError(f"Invalid bucket name: '{rest}'")
+    rest = rest.lstrip("/")
+    endpoint = ""
+    match = _S3_ENDPOINT.fullmatch(rest)
+    if match:
+        endpoint = (match["scheme"] or "http://") + (match["named"] or match["host"])
+        if "@" in endpoint:
+            raise InvalidArgumentError(
+                "an S3 endpoint must not hold user and password; put them into the environment "
+                "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or TRITON_CLOUD_CREDENTIAL_PATH"
+            )
+        rest = match["rest"] or ""
+    bucket, _, path = _SLASHES.sub("/", rest.strip("/")).partition("/")
+    if not bucket:
+        raise InternalError(f"No bucket name found in path: {text}")
+    return Location("s3", path, bucket, endpoint)
+
+
+def _parse_gs(text: str) -> Location:
+    bucket, _, path = text.partition("://")[2].partition("/")
+    if not bucket:
+        raise InternalError(f"No bucket name found in path: {text}")
+    return Location("gs", path.strip("/"), bucket)
+
+
+def _parse_as(text: str) -> Location:
+    match = _AZURE.fullmatch(text)
+    if match is None:
+        # What follows a question mark may be a signature.
+        raise InternalError(f"Invalid azure storage path: {text.partition('?')[0]}")
+    host, container, path = match[1], match[2], match[3] or ""
+    account = host.removesuffix(_AZURE_SUFFIX)
+    # Of another cloud of Azure's: its host is the endpoint.
+    endpoint = f"https://{host}" if ".blob." in account else ""
+    return Location("as", path.strip("/"), container, endpoint, account)
+
+
+def _parse_other(text: str) -> Location:
+    scheme = _scheme_of(text)[0]
+    if scheme not in known_implementations:
+        raise UnsupportedError(
+            f"model repository '{text}': scheme '{scheme}' is not supported, expected a local "
+            "directory, s3://, gs://, as://, or a protocol of fsspec"
+        )
+    shown = urlsplit(text)
+    host = shown.netloc.rpartition("@")[2]
+    return Location(scheme, f"{scheme}://{host}{shown.path}".rstrip("/"), url=text.rstrip("/"))
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Location]]] = {
+    "file": _parse_local,
+    "local": _parse_local,
+    "s3": _parse_s3,
+    "gs": _parse_gs,
+    "as": _parse_as,
+}
+
+
+def absolute(location: Location) -> Location:
+    """Return a local location with its path absolute."""
+    return replace(location, path=str(Path(location.path).absolute()))

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+import logging
+
+import pytest
+
+from cluster.controller.poll import next_poll_s
+from cluster.controller.repository_watch import RepositoryWatch
+from cluster.repository.repository import RepositoryScan
+
+HERE = RepositoryScan({"m": "s3://b/m", "n": "/local/n"}, digests={"m": b"1"})
+AWAY = RepositoryScan(
+    {"m": "s3://b/m", "n": "/local/n"},
+    errors={"s3://b": "no route"},
+    stale=frozenset({"s3://b"}),
+    digests={"m": b"1"},
+)
+NEVER = RepositoryScan({"n": "/local/n"}, errors={"s3://b": "no route"})
+
+
+def test_a_model_is_unchanged_once_it_was_read_with_its_digest_and_gpus():
+    watch = RepositoryWatch()
+    watch.saw(HERE)
+    assert watch.unchanged("mn", ()) == frozenset()
+    watch.note_read("m", b"1", ())
+    assert watch.unchanged("mn", ()) == {"m"}
+    assert watch.unchanged("m", (0,)) == frozenset()
+    watch.saw(RepositoryScan({"m": "s3://b/m"}, digests={"m": b"2"}))
+    assert watch.unchanged("m", ()) == frozenset()
+
+
+def test_a_model_that_went_and_came_back_is_read_again():
+    watch = RepositoryWatch()
+    watch.note_read("m", b"1", ())
+    watch.saw(RepositoryScan({}))
+    watch.saw(HERE)
+    assert watch.unchanged("m", ()) == frozenset()
+
+
+def test_what_goes_away_is_said_once_and_when_it_comes_back(caplog: pytest.LogCaptureFixture):
+    watch = RepositoryWatch()
+    with caplog.at_level(logging.INFO):
+        for scan in (HERE, AWAY, AWAY, HERE, HERE):
+            watch.saw(scan)
+    assert [record.getMessage() for record in caplog.records] == [
+        "failed to list model repository 's3://b': no route; what is served goes on",
+        "model repository 's3://b' can be listed again",
+    ]
+
+
+def test_models_of_a_store_that_is_away_say_so():
+    watch = RepositoryWatch()
+    watch.saw(AWAY)
+    assert watch.reason_of("m") == "model repository 's3://b' cannot be listed: no route"
+    assert watch.reason_of("n") == ""
+    assert watch.is_complete
+
+
+def test_models_are_not_known_where_a_store_was_never_listed():
+    watch = RepositoryWatch()
+    watch.saw(NEVER)
+    assert not watch.is_complete
+    watch.saw(RepositoryScan({}, errors={"/gone": "No such file or directory"}))
+    assert watch.is_complete
+
+
+def test_polls_are_a_tenth_early_or_late_at_most():
+    assert next_poll_s(10, 0.5) == 10
+    assert next_poll_s(10, 0.0) == 9
+    assert next_poll_s(10, 0.999) < 11

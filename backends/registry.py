@@ -66,6 +66,7 @@ _FILE_CHECKS: dict[str, str] = {
 # Files that models of the others are in, unless their config names one; several are one of them.
 _MODEL_FILES: dict[str, tuple[str, ...]] = {
     "fil": ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl"),
+    "onnxruntime": ("model.onnx",),
     "openvino": ("model.xml",),
     "pytorch": ("model.pt", "model.pt2", "model.py"),
     "tensorflow": ("model.savedmodel", "model.graphdef"),
@@ -129,12 +130,15 @@ def backend_for(context: LoadContext) -> Backend:
     return cast("Callable[[], Backend]", _imported(_IN_C))()
 
 
-def check_files(context: LoadContext, *, auto_complete: bool) -> CheckedFiles:
+def check_files(
+    context: LoadContext, *, auto_complete: bool, has_contents: bool = True
+) -> CheckedFiles:
     """Check the files of a model without loading it, and without importing a framework.
 
     Args:
         context: What would be loaded.
         auto_complete: Whether its backend would complete the config first.
+        has_contents: Whether files other than texts have their contents; else they are empty.
 
     Raises:
         TritonError: The load would fail.
@@ -144,7 +148,8 @@ def check_files(context: LoadContext, *, auto_complete: bool) -> CheckedFiles:
     if path and _is_python(path):
         check = cast("Callable[..., CheckedFiles]", _imported(_FILE_CHECKS["python"]))
         return check(context, auto_complete=auto_complete, library=path)
-    if not path and wanted.backend in _FILE_CHECKS:
+    is_readable = has_contents or wanted.backend not in _MODEL_FILES
+    if not path and wanted.backend in _FILE_CHECKS and is_readable:
         own = cast("CheckFiles", _imported(_FILE_CHECKS[wanted.backend]))
         return own(context, auto_complete=auto_complete)
     config = context.config

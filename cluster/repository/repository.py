@@ -42,6 +42,8 @@ from deployments.model_files.contracts import FileChangedError, ModelFiles
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
+# In a version's directory while it is written to a store, or removed.
+INCOMPLETE_FILE: Final = ".incomplete"
 # Of a model that changes while it is read.
 _READS: Final = 3
 DUPLICATE_REASON = "model appears in two or more repositories"
@@ -281,7 +283,14 @@ class ModelRepository:
         written, config_entry = self._read_config(name, place, config_json)
         config = self._complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
-        versions, missing = select_versions(name, config.version_policy, present)
+        partial = _incomplete(place, present)
+        whole = [version for version in present if version not in partial]
+        versions, missing = select_versions(name, config.version_policy, whole)
+        missing += tuple(
+            f"version {version} of model '{name}' is left out: it is being written, or that was "
+            "broken off"
+            for version in partial
+        )
         remote = place.filesystem if isinstance(place.filesystem, RemoteModel) else None
         made = RepositoryModel(
             name=name,
@@ -388,6 +397,12 @@ def _first_version(place: _Place, entries: Sequence[DirectoryEntry]) -> dict[str
         listed = place.filesystem.entries(f"{place.path}/{name}")
         return {entry.name: entry.is_directory for entry in listed}
     return None
+
+
+def _incomplete(place: _Place, versions: Iterable[int]) -> list[int]:
+    """Return the versions that are being written or removed."""
+    exists = place.filesystem.exists
+    return [v for v in versions if exists(f"{place.path}/{v}/{INCOMPLETE_FILE}")]
 
 
 def _file_digests(

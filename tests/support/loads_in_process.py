@@ -16,6 +16,7 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import from_mapping
 from deployments.instance.loading import load_instance
 from deployments.instance.spec import InstanceSpec
+from deployments.instance.watchdog import execution_timeout_us
 from deployments.scheduling.factory import make_feeder, make_scheduler
 from deployments.scheduling.shape_buckets import shape_buckets_of
 from tests.support.controller_fakes import FakeHost
@@ -32,6 +33,7 @@ class PoolHere(NoInstances):
             make_feeder(loaded.config, loaded.state_files)
             shape_buckets_of(loaded.config)
             make_scheduler(loaded.config)
+            execution_timeout_us(loaded.config)
 
 
 async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:

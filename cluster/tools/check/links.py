@@ -16,6 +16,8 @@ def leaving_links(directory: str, roots: tuple[str, ...]) -> Iterator[tuple[str,
         directory: The model's directory.
         roots: Directories of the repositories.
     """
+    if not Path(directory).is_dir():
+        return
     inside = [os.path.realpath(root) for root in roots]
     for path in _links(directory, MAX_DEPTH):
         target = os.path.realpath(path)

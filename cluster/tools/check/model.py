@@ -96,7 +96,10 @@ class ModelCheck:
         places = ModelPlaces(name, directory, self._config_name)
         try:
             name.encode()
-            model = self._repository.read_model(name)
+            opened = self._repository.open_directory(name)
+            filesystem = opened.place.filesystem
+            places = ModelPlaces(name, directory, self._config_name, filesystem)
+            model = self._repository.read_model(name, directory=opened)
         except TritonError as error:
             cause = error.__cause__
             text = cause.message if isinstance(cause, TritonError) else error.message
@@ -124,11 +127,17 @@ class ModelCheck:
         configs, is_complete = {}, True
         for version in model.versions:
             found = self._rules.check_version(
-                config, model.model_dir, version, auto_complete=model.needs_auto_complete
+                config,
+                model.model_dir,
+                version,
+                auto_complete=model.needs_auto_complete,
+                has_contents=model.files is None,
             )
             configs[version] = found.config
             is_complete = is_complete and found.is_complete
-            defects += [defect(places, text) for text in found.refused]
+            # A model of a store is looked at through a stand-in of its directory.
+            told = [text.replace(model.model_dir, places.directory) for text in found.refused]
+            defects += [defect(places, text) for text in told]
             defects += [
                 defect(places, f"not checked: {text}", Severity.NOTE) for text in found.left_open
             ]

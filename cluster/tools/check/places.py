@@ -5,18 +5,23 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from backends.api.errors import TritonError
+from backends.config.pbtxt import MAX_CONFIG_BYTES
 from backends.config.positions import Field, fields_of
+from cluster.repository.filesystem import FileSystem
 from cluster.repository.repository import CONFIG_FILE, CONFIGS_DIRECTORY
+from cluster.repository.stores.local import LocalFileSystem
+from deployments.model_files.contracts import FileChangedError
 
 _QUOTED: Final = re.compile(r"'([^']+)'")
 _WORDS: Final = re.compile(r"[\w.$/-]+")
 _LINE: Final = re.compile(
-    r"(?P<path>/[^'\n]*?)?(?P<place>: line (?P<line>\d+), column (?P<column>\d+)(, at '.*?')?): "
+    r"(?P<path>(?:[a-z0-9]+:/)?/[^'\n]*?)?"
+    r"(?P<place>: line (?P<line>\d+), column (?P<column>\d+)(, at '.*?')?): "
 )
-_PATH: Final = re.compile(r"'(/[^']+)'")
+_PATH: Final = re.compile(r"'((?:[a-z0-9]+:/)?/[^']+)'")
 # Fields whose values are names that complaints use without quotes.
 _NAMES: Final = frozenset({"name", "model_name", "key", "value"})
 # Complaints about a file, told by the path in them.
@@ -42,6 +47,7 @@ class ModelPlaces:
         name: The model.
         directory: Its directory.
         config_name: ``--model-config-name``.
+        filesystem: Where the directory is.
 
     Attributes:
         directory: The same.
@@ -49,13 +55,19 @@ class ModelPlaces:
         text: Its text; empty when it cannot be read.
     """
 
-    def __init__(self, name: str, directory: str, config_name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: str,
+        config_name: str,
+        filesystem: FileSystem = LocalFileSystem(),  # noqa: B008 - it has no state
+    ) -> None:
         self._name = name
         self.directory = directory
         other = f"{directory}/{CONFIGS_DIRECTORY}/{config_name}.pbtxt"
-        is_other = bool(config_name) and Path(other).exists()
+        is_other = bool(config_name) and filesystem.exists(other)
         self.config = other if is_other else f"{directory}/{CONFIG_FILE}"
-        self.text = _read(self.config)
+        self.text = _read(filesystem, self.config)
         self._fields: tuple[Field, ...] | None = None
 
     def of(self, complaint: str, names: str = "") -> Place:
@@ -85,10 +97,10 @@ def without_place(complaint: str) -> str:
     return complaint if told is None else complaint.replace(told["place"], "", 1)
 
 
-def _read(path: str) -> str:
+def _read(filesystem: FileSystem, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        return filesystem.read_bytes(path, MAX_CONFIG_BYTES).decode()
+    except (TritonError, OSError, ValueError, FileChangedError):
         return ""
 
 

@@ -11,8 +11,8 @@ from backends.config.validation.composing import with_composing
 from cluster.models.dependencies import composing_versions, ready_config, refuse_cycle
 from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from cluster.options.parsing import ServerOptions
-from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository, require_listed
+from cluster.repository.stores.location import absolute, parse_location
 from cluster.tools.check.defects import Severity
 from cluster.tools.check.model import ModelCheck, Verdict, defect
 from cluster.tools.check.rules import Rules
@@ -50,7 +50,7 @@ def check_repositories(options: ServerOptions, gpu_count: int | None = None) -> 
     )
     scan = repository.scan()
     require_listed(scan)
-    roots = tuple(open_filesystem(location)[1] for location in locations)
+    roots = tuple(absolute(at).path for at in map(parse_location, locations) if at.is_local)
     rules = Rules(options, gpu_count)
     check = ModelCheck(repository, rules, options.model_config_name, roots)
     alone = {name: check.check(name, path) for name, path in scan.directories.items()}

@@ -69,7 +69,13 @@ class Rules:
         return tuple(dict.fromkeys(found))
 
     def check_version(
-        self, config: ModelConfig, model_dir: str, version: int, *, auto_complete: bool
+        self,
+        config: ModelConfig,
+        model_dir: str,
+        version: int,
+        *,
+        auto_complete: bool,
+        has_contents: bool = True,
     ) -> VersionCheck:
         """Check one version of a model.
 
@@ -78,6 +84,7 @@ class Rules:
             model_dir: Local path of the model's directory.
             version: Version number.
             auto_complete: Whether its backend would complete the config.
+            has_contents: Whether files other than texts have their contents there.
         """
         config = self.completed(config)
         is_written = bool(config.input and config.output) or not auto_complete
@@ -87,14 +94,14 @@ class Rules:
             config = edit(config, lambda message: setattr(message, "runtime", PYTHON_RUNTIME))
         try:
             context = self._context(config, model_dir, version, library)
-            checked = check_files(context, auto_complete=auto_complete)
+            checked = check_files(context, auto_complete=auto_complete, has_contents=has_contents)
         except TritonError as error:
             refused.append(error.message)
             checked = CheckedFiles(config, is_complete=is_written)
         refused += _environment(config, model_dir, version, library)
         config = normalise_defaults(checked.config)
         refused += self.complaints(config, tensors=checked.is_complete)
-        if checked.is_complete and not refused:
+        if checked.is_complete and not refused and has_contents:
             refused += (error.message for error in refusals(config, model_dir))
         return VersionCheck(
             self.completed(config),

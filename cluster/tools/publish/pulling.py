@@ -11,8 +11,9 @@ from typing import Final
 from backends.api.errors import AlreadyExistsError, UnavailableError
 from cluster.repository.filesystem import reason_of
 from cluster.repository.manifest import read_manifest, verify_manifest
+from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
-from cluster.tools.publish.stored_models import INCOMPLETE_FILE, StoredModel
+from cluster.tools.publish.stored_models import StoredModel
 from deployments.model_files.contracts import FileChangedError
 
 _PART_BYTES: Final = 8 << 20

@@ -18,12 +18,10 @@ from cluster.repository.manifest import (
     Manifest,
     parse_manifest,
 )
-from cluster.repository.repository import CONFIG_FILE, check_model_name
+from cluster.repository.repository import CONFIG_FILE, INCOMPLETE_FILE, check_model_name
 from cluster.repository.stores.contracts import Store, StoredFile
 from cluster.repository.version_policy import find_versions
 
-# In a version's directory while it is written or removed, where that cannot be done at once.
-INCOMPLETE_FILE = ".incomplete"
 _OWN = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 

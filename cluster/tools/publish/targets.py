@@ -26,9 +26,10 @@ from cluster.repository.manifest import (
     make_manifest,
     render_manifest,
 )
+from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store
 from cluster.repository.stores.local import LocalStore
-from cluster.tools.publish.stored_models import INCOMPLETE_FILE, StoredModel
+from cluster.tools.publish.stored_models import StoredModel
 
 Content = Path | bytes
 

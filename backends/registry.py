@@ -16,15 +16,23 @@ process starts, and must not import a framework for that; hence a second group o
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final, cast
 
-from backends.api.backend import Backend, Environment, EnvironmentOf, LoadContext
-from backends.api.errors import InvalidArgumentError
+from backends.api.backend import (
+    Backend,
+    CheckedFiles,
+    CheckFiles,
+    Environment,
+    EnvironmentOf,
+    LoadContext,
+)
+from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import ModelConfig
+from backends.config.pbtxt import to_message
 from backends.environments.parameter import PACKED_ENVIRONMENT, environment_at
 from backends.environments.parameter import environment_of as named_environment
 from backends.lookup import (
@@ -48,6 +56,22 @@ _BUILT_IN: dict[str, str] = {
     "pytorch": "backends.pytorch.backend:PyTorchBackend",
     "tensorflow": "backends.tensorflow.choice:tensorflow_backend",
     "tensorrt": "backends.tensorrt.backend:TensorRTBackend",
+}
+
+# What checks the files of a model without its framework, where a backend has that.
+_FILE_CHECKS: dict[str, str] = {
+    "identity": "backends.identity.check:check_files",
+    "onnxruntime": "backends.onnxruntime.check:check_files",
+    "python": "backends.python.check:check_files",
+}
+# Files that models of the others are in, unless their config names one; several are one of them.
+_MODEL_FILES: dict[str, tuple[str, ...]] = {
+    "fil": ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl"),
+    "onnxruntime": ("model.onnx",),
+    "openvino": ("model.xml",),
+    "pytorch": ("model.pt", "model.pt2", "model.py"),
+    "tensorflow": ("model.savedmodel", "model.graphdef"),
+    "tensorrt": ("model.plan",),
 }
 
 # Values of the config's field ``runtime`` that a built-in backend implements itself, beside the
@@ -98,20 +122,42 @@ def backend_for(context: LoadContext) -> Backend:
         InvalidArgumentError: There is none of this name, or its package is not installed, or the
             config's ``runtime`` names a file that is not there.
     """
-    wanted = _wanted(
-        context.config,
-        context.model_dir,
-        context.version,
-        context.backend_config.get(BACKEND_DIRECTORY, ""),
-    )
-    if _is_package(wanted):
-        return create_backend(wanted.backend)
-    path = find_implementation(wanted)
+    wanted = _wanted_by(context)
+    path = _implementation(wanted)
     if not path:
-        raise _unknown(wanted.backend)
+        return create_backend(wanted.backend)
     if _is_python(path):
         return cast("Callable[[str], Backend]", _imported(_PYTHON_BASED))(path)
     return cast("Callable[[], Backend]", _imported(_IN_C))()
+
+
+def check_files(
+    context: LoadContext, *, auto_complete: bool, has_contents: bool = True
+) -> CheckedFiles:
+    """Check the files of a model without loading it, and without importing a framework.
+
+    Args:
+        context: What would be loaded.
+        auto_complete: Whether its backend would complete the config first.
+        has_contents: Whether files other than texts have their contents; else they are empty.
+
+    Raises:
+        TritonError: The load would fail.
+    """
+    wanted = _wanted_by(context)
+    path = _implementation(wanted)
+    if path and _is_python(path):
+        check = cast("Callable[..., CheckedFiles]", _imported(_FILE_CHECKS["python"]))
+        return check(context, auto_complete=auto_complete, library=path)
+    is_readable = has_contents or wanted.backend not in _MODEL_FILES
+    if not path and wanted.backend in _FILE_CHECKS and is_readable:
+        own = cast("CheckFiles", _imported(_FILE_CHECKS[wanted.backend]))
+        return own(context, auto_complete=auto_complete)
+    config = context.config
+    if not path:
+        _require_file(context, _MODEL_FILES.get(wanted.backend, ()))
+    is_complete = not auto_complete or bool(config.input and config.output)
+    return CheckedFiles(config, is_complete, (f"what the model's file holds ({wanted.backend})",))
 
 
 def is_built_in(backend: str, platform: str = "") -> bool:
@@ -188,6 +234,46 @@ def extra_named(name: str) -> Iterator[None]:
         raise InvalidArgumentError(
             f"{not_found(name)} Its Python package '{missing.name}' is not installed{advice}"
         ) from missing
+
+
+def _wanted_by(context: LoadContext) -> Wanted:
+    directory = context.backend_config.get(BACKEND_DIRECTORY, "")
+    return _wanted(context.config, context.model_dir, context.version, directory)
+
+
+def _implementation(wanted: Wanted) -> str:
+    """Return the library or model.py of a backend; empty for one of a package.
+
+    Raises:
+        InvalidArgumentError: There is none of this name, or ``runtime`` names a file that is not
+            there.
+    """
+    if _is_package(wanted):
+        return ""
+    path = find_implementation(wanted)
+    if not path:
+        raise _unknown(wanted.backend)
+    return path
+
+
+def _require_file(context: LoadContext, defaults: Sequence[str]) -> None:
+    """Refuse a model none of whose files is there; a plan may be named by the GPU's generation.
+
+    Raises:
+        UnavailableError: None is there.
+        InvalidArgumentError: ``default_model_filename`` points out of the version directory.
+    """
+    if not defaults:
+        return
+    paths = [Path(context.model_path(defaults[0]))]
+    if not context.config.default_model_filename or context.config.runtime == PYTHON_RUNTIME:
+        paths += [Path(context.version_dir, name) for name in defaults]
+    by_gpu = to_message(context.config).cc_model_filenames.values()
+    paths += [Path(context.version_dir, name) for name in by_gpu]
+    if not any(path.exists() for path in paths):
+        raise UnavailableError(
+            f"unable to find '{paths[0]}' for model instance '{context.instance_name}'"
+        )
 
 
 def _wanted(config: ModelConfig, model_dir: str, version: int, backend_directory: str) -> Wanted:

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -22,8 +23,17 @@ _SIGNAL_EXIT_CODE = 128
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
 
+# By command: the module whose ``main`` takes its arguments. None imports Ray.
+_TOOLS = {
+    "check": "cluster.tools.check.command",
+    "graph": "cluster.tools.graph",
+    "model": "cluster.tools.publish.command",
+}
+
 _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
+       manta check REPOSITORY... [--json] [--strict]
+       manta model add|ls|show|diff|pull|rm ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
        manta version
 """
@@ -46,10 +56,10 @@ def _run(argv: Sequence[str] | None) -> int:
         return _serve(arguments)
     if command in _SERVE_COMMANDS:
         return _serve(arguments[1:])
-    if command == "graph":
-        from cluster.tools.graph import main as graph  # noqa: PLC0415
-
-        return graph(arguments[1:])
+    if command in _TOOLS:
+        tool = getattr(import_module(_TOOLS[command]), "main")  # noqa: B009 - of any module
+        code: int = tool(arguments[1:])
+        return code
     if command in ("version", "--version"):
         form = "compiled" if is_compiled() else "plain"
         _say(f"{__version__} ({form})")

@@ -95,6 +95,36 @@ class Environment:
 EnvironmentOf = Callable[[ModelConfig, str], Environment | None]
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedFiles:
+    """What a model's files tell without the framework that runs them.
+
+    Attributes:
+        config: The config, completed as far as they tell.
+        is_complete: Whether a load ends with these inputs, outputs and batch sizes.
+        left_open: What only a load finds out, one line each.
+    """
+
+    config: ModelConfig
+    is_complete: bool = True
+    left_open: tuple[str, ...] = ()
+
+
+class CheckFiles(Protocol):
+    """Checks the files of a model that is not loaded; a module ``check`` of its backend has one."""
+
+    def __call__(self, context: LoadContext, *, auto_complete: bool) -> CheckedFiles:
+        """Check them.
+
+        Args:
+            context: What would be loaded.
+            auto_complete: Whether the backend would complete the config first.
+
+        Raises:
+            TritonError: The load would fail; the message is the load's where that is known.
+        """
+
+
 class ExecuteRequest(Protocol):
     """One request of a batch, and the way to answer it.
 

@@ -10,12 +10,13 @@ Triton: tensorflow_backend/src/mirror/tensorflow_backend_tf.cc TRITONTF_ModelCre
 
 import logging
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from backends.api.errors import InternalError
 from backends.framework.signature import Signature, TensorInfo
+from backends.framework.wire import entries, last_signed, messages, numbers, text
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +52,7 @@ _TAGS = 4
 _INPUTS, _OUTPUTS = 1, 2
 _TENSOR_NAME, _TENSOR_TYPE, _TENSOR_SHAPE = 1, 2, 3
 _DIMS, _UNKNOWN_RANK = 2, 3
-_KEY, _VALUE = 1, 2
 _SIZE = 1
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
-_MOST_VARINT_BYTES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,111 +127,39 @@ _Graph = tuple[tuple[str, ...], dict[str, SavedSignature]]
 
 
 def _graphs(data: memoryview) -> list[_Graph]:
-    return [_graph(graph) for graph in _messages(data, _META_GRAPHS)]
+    return [_graph(graph) for graph in messages(data, _META_GRAPHS)]
 
 
 def _graph(data: memoryview) -> _Graph:
-    tags = [_text(tag) for info in _messages(data, _META_INFO) for tag in _messages(info, _TAGS)]
-    signatures = {key: _signature(key, value) for key, value in _entries(data, _SIGNATURES)}
+    tags = [text(tag) for info in messages(data, _META_INFO) for tag in messages(info, _TAGS)]
+    signatures = {key: _signature(key, value) for key, value in entries(data, _SIGNATURES)}
     return tuple(sorted(tags)), signatures
 
 
 def _signature(name: str, data: memoryview) -> SavedSignature:
-    sides = [sorted(_entries(data, field), key=_key) for field in (_INPUTS, _OUTPUTS)]
-    inputs, outputs = (
-        tuple(_tensor_info(key, value) for key, value in entries) for entries in sides
-    )
+    sides = [sorted(entries(data, field), key=_key) for field in (_INPUTS, _OUTPUTS)]
+    inputs, outputs = (tuple(_tensor_info(key, value) for key, value in rows) for rows in sides)
     tensors = {
-        key: "".join(map(_text, _messages(value, _TENSOR_NAME)))
-        for entries in sides
-        for key, value in entries
+        key: "".join(map(text, messages(value, _TENSOR_NAME)))
+        for rows in sides
+        for key, value in rows
     }
     return SavedSignature(name, Signature(inputs, outputs), tensors)
 
 
 def _tensor_info(name: str, data: memoryview) -> TensorInfo:
-    types = list(_numbers(data, _TENSOR_TYPE))
+    types = list(numbers(data, _TENSOR_TYPE))
     datatype = _DATATYPES.get(types[-1]) if types else None
-    for shape in _messages(data, _TENSOR_SHAPE):
-        if any(_numbers(shape, _UNKNOWN_RANK)):
+    for shape in messages(data, _TENSOR_SHAPE):
+        if any(numbers(shape, _UNKNOWN_RANK)):
             return TensorInfo(name, datatype)
-        return TensorInfo(name, datatype, tuple(_dim(dim) for dim in _messages(shape, _DIMS)))
+        return TensorInfo(name, datatype, tuple(_dim(dim) for dim in messages(shape, _DIMS)))
     return TensorInfo(name, datatype)
 
 
 def _dim(data: memoryview) -> int:
-    size = 0
-    for value in _numbers(data, _SIZE):
-        # Of 64 bits, the highest is the sign.
-        size = value - (1 << 64) if value >> 63 else value
-    return max(size, -1)
-
-
-def _entries(data: memoryview, field: int) -> Iterator[tuple[str, memoryview]]:
-    """Yield key and value of each entry of a map."""
-    for entry in _messages(data, field):
-        key, value = "", memoryview(b"")
-        for each in _messages(entry, _KEY):
-            key = _text(each)
-        for each in _messages(entry, _VALUE):
-            value = each
-        yield key, value
+    return max(last_signed(data, _SIZE), -1)
 
 
 def _key(entry: tuple[str, memoryview]) -> str:
     return entry[0]
-
-
-def _messages(data: memoryview, field: int) -> Iterator[memoryview]:
-    for number, value in _fields(data):
-        if number == field and isinstance(value, memoryview):
-            yield value
-
-
-def _numbers(data: memoryview, field: int) -> Iterator[int]:
-    for number, value in _fields(data):
-        if number == field and isinstance(value, int):
-            yield value
-
-
-def _text(data: memoryview) -> str:
-    return bytes(data).decode(errors="replace")
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield number and value of each field of a protobuf message, in its order.
-
-    Raises:
-        ValueError: The bytes are no message.
-    """
-    offset, end = 0, len(data)
-    while offset < end:
-        key, offset = _varint(data, offset)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, offset = _varint(data, offset)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            size, offset = _varint(data, offset)
-        elif kind in _FIXED_SIZES:
-            size = _FIXED_SIZES[kind]
-        else:
-            raise ValueError(f"there is no protobuf message at byte {offset}")
-        if offset + size > end:
-            raise ValueError(f"the field at byte {offset} is cut short")
-        if kind == _BYTES:
-            yield number, data[offset : offset + size]
-        offset += size
-
-
-def _varint(data: memoryview, offset: int) -> tuple[int, int]:
-    value = 0
-    for index in range(_MOST_VARINT_BYTES):
-        if offset + index >= len(data):
-            break
-        byte = data[offset + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says that more follow
-            return value & 0xFFFF_FFFF_FFFF_FFFF, offset + index + 1
-    raise ValueError(f"the number at byte {offset} is cut short")

@@ -11,12 +11,10 @@ import onnxruntime
 
 from backends.api.backend import LoadContext
 from backends.api.errors import UnavailableError
-from backends.framework.files import existing_path
 from backends.onnxruntime.failure import runtime_error
 from backends.onnxruntime.options import reading_options, session_options
 from backends.onnxruntime.providers import CPU, Provider, wanted_providers
-
-MODEL_FILE = "model.onnx"
+from backends.onnxruntime.settings import model_path
 
 
 def open_for_reading(context: LoadContext) -> Any:
@@ -26,7 +24,7 @@ def open_for_reading(context: LoadContext) -> Any:
         UnavailableError: The file, or a library of operators, is missing.
         InternalError: It is no ONNX model this runtime can read.
     """
-    return _open(context, _path(context), reading_options(context), [CPU])
+    return _open(context, model_path(context), reading_options(context), [CPU])
 
 
 def open_session(context: LoadContext) -> Any:
@@ -38,7 +36,7 @@ def open_session(context: LoadContext) -> Any:
         InvalidArgumentError: A parameter or an accelerator is wrong.
         InternalError: The model cannot be loaded.
     """
-    path = _path(context)
+    path = model_path(context)
     providers = wanted_providers(context, path, onnxruntime.get_available_providers())
     session = _open(context, path, session_options(context), providers)
     wanted = [each if isinstance(each, str) else each[0] for each in providers]
@@ -52,11 +50,6 @@ def open_session(context: LoadContext) -> Any:
             "provider, or use KIND_CPU without execution accelerators"
         )
     return session
-
-
-def _path(context: LoadContext) -> str:
-    # A directory holds the model under its usual name.
-    return existing_path(context, MODEL_FILE, directory_of=MODEL_FILE)
 
 
 def _open(context: LoadContext, path: str, options: Any, providers: list[Provider]) -> Any:

@@ -18,6 +18,7 @@ MODEL_FILE = "model.py"
 MODEL_CLASS = "TritonPythonModel"
 # Triton's Python backend, built by a user against another Python.
 _STUB = "triton_python_backend_stub"
+_NO_PYTHON_NAME = "Python model file '{}' must have a name that ends in .py"
 
 # Names models import our pb_utils by; the second is the C++ half of it in Triton.
 _MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
@@ -42,10 +43,7 @@ def load_model_class(context: LoadContext, library: str = "") -> Any:
 
     Triton: python_backend/src/pb_stub.cc Stub::Initialize, StubSetup
     """
-    _refuse_stub(context)
-    path = library or context.model_path(MODEL_FILE)
-    if not Path(path).is_file():
-        raise InternalError(f"Python model file not found in '{path}'")
+    path = model_file(context, library)
     CURRENT.version_dir = context.version_dir
     CURRENT.instance_name = context.instance_name
     folders = [str(Path(path).parent)] if library else [context.model_dir, context.version_dir]
@@ -66,6 +64,26 @@ def load_model_class(context: LoadContext, library: str = "") -> Any:
         ) from None
 
 
+def model_file(context: LoadContext, library: str = "") -> str:
+    """Return the path of the file that has a model's class.
+
+    Args:
+        context: The model.
+        library: Path of the Python-based backend's file; empty when the model has its own.
+
+    Raises:
+        InternalError: The file is missing, or has no name of a Python file.
+        UnsupportedError: The model brings a Python backend of its own.
+    """
+    _refuse_stub(context)
+    path = library or context.model_path(MODEL_FILE)
+    if not Path(path).is_file():
+        raise InternalError(f"Python model file not found in '{path}'")
+    if importlib.util.spec_from_file_location("model", path) is None:
+        raise InternalError(_NO_PYTHON_NAME.format(path))
+    return path
+
+
 def _refuse_stub(context: LoadContext) -> None:
     path = Path(context.model_dir, _STUB)
     if path.exists():
@@ -82,7 +100,7 @@ def _import_file(path: str) -> Any:
     name = f"manta_model_{next(_serial)}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InternalError(f"Python model file '{path}' must have a name that ends in .py")
+        raise InternalError(_NO_PYTHON_NAME.format(path))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -17,8 +17,8 @@ from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.framework import auto_complete
 from backends.framework.files import existing_path, operator_libraries
+from backends.framework.torch_file import Format, format_of
 from backends.pytorch.exported import load_exported, read_interface, read_program
-from backends.pytorch.formats import Format, format_of
 from backends.pytorch.instance import TorchInstance
 from backends.pytorch.package import load_package
 from backends.pytorch.program import Program, load_failure

@@ -20,8 +20,8 @@ from backends.config.normalisation import normalise, without_groups
 from backends.config.pbtxt import edit
 from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
-from backends.lookup import BACKEND_DIRECTORY, PYTHON_RUNTIME
-from backends.registry import backend_name, python_library
+from backends.lookup import PYTHON_RUNTIME
+from cluster.controller.backend_options import BackendOptions
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_watch import RepositoryWatch
 from cluster.controller.shared_files import SharedFiles
@@ -80,7 +80,7 @@ class RepositorySource:
         self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
         self._resource_limits = _resource_limits(options)
-        self._backend_directory = str(Path(options.backend_directory).absolute())
+        self._backends = BackendOptions(options)
         self._skeletons = Skeletons()
         self._prepared = PreparedModels(_agents_folder(state.secret))
         self._repository = ModelRepository(
@@ -234,10 +234,10 @@ class RepositorySource:
 
     def _candidate(self, model: RepositoryModel, override: Override) -> Candidate:
         config = normalise(model.config, gpu_ids=self._gpu_ids)
-        library = self._python_library(config, model.model_dir, model.versions)
+        library = self._backends.python_library(config, model.model_dir, model.versions)
         if library:
             config = edit(config, lambda message: setattr(message, "runtime", PYTHON_RUNTIME))
-        settings = self._backend_config(config, library)
+        settings = self._backends.settings(config, library)
         common = (
             without_groups(config).message,
             repr(sorted(settings.items())),
@@ -288,7 +288,7 @@ class RepositorySource:
         cluster = await self.look_at_cluster()
         files_key, node = await self.files.share(candidate, cluster)
         library = await asyncio.to_thread(
-            self._python_library, config, candidate.model_dir, (version,)
+            self._backends.python_library, config, candidate.model_dir, (version,)
         )
         request = PoolRequest(
             generation=generation,
@@ -296,7 +296,7 @@ class RepositorySource:
             model_dir=candidate.model_dir,
             auto_complete=auto_complete,
             cpus_per_instance=self.cpus_per_instance,
-            backend_config=self._backend_config(config, library),
+            backend_config=self._backends.settings(config, library),
             runtime_env=await asyncio.to_thread(
                 runtime_env_of, config, candidate.model_dir, version, library
             ),
@@ -351,28 +351,6 @@ class RepositorySource:
             directories: From which the live instances were loaded.
         """
         await asyncio.to_thread(self._prepared.adopt, directories)
-
-    def _python_library(self, config: ModelConfig, model_dir: str, versions: Sequence[int]) -> str:
-        """Return the model.py of a model's Python-based backend; empty for another backend."""
-        if config.has_ensemble_scheduling or not versions:
-            return ""
-        return python_library(config, model_dir, versions[0], self._backend_directory)
-
-    def _backend_config(self, config: ModelConfig, library: str) -> dict[str, str]:
-        """Return what a model's backend is told: general settings, then those of its name.
-
-        Settings for the Python backend are for those based on it, too.
-        """
-        names = [
-            "",
-            *(["python"] if library else []),
-            backend_name(config.backend, config.platform),
-        ]
-        settings = {BACKEND_DIRECTORY: self._backend_directory}
-        for each in names:
-            given = self._options.backend_config
-            settings |= {key: value for name, key, value in given if name == each}
-        return settings
 
 
 async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:

@@ -54,6 +54,18 @@ def find_cycle(start: str, composing: Mapping[str, frozenset[str]]) -> tuple[str
     return ()
 
 
+def refuse_cycle(ensemble: str, composing: Mapping[str, frozenset[str]]) -> None:
+    """Refuse an ensemble that is made of itself.
+
+    Raises:
+        InvalidArgumentError: It is; the message names the path.
+    """
+    cycle = find_cycle(ensemble, composing)
+    if cycle:
+        path = " -> ".join(map(shown, cycle))
+        raise load_failed(ensemble, f"circular dependency between ensembles: {path}")
+
+
 def composing_versions(config: ModelConfig) -> dict[str, set[int]]:
     """Return, by key, the versions an ensemble's steps ask of models; -1 is the newest."""
     versions: dict[str, set[int]] = {}

@@ -49,8 +49,8 @@ from cluster.models.dependencies import (
     affected_by,
     composing_versions,
     dependents_of,
-    find_cycle,
     ready_config,
+    refuse_cycle,
 )
 from cluster.models.namespaces import not_resolved, resolve_steps
 from cluster.models.override import NO_OVERRIDE, Override
@@ -349,11 +349,11 @@ class ModelLifecycle:
         self._composing[name] = frozenset(versions)
         if missing:
             raise not_resolved(name, missing)
-        cycle = find_cycle(name, self._composing)
-        if cycle:
+        try:
+            refuse_cycle(name, self._composing)
+        except TritonError:
             self._composing[name] = frozenset()
-            path = " -> ".join(map(shown, cycle))
-            raise load_failed(name, f"circular dependency between ensembles: {path}")
+            raise
         composing = {}
         for part in sorted(versions):
             error = await self._load_part(part, name)

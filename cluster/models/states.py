@@ -253,3 +253,12 @@ def versions_failed(model_key: str, errors: Mapping[int, TritonError]) -> Invali
 def load_failed(model_key: str, why: str) -> InvalidArgumentError:
     """Build the error of a load that failed as a whole."""
     return InvalidArgumentError(f"load failed for model '{shown(model_key)}': {why}\n")
+
+
+def no_version(model_key: str) -> InvalidArgumentError:
+    """Build the error of a load for which the version policy selects nothing."""
+    return load_failed(
+        model_key,
+        "at least one version must be available under the version policy of model"
+        f" '{shown(model_key)}'",
+    )

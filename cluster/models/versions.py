@@ -26,7 +26,7 @@ from cluster.models.states import (
     LifecycleEvent,
     ModelRecord,
     VersionRecord,
-    load_failed,
+    no_version,
     versions_failed,
 )
 from cluster.models.version_loader import Loaded, VersionLoader
@@ -102,11 +102,7 @@ class ModelVersions:
         known = self._records.of(name)
         self._records.note(replace(known, is_known=True))
         if not candidate.digests:
-            raise load_failed(
-                name,
-                "at least one version must be available under the version policy of model"
-                f" '{shown(name)}'",
-            )
+            raise no_version(name)
         is_composed_anew = _differ(self._composing, composing)
         wanted = sorted(candidate.digests)
         new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]

@@ -16,8 +16,6 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from ray.runtime_env import RuntimeEnv
-
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from backends.lookup import PYTHON_RUNTIME
@@ -101,6 +99,8 @@ def _stamp(path: str) -> str:
 
 
 def _read_parameter(model_name: str, text: str) -> dict[str, Any]:
+    from ray.runtime_env import RuntimeEnv  # noqa: PLC0415 - a second, which few models need
+
     try:
         value = json.loads(text)
         if not isinstance(value, dict):

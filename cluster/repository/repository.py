@@ -10,7 +10,7 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,8 @@ from deployments.model_files.contracts import FileChangedError, ModelFiles
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"
+# In a version's directory while it is written to a store, or removed.
+INCOMPLETE_FILE: Final = ".incomplete"
 # Of a model that changes while it is read.
 _READS: Final = 3
 DUPLICATE_REASON = "model appears in two or more repositories"
@@ -360,7 +362,14 @@ class ModelRepository:
         name, place, entries = directory.name, directory.place, directory.entries
         config = self._complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
-        versions, missing = select_versions(name, config.version_policy, present)
+        partial = _incomplete(place, present)
+        whole = [version for version in present if version not in partial]
+        versions, missing = select_versions(name, config.version_policy, whole)
+        missing += tuple(
+            f"version {version} of model '{name}' is left out: it is being written, or that was "
+            "broken off"
+            for version in partial
+        )
         remote = place.filesystem if isinstance(place.filesystem, RemoteModel) else None
         made = RepositoryModel(
             name=name,
@@ -433,3 +442,9 @@ def require_listed(scan: RepositoryScan) -> None:
     """
     if scan.errors and not scan.directories:
         raise InternalError("; ".join(scan.errors.values()))
+
+
+def _incomplete(place: Place, versions: Iterable[int]) -> list[int]:
+    """Return the versions that are being written or removed."""
+    exists = place.filesystem.exists
+    return [v for v in versions if exists(f"{place.path}/{v}/{INCOMPLETE_FILE}")]

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that talk to a running server over its public protocols."""
+"""Commands beside the server: they talk to a running one, or check and change repositories."""

@@ -113,6 +113,21 @@ def run_warmup(
                 )
 
 
+def check_warmup(config: ModelConfig, model_dir: str) -> None:
+    """Check what can be checked of the samples before the model is loaded.
+
+    Args:
+        config: The model's complete config.
+        model_dir: The model's directory.
+
+    Raises:
+        InvalidArgumentError: A sample does not fit the model, or its data cannot be read.
+    """
+    for sample in config.warmup:
+        if sample.batch_size > 0:
+            _requests(sample, config, model_dir)
+
+
 def _execute(
     instance: ModelInstance,
     requests: list[InferenceRequest],

@@ -69,6 +69,25 @@ def validate(
     _raise_first(_batch_strategy(message))
 
 
+def complaints(
+    config: ModelConfig, *, gpu_ids: Sequence[int], tensors: bool = True
+) -> Iterator[str]:
+    """Yield all that is wrong with a normalised config, not only what `validate` would raise.
+
+    Args:
+        config: The config.
+        gpu_ids: Indices of the usable GPUs.
+        tensors: Whether its inputs and outputs are complete.
+    """
+    message = to_message(config)
+    for rule in _MODEL_RULES:
+        yield from rule(message)
+    if tensors:
+        yield from tensor_complaints(message)
+    yield from _instance_group(message, gpu_ids, MIN_COMPUTE_CAPABILITY)
+    yield from _batch_strategy(message)
+
+
 def _raise_first(complaints: Iterable[str]) -> None:
     for complaint in complaints:
         raise InvalidArgumentError(complaint)

@@ -91,7 +91,7 @@ async def test_instances_are_told_where_backend_libraries_lie(folder: Path) -> N
     write_model(folder, "m")
     source = await source_of(folder, FakeHost(), backend_directory="some/place")
     config = (await read(source)).config
-    assert source._backend_config(config, "")["backend-directory"] == f"{Path.cwd()}/some/place"
+    assert source._backends.settings(config, "")["backend-directory"] == f"{Path.cwd()}/some/place"
 
 
 @in_virtual_time_with_folder

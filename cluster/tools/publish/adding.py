@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What ``manta model add`` publishes: a version's files, and a config where one is needed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
+from cluster.repository.model_directory import check_model_name
+from cluster.repository.repository import CONFIG_FILE
+from cluster.repository.stores.contracts import Store
+from cluster.repository.version_policy import find_versions
+from cluster.tools.publish.config_text import config_text
+from cluster.tools.publish.formats import find_model
+from cluster.tools.publish.stored_models import find_stored
+from cluster.tools.publish.targets import Content
+
+_MAX_VERSION = 2**63 - 1
+_OWN = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What is to be published.
+
+    Attributes:
+        name: The model.
+        version: Its number.
+        title: What was found.
+        files: By path in the version's directory.
+        shared: By path in the model's directory.
+        notes: What the user should know.
+    """
+
+    name: str
+    version: int
+    title: str
+    files: Mapping[str, Content]
+    shared: Mapping[str, Content] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def plan_addition(
+    store: Store, path: Path, name: str, version: int | None, *, next_version: bool
+) -> Addition:
+    """Look at a model and at where it goes.
+
+    Args:
+        store: The repository.
+        path: The model's file or folder.
+        name: What it is to be called.
+        version: Its number; None for the next one, or for 1 of a new model.
+        next_version: Whether the number is one above the newest.
+
+    Raises:
+        InvalidArgumentError: Name or number is none, or the format is unknown.
+        AlreadyExistsError: There is such a version, or a number has to be chosen.
+        TritonError: The repository cannot be listed.
+    """
+    _check_name(name)
+    there = find_stored(store, name)
+    versions = there.versions if there else ()
+    source = _source_version(path)
+    number = _number(name, versions, version, next_version=next_version)
+    if source is not None:
+        title, files, shared = _of_repository(path, source)
+        notes: list[str] = []
+    else:
+        found = find_model(path)
+        title, files, shared = found.format.title, dict(found.files), {}
+        text = config_text(found)
+        notes = []
+        if text:
+            shared = {CONFIG_FILE: text.encode()}
+            if not found.format.is_completed or "Fill in" in text:
+                notes.append(f"fill in inputs and outputs in {name}/{CONFIG_FILE}")
+    if there is not None and shared:
+        kept = sorted(shared.keys() & there.files.keys())
+        shared = {key: content for key, content in shared.items() if key not in there.files}
+        notes = [*(f"{name}/{each} is left as it is" for each in kept)]
+    return Addition(name, number, title, files, shared, tuple(notes))
+
+
+def _check_name(name: str) -> None:
+    check_model_name(name)
+    if name.startswith(".") or name != name.strip():
+        raise InvalidArgumentError(
+            f"invalid model name '{name}': it must not begin with a dot, and not begin or end with "
+            "a space; hidden directories are no models"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"invalid model name {name!a}: it is not UTF-8") from None
+
+
+def _number(name: str, versions: tuple[int, ...], wanted: int | None, *, next_version: bool) -> int:
+    if wanted is not None and not 1 <= wanted <= _MAX_VERSION:
+        raise InvalidArgumentError(f"version {wanted} must be from 1 to {_MAX_VERSION}")
+    if wanted in versions:
+        raise AlreadyExistsError(
+            f"model '{name}' has a version {wanted}; use --next, or remove it first with 'manta "
+            f"model rm {name} --version {wanted}'"
+        )
+    if wanted is not None:
+        return wanted
+    if versions and not next_version:
+        listed = ", ".join(map(str, versions))
+        raise AlreadyExistsError(
+            f"model '{name}' has the versions {listed}; say which one this is with --version or "
+            "--next"
+        )
+    if versions and versions[-1] == _MAX_VERSION:
+        raise InvalidArgumentError(f"model '{name}' has version {_MAX_VERSION}, the last there is")
+    return versions[-1] + 1 if versions else 1
+
+
+def _source_version(path: Path) -> int | None:
+    """Return the newest version in a folder that is a model of a repository; None if it is none."""
+    if not path.is_dir():
+        return None
+    versions, _ = find_versions(each.name for each in path.iterdir() if each.is_dir())
+    return versions[-1] if versions else None
+
+
+def _of_repository(path: Path, version: int) -> tuple[str, dict[str, Content], dict[str, Content]]:
+    files: dict[str, Content] = {}
+    shared: dict[str, Content] = {}
+    for each in sorted(path.rglob("*")):
+        relative = each.relative_to(path).as_posix()
+        if not each.is_file() or "__pycache__" in each.parts or each.name in _OWN:
+            continue
+        top, slash, rest = relative.partition("/")
+        if slash and top == str(version):
+            files[rest] = each
+        elif not (slash and find_versions([top])[0]):
+            shared[relative] = each
+    return f"version {version} of a model of a repository", files, shared

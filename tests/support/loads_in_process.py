@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loads models as a controller and its instances do, in this process: no Ray, no server."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from cluster.controller.durable_state import DurableState
+from cluster.controller.repository_source import RepositorySource
+from cluster.controller.shared_files import SharedFiles
+from cluster.models.contracts import LifecycleSettings, NoInstances
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.options.parsing import from_mapping
+from deployments.instance.loading import load_instance
+from deployments.instance.spec import InstanceSpec
+from deployments.instance.watchdog import execution_timeout_us
+from deployments.scheduling.factory import make_feeder, make_scheduler
+from deployments.scheduling.shape_buckets import shape_buckets_of
+from tests.support.controller_fakes import FakeHost
+
+
+class PoolHere(NoInstances):
+    """Instances that are loaded and closed again in this process."""
+
+    async def start(self, specs: Iterable[InstanceSpec]) -> None:
+        for spec in specs:
+            loaded = load_instance(spec)
+            loaded.instance.close()
+            self.config: ModelConfig | None = loaded.config
+            make_feeder(loaded.config, loaded.state_files)
+            shape_buckets_of(loaded.config)
+            make_scheduler(loaded.config)
+            execution_timeout_us(loaded.config)
+
+
+async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
+    """Load models one after the other; return why each failed, empty for those that loaded."""
+    host = FakeHost()
+    files = SharedFiles(host.store, host.own_node)
+    state = await DurableState.create(host.store)
+    options = from_mapping({"model_repository": str(root)})
+    source = RepositorySource(options, state, host.read_cluster, files)
+
+    async def know() -> None:
+        await asyncio.sleep(0)
+
+    lifecycle = ModelLifecycle(
+        source, lambda _: PoolHere(), lambda: None, LifecycleSettings(), know
+    )
+    outcomes = {}
+    for name in names:
+        try:
+            await lifecycle.load(name)
+            outcomes[name] = ""
+        except TritonError as error:
+            cause = error.__cause__
+            outcomes[name] = (cause if isinstance(cause, TritonError) else error).message
+    await lifecycle.close(0)
+    return outcomes

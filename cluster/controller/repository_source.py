@@ -314,8 +314,8 @@ class RepositorySource:
             node=node,
             model_namespace=candidate.namespace,
             files=None if candidate.files is None else candidate.files[version],
-            cache_directory=self._options.model_cache_directory,
-            cache_max_bytes=self._options.model_cache_max_bytes,
+            model_cache_directory=self._options.model_cache_directory,
+            model_cache_max_bytes=self._options.model_cache_max_bytes,
         )
         return plan_pool(config, request, cluster)
 
@@ -331,7 +331,12 @@ class RepositorySource:
             await asyncio.to_thread(self._skeletons.release, candidate.model_dir)
 
     def unchanged(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those models that are as they were when they were last read."""
+        """Return those models that are as they were when they were last read.
+
+        With namespaces none: what an ensemble is made of depends on models of other repositories.
+        """
+        if self._options.model_namespacing:
+            return frozenset()
         return self.watch.unchanged(names, self._gpu_ids)
 
     async def loaded(self, candidate: Candidate) -> None:

@@ -99,7 +99,7 @@ def _start(spec: InstanceSpec, node_id: str) -> Any:
     while True:
         try:
             handle = options.remote(
-                spec.cache_directory, spec.cache_max_bytes, spec.secret, spec.log_level
+                spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
             )
             handle.ready.remote().future().result(_START_TIMEOUT_S)
         except (RayError, ValueError, TimeoutError) as error:

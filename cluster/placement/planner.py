@@ -61,8 +61,8 @@ class PoolRequest:
         node: Resource of the one node the instances have to be on, and how much; mostly empty.
         model_namespace: The model's namespace; empty without one.
         files: What the version is loaded from, which nodes fetch; None when ``model_dir`` has it.
-        cache_directory: Folder of the nodes' caches of such files; empty for the user's own.
-        cache_max_bytes: What such a cache may hold; 0 for half of what the disk would have free.
+        model_cache_directory: Folder of the nodes' caches of such files; empty for the user's own.
+        model_cache_max_bytes: What such a cache may hold; 0 for half of what the disk would have free.
     """
 
     generation: int
@@ -86,8 +86,8 @@ class PoolRequest:
     node: Mapping[str, float] = field(default_factory=dict)
     model_namespace: str = ""
     files: ModelFiles | None = None
-    cache_directory: str = ""
-    cache_max_bytes: int = 0
+    model_cache_directory: str = ""
+    model_cache_max_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +204,8 @@ def _spec(
         files_key=request.files_key,
         model_namespace=request.model_namespace,
         files=request.files,
-        cache_directory=request.cache_directory,
-        cache_max_bytes=request.cache_max_bytes,
+        model_cache_directory=request.model_cache_directory,
+        model_cache_max_bytes=request.model_cache_max_bytes,
     )
 
 
@@ -268,8 +268,8 @@ def replan_pool(
         node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
         model_namespace=like.model_namespace,
         files=like.files,
-        cache_directory=like.cache_directory,
-        cache_max_bytes=like.cache_max_bytes,
+        model_cache_directory=like.model_cache_directory,
+        model_cache_max_bytes=like.model_cache_max_bytes,
     )
     return plan_pool(config, request, cluster)
 

@@ -72,9 +72,9 @@ def with_local_files(
         return replace(spec, model_dir=str(_from_node(spec, spec.files, fetch_to_node)))
     if not spec.files_key or fetch is None or Path(spec.model_dir).is_dir():
         return spec
-    root = cache_folder(spec.cache_directory)
+    root = cache_folder(spec.model_cache_directory)
     try:
-        cache = NodeCache(root, spec.cache_max_bytes)
+        cache = NodeCache(root, spec.model_cache_max_bytes)
         _caches.append(cache)
         # What a load brought is known by its key alone until it is fetched.
         loaded = ModelFiles(f"load:{spec.files_key}", ())
@@ -89,9 +89,9 @@ def with_local_files(
 
 def _from_node(spec: InstanceSpec, files: ModelFiles, fetch_to_node: FetchToNode) -> Path:
     """Return the node's directory of files, pinned by this process."""
-    root = cache_folder(spec.cache_directory)
+    root = cache_folder(spec.model_cache_directory)
     try:
-        cache = NodeCache(root, spec.cache_max_bytes)
+        cache = NodeCache(root, spec.model_cache_max_bytes)
         _caches.append(cache)
         directory = cache.find(files)
         for _ in range(_FETCHES):

@@ -57,8 +57,8 @@ class InstanceSpec:
             empty when it is the repository's.
         model_namespace: The model's namespace; empty without one.
         files: What it is loaded from, which its node fetches; None when ``model_dir`` has it.
-        cache_directory: Folder of the node's cache of such files; empty for the user's own.
-        cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
+        model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
+        model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
     """
 
     name: str
@@ -93,8 +93,8 @@ class InstanceSpec:
     files_key: str = ""
     model_namespace: str = ""
     files: ModelFiles | None = None
-    cache_directory: str = ""
-    cache_max_bytes: int = 0
+    model_cache_directory: str = ""
+    model_cache_max_bytes: int = 0
 
     @property
     def model_key(self) -> str:

@@ -72,7 +72,7 @@ async def test_an_instance_on_another_node_gets_the_files_of_the_load(folder: Pa
     elsewhere = type(found[0])(
         **{name: getattr(found[0], name) for name in found[0].__slots__}
         | {"model_dir": "/nowhere"}
-        | {"cache_directory": str(folder / "node-2")}
+        | {"model_cache_directory": str(folder / "node-2")}
     )
     local = with_local_files(elsewhere, fetch(host))
     assert content_of(local.model_dir) == {"config.pbtxt", "data"}

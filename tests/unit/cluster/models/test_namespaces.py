@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from backends.api.errors import InternalError
 from cluster.controller.poll import poll_once
+from cluster.controller.repository_watch import RepositoryWatch
 from cluster.models.dependencies import affected_by
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support.control_plane_fakes import World, ensemble, error_of, in_virtual_time, model
@@ -18,6 +19,10 @@ class Names:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.watch = RepositoryWatch()
+
+    def unchanged(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset()
 
     async def list_names(self) -> tuple[Collection[str], Collection[str]]:
         return self._world.candidates.keys(), ()

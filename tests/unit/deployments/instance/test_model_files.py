@@ -66,8 +66,8 @@ def spec(key: str, node: Path, max_bytes: int = 0, model_dir: str = "/elsewhere/
         False,
         model_dir,
         files_key=key,
-        cache_directory=str(node),
-        cache_max_bytes=max_bytes,
+        model_cache_directory=str(node),
+        model_cache_max_bytes=max_bytes,
     )
 
 

@@ -62,7 +62,7 @@ class PoolRequest:
         model_namespace: The model's namespace; empty without one.
         files: What the version is loaded from, which nodes fetch; None when ``model_dir`` has it.
         model_cache_directory: Folder of the nodes' caches of such files; empty for the user's own.
-        model_cache_max_bytes: What such a cache may hold; 0 for half of what the disk would have free.
+        model_cache_max_bytes: What such a cache may hold; 0 for half of what the disk has free.
     """
 
     generation: int

@@ -14,7 +14,9 @@ def exists(text: str, name: str) -> bool:
     return not name or re.search(rf"^(async )?def {name}\(", text, re.MULTILINE) is not None
 
 
-@pytest.mark.parametrize("page", ["scheduler-cases.md", "backends/upstream-cases.md"])
+@pytest.mark.parametrize(
+    "page", ["scheduler-cases.md", "repository-cases.md", "backends/upstream-cases.md"]
+)
 def test_every_test_the_page_names_exists(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     files: dict[str, str] = {}

@@ -33,9 +33,11 @@ from backends.config.pbtxt import (
     to_json,
 )
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from cluster.repository.agents.contracts import KEYS, VERIFY, AgentModel
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.agents.registry import find_agent
+from cluster.repository.agents.verify import verify_stand_in
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
@@ -359,7 +361,7 @@ class ModelRepository:
         versions, missing = select_versions(name, config.version_policy, present)
         remote = place.filesystem if isinstance(place.filesystem, RemoteModel) else None
         digests = file_digests(directory, config_entry, versions)
-        files = {} if remote is None else self._files(remote, place.path, written, versions)
+        files = {} if remote is None else self._files(name, remote, place.path, written, versions)
         for version, agents in ((v, each.agents) for v, each in files.items() if each.agents):
             digests[version] = digest_of_lines([digests[version], repr(agents)])
         made = RepositoryModel(
@@ -381,6 +383,7 @@ class ModelRepository:
 
     def _files(
         self,
+        name: str,
         model: RemoteModel,
         path: str,
         written: ModelConfig | None,
@@ -394,6 +397,9 @@ class ModelRepository:
             for call in agents if self._agents is not None else ():
                 # Refused here rather than on each node.
                 find_agent(call.name)
+                if call.name == VERIFY and KEYS in dict(call.parameters):
+                    local = Path(model.localise(path))
+                    verify_stand_in(AgentModel(name, local, dict(call.parameters)), version)
             made[version] = replace(files, agents=agents)
         return made
 

@@ -112,15 +112,14 @@ def test_a_repository_in_a_store_is_served(served, emulator: Emulator) -> None:
 
 @pytest.mark.parametrize("emulator", ["s3"], indirect=True)
 def test_a_checksum_mismatch_on_the_node_refuses_the_load(served) -> None:
-    server, client, store, _ = served
+    _, client, store, _ = served
     checksum = 'model_repository_agents { agents { name: "checksum" parameters %s } }'
     right = hashlib.md5(b"10", usedforsecurity=False).hexdigest()
     for digest in ("0" * 32, right):
         parameter = f'{{ key: "MD5:1/weights.txt" value: "{digest}" }}'
         store.write("other/config.pbtxt", (CONFIG + checksum % parameter).encode())
         if digest != right:
-            with pytest.raises(InferenceServerException, match="failed to load"):
+            with pytest.raises(InferenceServerException, match="Mismatched MD5 hash for file 1/w"):
                 client.load_model("other")
-    assert "Mismatched MD5 hash for file 1/weights.txt" in "".join(server.lines)
     client.load_model("other")
     assert (ask(client, "other"), ask(client, "adds")) == (11, 2)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import ray
@@ -17,8 +18,10 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
 from cluster.actors.file_registry import FileRegistry, GcsRows
+from cluster.repository.agents.run import make_tree
 from cluster.repository.stores.source import open_source
 from deployments.instance.node_files import NodeFiles
 from deployments.instance.spec import NAMESPACE, InstanceSpec
@@ -50,9 +53,10 @@ class NodeFilesActor:
     def ready(self) -> None:
         """Return when it can be asked."""
 
-    def ensure(self, model_name: str, files: ModelFiles) -> None:
-        """Fetch files; see `NodeFiles.ensure`."""
-        self._files.ensure(model_name, files)
+    def ensure(self, model_name: str, files: ModelFiles, config_json: str) -> None:
+        """Fetch files, and have the model's agents run over them; see `NodeFiles.ensure`."""
+        make = partial(make_tree, model_name, files.agents, config_json)
+        self._files.ensure(model_name, files, make)
 
     def statistics(self) -> dict[str, float]:
         """Return the counters of `CacheStatistics`, by name."""
@@ -63,14 +67,16 @@ def fetch_to_node(spec: InstanceSpec) -> None:
     """Have the files of a spec on this node; not on an event loop.
 
     Raises:
-        TritonError: They cannot be fetched; the message says why.
+        TritonError: They cannot be fetched, or one of the model's agents refuses; the message says
+            why.
     """
     assert spec.files is not None  # noqa: S101 - the caller has looked
+    config_json = to_json(spec.config).decode() if spec.files.agents else "{}"
     node_id: str = ray.get_runtime_context().get_node_id()
     handle = _start(spec, node_id)
     try:
         # Not ray.get, which warns wherever it is called in an actor that has an event loop.
-        handle.ensure.remote(spec.model_name, spec.files).future().result()
+        handle.ensure.remote(spec.model_name, spec.files, config_json).future().result()
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, TritonError):

@@ -20,7 +20,6 @@ from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
     TritonError,
-    UnsupportedError,
 )
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import key_of, name_of, namespace_of
@@ -34,8 +33,11 @@ from backends.config.pbtxt import (
     to_json,
 )
 from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from cluster.repository.agents.contracts import KEYS, VERIFY, AgentModel
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
+from cluster.repository.agents.registry import find_agent
+from cluster.repository.agents.verify import verify_stand_in
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
@@ -334,19 +336,15 @@ class ModelRepository:
     def _prepare(
         self, directory: ModelDirectory, written: ModelConfig | None
     ) -> PreparedFiles | None:
-        """Have repository agents look at, or change, the files; None when there are none."""
+        """Have repository agents look at, or change, local files; None when there are none."""
         if self._agents is None:
             return None
-        is_local = isinstance(directory.place.filesystem, LocalFileSystem)
-        is_listed = is_local and has_manifest(directory)
-        calls = self._policy.calls_of(written, has_manifest=is_listed)
+        if not isinstance(directory.place.filesystem, LocalFileSystem):
+            # They run on the nodes that fetch the files.
+            return None
+        calls = self._policy.calls_of(written, has_manifest=has_manifest(directory))
         if not calls:
             return None
-        if not is_local:
-            raise UnsupportedError(
-                f"model '{directory.name}' has repository agents, which run for models of local "
-                "repositories only"
-            )
         config = written or empty_config(directory.name)
         path = directory.place.path
         key = digest_of_lines(
@@ -371,6 +369,10 @@ class ModelRepository:
             for version in partial
         )
         remote = place.filesystem if isinstance(place.filesystem, RemoteModel) else None
+        digests = file_digests(directory, config_entry, versions)
+        files = {} if remote is None else self._files(name, remote, place.path, written, versions)
+        for version, agents in ((v, each.agents) for v, each in files.items() if each.agents):
+            digests[version] = digest_of_lines([digests[version], repr(agents)])
         made = RepositoryModel(
             name=name,
             config=config,
@@ -378,16 +380,36 @@ class ModelRepository:
             versions=versions,
             labels=read_labels(config, place.filesystem, place.path),
             needs_auto_complete=self._auto_complete and not config.has_ensemble_scheduling,
-            file_digests=file_digests(directory, config_entry, versions),
+            file_digests=digests,
             is_config_provided=written is not None,
             warnings=warnings + missing,
-            files=None
-            if remote is None
-            else PackedFiles({v: version_files(remote, place.path, v) for v in versions}),
+            files=None if remote is None else PackedFiles(files),
             digest=b"" if remote is None else remote.digest,
         )
         if remote is not None:
             remote.confirm()
+        return made
+
+    def _files(
+        self,
+        name: str,
+        model: RemoteModel,
+        path: str,
+        written: ModelConfig | None,
+        versions: Sequence[int],
+    ) -> dict[int, ModelFiles]:
+        """Name what nodes fetch, and the agents that they run over it."""
+        made = {}
+        for version in versions:
+            files = version_files(model, path, version)
+            agents = self._policy.calls_of_version(written, files, version)
+            for call in agents if self._agents is not None else ():
+                # Refused here rather than on each node.
+                find_agent(call.name)
+                if call.name == VERIFY and KEYS in dict(call.parameters):
+                    local = Path(model.localise(path))
+                    verify_stand_in(AgentModel(name, local, dict(call.parameters)), version)
+            made[version] = replace(files, agents=agents)
         return made
 
     def _read_config(

@@ -20,7 +20,7 @@ from weakref import finalize
 from backends.api.errors import InternalError
 from cluster.repository.stores.contracts import Store, StoredFile
 
-_TEXTS: Final = frozenset({".py", ".txt", ".pbtxt", ".json", ".yaml", ".yml", ".labels"})
+_TEXTS: Final = frozenset({".py", ".txt", ".pbtxt", ".json", ".yaml", ".yml", ".labels", ".sig"})
 _MAX_TEXT_BYTES: Final = 1 << 20
 # Of one model together; beyond it texts are empty, too.
 _MAX_TEXTS_BYTES: Final = 16 << 20

@@ -7,6 +7,7 @@ Links are followed, as everywhere in a repository; a copy holds files and direct
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,3 +86,5 @@ def _copy_file(source: Path, target: Path, *, links: bool) -> None:
         else:
             return
     shutil.copy2(source, target)
+    # A node's cache has files that nobody may write; who gets a copy may.
+    target.chmod(target.stat().st_mode | stat.S_IWUSR)

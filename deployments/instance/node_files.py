@@ -9,6 +9,9 @@ and instances of the node never download the same twice. Instances pin what they
 import logging
 import secrets
 import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +25,13 @@ from deployments.model_files.contracts import (
     ModelFiles,
     OpenSource,
 )
-from deployments.model_files.counters import CacheStatistics
+from deployments.model_files.counters import CacheStatistics, OnProgress
 from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peers import PeeredSource, Peers
 from deployments.model_files.registry import Registry
+
+# Makes of the directory of a model's files, the first, what is loaded, in the second, empty one.
+MakeTree = Callable[[Path, Path], None]
 
 # What an instance gets to pin the files that were fetched for it; it does so at once.
 _HELD_S: Final = 60.0
@@ -71,10 +77,16 @@ class NodeFiles:
             lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
         )
 
-    def ensure(self, model_name: str, files: ModelFiles) -> None:
+    def ensure(self, model_name: str, files: ModelFiles, make: MakeTree | None = None) -> None:
         """Have all files of a model on this node, for a minute at least.
 
+        Args:
+            model_name: The model.
+            files: What shall be here.
+            make: Has their agents run; needed when they have some.
+
         Raises:
+            TritonError: What ``make`` raises.
             UnavailableError: The store or what it has cannot be read, or changes meanwhile.
             ResourceExhaustedError: There is no room for them.
             InvalidArgumentError: A path leads out of the model's directory.
@@ -90,7 +102,7 @@ class NodeFiles:
             )
 
         try:
-            directory = self._cache.ensure(files, self._source, tell)
+            directory = self._directory(files, tell, make)
         except FileChangedError as error:
             raise UnavailableError(
                 f"the files of model '{model_name}' at '{files.location}' changed while they were "
@@ -113,6 +125,18 @@ class NodeFiles:
         self._server.close()
         self._peers.close()
         self._cache.close()
+
+    def _directory(self, files: ModelFiles, tell: OnProgress, make: MakeTree | None) -> Path:
+        if not files.agents or make is None:
+            return self._cache.ensure(files, self._source, tell)
+        found = self._cache.find(files)
+        if found is not None:
+            return found
+        plain = self._cache.ensure(replace(files, agents=()), self._source, tell)
+        try:
+            return self._cache.derive(files.key(), partial(make, plain), files.size_bytes)
+        finally:
+            self._cache.release(plain)
 
     def _source(self, location: str) -> FileSource:
         return PeeredSource(

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server whose model repository is in a store does what one with a local directory does."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,3 +108,18 @@ def test_a_repository_in_a_store_is_served(served, emulator: Emulator) -> None:
     # A store that is away disturbs nothing that is served.
     emulator.proxy.choose = always(Toxic(status=503))
     assert ask(client, "adds") == 6
+
+
+@pytest.mark.parametrize("emulator", ["s3"], indirect=True)
+def test_a_checksum_mismatch_on_the_node_refuses_the_load(served) -> None:
+    _, client, store, _ = served
+    checksum = 'model_repository_agents { agents { name: "checksum" parameters %s } }'
+    right = hashlib.md5(b"10", usedforsecurity=False).hexdigest()
+    for digest in ("0" * 32, right):
+        parameter = f'{{ key: "MD5:1/weights.txt" value: "{digest}" }}'
+        store.write("other/config.pbtxt", (CONFIG + checksum % parameter).encode())
+        if digest != right:
+            with pytest.raises(InferenceServerException, match="Mismatched MD5 hash for file 1/w"):
+                client.load_model("other")
+    client.load_model("other")
+    assert (ask(client, "other"), ask(client, "adds")) == (11, 2)

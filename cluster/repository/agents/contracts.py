@@ -8,7 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Protocol
 
-# Shipped agents that the server itself asks for, and the parameter of the first.
+# Shipped agents that the server itself knows of, and a parameter of `VERIFY`.
+CHECKSUM: Final = "checksum"
 VERIFY: Final = "verify"
 MANIFEST: Final = "manifest"
 KEYS: Final = "keys"

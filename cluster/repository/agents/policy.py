@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which agents run for a model: those its config names, and those the server asks for. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from backends.api.model_config import ModelConfig
-from cluster.repository.agents.contracts import KEYS, MANIFEST, VERIFY
-from deployments.model_files.contracts import AgentCall
+from cluster.repository.agents.contracts import CHECKSUM, KEYS, MANIFEST, VERIFY
+from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
+from deployments.model_files.contracts import AgentCall, ModelFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,48 @@ class AgentPolicy:
             return AgentCall(MANIFEST), *named
         return tuple(named)
 
+    def calls_of_version(
+        self, config: ModelConfig | None, files: ModelFiles, version: int
+    ) -> tuple[AgentCall, ...]:
+        """Return the agents of one version, where each version has files of its own.
+
+        What the digests of ``files`` say of them is compared when they are fetched: the agent
+        ``manifest`` does not run for that. Checksums of other versions' files are left out.
+
+        Args:
+            config: As the repository, or a load, has it; None without.
+            files: What the version is loaded from.
+            version: Which.
+        """
+        calls = self.calls_of(config, has_manifest=_has_more_to_compare(files, version))
+        return tuple(_of_version(call, version) for call in calls)
+
     def _with_keys(self, name: str, parameters: dict[str, str]) -> AgentCall:
         if name == VERIFY and self.trusted_keys:
             parameters.setdefault(KEYS, self.trusted_keys)
         return AgentCall(name, tuple(sorted(parameters.items())))
+
+
+def _has_more_to_compare(files: ModelFiles, version: int) -> bool:
+    """Whether a manifest says more than the digests do: of shared files, or of what it lacks."""
+    paths = {file.path for file in files.files}
+    own = f"{version}/"
+    if MANIFEST_FILE in paths:
+        return True
+    undigested = {f.path for f in files.files if f.path.startswith(own) and not f.sha256}
+    return f"{own}{MANIFEST_FILE}" in undigested and bool(
+        undigested - {f"{own}{MANIFEST_FILE}", f"{own}{SIGNATURE_FILE}"}
+    )
+
+
+def _of_version(call: AgentCall, version: int) -> AgentCall:
+    if call.name != CHECKSUM:
+        return call
+    kept = tuple((key, value) for key, value in call.parameters if not _is_of_another(key, version))
+    return replace(call, parameters=kept)
+
+
+def _is_of_another(checksum: str, version: int) -> bool:
+    parts = PurePosixPath(checksum.partition(":")[2]).parts
+    is_version = len(parts) > 1 and parts[0].isascii() and parts[0].isdigit()
+    return is_version and parts[0] != str(version)

@@ -22,6 +22,28 @@ _log = logging.getLogger(__name__)
 _IN_REVERSE: Final = frozenset({Action.LOAD_COMPLETE, Action.LOAD_FAIL, Action.UNLOAD_COMPLETE})
 
 
+def make_tree(
+    model_name: str, calls: Sequence[AgentCall], config_json: str, directory: Path, made: Path
+) -> None:
+    """Have agents make of a model's files what is loaded: a tree of its own, of links if it can be.
+
+    Args:
+        model_name: The model.
+        calls: Its agents.
+        config_json: Its config.
+        directory: Its files, which are left as they are.
+        made: An empty directory; gone when an agent refuses.
+
+    Raises:
+        TritonError: As `AgentChain`, and `AgentChain.load`.
+        OSError: The tree cannot be written.
+    """
+    made.rmdir()
+    chain = AgentChain(model_name, calls, config_json)
+    if chain.load(directory, made) != made:
+        copy_tree(directory, made, links=True)
+
+
 class AgentChain:
     """The agents of one load of a model, in the order of its config.
 

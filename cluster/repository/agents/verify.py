@@ -121,6 +121,42 @@ def sign_model(directory: Path, private_key: bytes) -> list[Path]:
     return written
 
 
+def verify_stand_in(model: AgentModel, version: int) -> None:
+    """Verify what the server itself reads of a version in a store; its node verifies all files.
+
+    A config or requirements may have code run before the node has looked at them.
+
+    Args:
+        model: ``directory`` has all names of the model's files, and texts; other files are empty.
+        version: Which version.
+
+    Raises:
+        InvalidArgumentError: As `VerifyAgent.act`.
+        UnavailableError: The package cryptography is not installed.
+    """
+    try:
+        keys = read_keys(absolute(VERIFY, model, KEYS, model.parameters))
+        versions = version_directories(model.directory)
+        shared = _with_files_of_its_own(model, versions)
+        for directory in (*shared, *(each for each in versions if int(each.name) == version)):
+            where = name_of(model, directory)
+            manifest = parse_manifest(_signed(directory, where, keys), f"of {where}")
+            found = make_manifest(directory, versions_apart=directory == model.directory)
+            for path, file in found.files.items():
+                told = manifest.files.get(path)
+                # One that is too large for a stand-in is empty there; a config must not be.
+                is_text = file.size_bytes > 0 or path.endswith(".pbtxt")
+                if told is None or (is_text and told.sha256 != file.sha256):
+                    raise InvalidArgumentError(
+                        f"file '{path}' of {where} is not as its signed manifest says; sign and "
+                        "upload the model again"
+                    )
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"the files of model '{model.name}' cannot be verified: {reason_of(error)}"
+        ) from None
+
+
 def read_keys(path: Path) -> "dict[str, Ed25519PublicKey]":
     """Read public keys.
 

@@ -8,14 +8,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
 from backends.api.errors import InternalError, UnavailableError
+from cluster.repository.agents.policy import AgentPolicy
+from cluster.repository.agents.prepared import PreparedModels
+from cluster.repository.agents.verify import sign_model
 from cluster.repository.remote import RemoteFileSystem
 from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
 from cluster.repository.stores.contracts import StoredFile
 from cluster.repository.stores.local import LocalStore
-from deployments.model_files.contracts import ModelFile
+from deployments.model_files.contracts import AgentCall, ModelFile
 
 
 class WatchedStore(LocalStore):
@@ -246,3 +256,69 @@ def test_keys_that_lead_elsewhere_are_refused(root: Path, tmp_path: Path):
     filesystem = RemoteFileSystem(store, Skeletons(str(tmp_path)))
     with pytest.raises(InternalError, match="cannot be a path"):
         filesystem.entries(f"{store.location}/m")
+
+
+def with_agents(
+    store: WatchedStore, tmp_path: Path, policy: AgentPolicy | None = None
+) -> ModelRepository:
+    filesystem = RemoteFileSystem(store, Skeletons(str(tmp_path / "skeletons")))
+    return ModelRepository(
+        [store.location],
+        open_location=lambda location: (filesystem, store.location),
+        agents=PreparedModels(tmp_path / "copies"),
+        policy=policy or AgentPolicy(),
+    )
+
+
+def test_agents_travel_with_the_files_that_nodes_fetch(
+    root: Path, store: WatchedStore, tmp_path: Path
+):
+    agents = 'model_repository_agents { agents { name: "unpack" } }'
+    put_model(root, f'backend: "python" {agents}')
+    found = with_agents(store, tmp_path).read_model("m")
+    assert found.files is not None
+    assert found.files[2].agents == (AgentCall("unpack"),)
+    assert found.prepared is None
+
+
+def test_an_agent_that_is_unknown_is_refused_before_a_node_is_asked(
+    root: Path, store: WatchedStore, tmp_path: Path
+):
+    put_model(root, 'backend: "python" model_repository_agents { agents { name: "none" } }')
+    with pytest.raises(InternalError, match=r"unable to find 'libtritonrepoagent_none\.so'"):
+        with_agents(store, tmp_path).read_model("m")
+
+
+@pytest.fixture
+def signed_only(root: Path, store: WatchedStore, tmp_path: Path) -> ModelRepository:
+    put_model(root)
+    key = Ed25519PrivateKey.generate()
+    pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "key.pem").write_bytes(pem)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    sign_model(root / "m", private)
+    policy = AgentPolicy(require_signed=True, trusted_keys=str(tmp_path / "key.pem"))
+    return with_agents(store, tmp_path, policy)
+
+
+def test_a_signed_model_is_read_and_verified_again_by_its_node(signed_only: ModelRepository):
+    found = signed_only.read_model("m")
+    assert found.files is not None
+    assert [call.name for call in found.files[2].agents] == ["verify"]
+
+
+@pytest.mark.parametrize("path", ["config.pbtxt", "2/requirements.txt", "shared.txt"])
+def test_a_text_that_nobody_signed_is_refused_before_it_is_used(
+    signed_only: ModelRepository, root: Path, path: str
+):
+    (root / "m" / path).write_text('backend: "python" max_batch_size: 1')
+    with pytest.raises(InternalError, match="sign"):
+        signed_only.read_model("m")
+
+
+def test_a_model_without_signature_is_refused_before_its_environment_is_made(
+    signed_only: ModelRepository, root: Path
+):
+    (root / "m" / "manifest.sig").unlink()
+    with pytest.raises(InternalError, match="is not signed"):
+        signed_only.read_model("m")

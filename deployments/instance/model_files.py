@@ -95,14 +95,15 @@ def _from_node(spec: InstanceSpec, files: ModelFiles, fetch_to_node: FetchToNode
         _caches.append(cache)
         directory = cache.find(files)
         for _ in range(_FETCHES):
-            if directory is not None:
-                return directory
-            fetch_to_node(spec)
-            directory = cache.find(files)
+            if directory is None:
+                fetch_to_node(spec)
+                directory = cache.find(files)
     except OSError as error:
         raise InternalError(
             f"the files of model '{spec.model_name}' cannot be used from '{root}': {error}"
         ) from error
+    if directory is not None:
+        return directory
     raise UnavailableError(
         f"the files of model '{spec.model_name}' leave the cache at '{root}' before they are used: "
         "it is too small for what is loaded; give more to --model-cache-max-bytes"

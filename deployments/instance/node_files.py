@@ -6,6 +6,7 @@ One process of each node does all downloads, so that the libraries of stores are
 and instances of the node never download the same twice. Instances pin what they use themselves.
 """
 
+import contextlib
 import logging
 import secrets
 import threading
@@ -112,7 +113,7 @@ class NodeFiles:
             raise InternalError(
                 f"the files of model '{model_name}' cannot be written to the node's cache: {error}"
             ) from None
-        release = threading.Timer(_HELD_S, self._cache.release, (directory,))
+        release = threading.Timer(_HELD_S, self._release, (directory,))
         release.daemon = True
         release.start()
 
@@ -137,6 +138,11 @@ class NodeFiles:
             return self._cache.derive(files.key(), partial(make, plain), files.size_bytes)
         finally:
             self._cache.release(plain)
+
+    def _release(self, directory: Path) -> None:
+        # Closing has let go of all.
+        with contextlib.suppress(KeyError):
+            self._cache.release(directory)
 
     def _source(self, location: str) -> FileSource:
         return PeeredSource(

@@ -162,27 +162,6 @@ def test_a_node_goes_on_when_the_one_that_asked_the_store_is_gone(model: Path, n
     assert first.registry.told(key)
 
 
-def test_a_claim_without_progress_is_taken_over(model: Path, tmp_path: Path) -> None:
-    now = [0.0]
-    registry = MemoryRegistry(lambda: now[0], 10)
-    assert registry.claim("k", "a")
-    assert not registry.claim("k", "b")
-    now[0] = 9
-    registry.progressed("k", "a")
-    registry.progressed("k", "b")
-    now[0] = 18.9
-    assert not registry.claim("k", "b")
-    now[0] = 19
-    assert registry.claim("k", "b")
-    assert not registry.claim("k", "a")
-    registry.tell("k", "a", "wrong")
-    assert registry.told("k") == ""
-    registry.tell("k", "b", "right")
-    assert registry.told("k") == "right"
-    registry.leave("k", "b")
-    assert registry.claim("k", "a")
-
-
 def damage(node: Node) -> None:
     """Change what a node has, as a bad disk does."""
     for blob in node.cache.layout.blobs.iterdir():

@@ -14,7 +14,7 @@ _REACHABLE: Final = "manta_repository_reachable"
 _CACHE_FAMILIES: Final = (
     (
         "manta_model_cache_hits_total",
-        "Number of model files that were in the node's cache when they were wanted",
+        "Number of model files that fetches found in the node's cache",
         "hits",
     ),
     (

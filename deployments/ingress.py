@@ -39,6 +39,8 @@ from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.messages import LaneLimits
+from deployments.metrics.model_files import render_model_cache
+from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
@@ -101,6 +103,7 @@ class IngressSettings:
         drain_delay_s: How long a replica that ends without a successor goes on accepting.
         memory_limit_bytes: What messages of clients may take in a replica; 0 is a quarter of the
             memory that its process may use.
+        model_cache_directory: ``--model-cache-directory``.
     """
 
     server_id: str = "triton"
@@ -128,6 +131,7 @@ class IngressSettings:
     build: str = ""
     drain_delay_s: float = 0.0
     memory_limit_bytes: int = 0
+    model_cache_directory: str = ""
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -282,7 +286,7 @@ class Ingress:
         makers: dict[str, Callable[[], ProtocolServer]] = {
             "http": self._http_server,
             "grpc": self._grpc_server,
-            "metrics": lambda: make_metrics_server(self._plane, budget=self._budget),
+            "metrics": self._metrics_server,
         }
         taken = []
         for name, (host, port) in self._settings.addresses.items():
@@ -310,6 +314,15 @@ class Ingress:
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
             budget=self._budget,
+        )
+
+    def _metrics_server(self) -> ProtocolServer:
+        folder = cache_folder(self._settings.model_cache_directory)
+        node_id = self._router.node_id
+        return make_metrics_server(
+            self._plane,
+            budget=self._budget,
+            render_model_cache=lambda: render_model_cache(folder, node_id),
         )
 
     def _grpc_server(self) -> ProtocolServer:

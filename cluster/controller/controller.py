@@ -80,8 +80,9 @@ class ModelController:
         self._lifeline = Lifeline(owner, time.monotonic())
         make_state = DurableState.restore if host.was_restarted else DurableState.create
         self._state = await make_state(host.store)
+        files = SharedFiles(host.store, host.own_node)
         self._source = RepositorySource(
-            options, self._state, host.read_cluster, SharedFiles(host.store, host.own_node)
+            options, self._state, host.read_cluster, files, self._changed
         )
         self._lifecycle = ModelLifecycle(
             self._source,
@@ -100,6 +101,7 @@ class ModelController:
             self._state.saved.settings or settings_at_start(options),
             self._state.saved.router_ids,
             has_namespaces=options.model_namespacing,
+            read_reachable=lambda: self._source.watch.reachable,
         )
         set_up_logging(self._publisher.settings.log)
         self._supervisor = Supervisor("controller")

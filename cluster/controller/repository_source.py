@@ -58,6 +58,7 @@ class RepositorySource:
         state: Gives generation numbers and the lanes' key.
         read_cluster: Tells what nodes there are.
         files: Has files that came with a load reach the instances.
+        changed: Called when a repository goes away or comes back.
 
     Attributes:
         files: The same.
@@ -70,6 +71,7 @@ class RepositorySource:
         state: DurableState,
         read_cluster: Callable[[], Awaitable[ClusterResources]],
         files: SharedFiles,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._options = options
         self._state = state
@@ -92,7 +94,7 @@ class RepositorySource:
             policy=_agent_policy(options),
             has_namespaces=options.model_namespacing,
         )
-        self.watch = RepositoryWatch()
+        self.watch = RepositoryWatch(self._repository.paths, changed)
         self._scan: RepositoryScan | None = None
         self._scan_s = 0.0
 

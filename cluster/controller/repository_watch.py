@@ -3,7 +3,7 @@
 """What looks at the repositories tell: which are away, and which models are unchanged."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from cluster.repository.repository import RepositoryScan
 
@@ -13,17 +13,30 @@ _log = logging.getLogger(__name__)
 class RepositoryWatch:
     """The state of the repositories. Pure but for its log; one thread.
 
+    Args:
+        paths: The repositories, without credentials.
+        changed: Called when one goes away or comes back.
+
     Attributes:
         errors: By repository that cannot be listed: why.
         is_complete: Whether the models of each repository are known, if only from earlier.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, paths: Iterable[str] = (), changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._paths = tuple(paths)
+        self._changed = changed
         self.errors: Mapping[str, str] = {}
         self.is_complete = True
         self._directories: Mapping[str, str] = {}
         self._digests: Mapping[str, bytes] = {}
         self._read: dict[str, tuple[bytes, tuple[int, ...]]] = {}
+
+    @property
+    def reachable(self) -> Mapping[str, bool]:
+        """By repository: whether it could be listed when it was last tried; one never tried too."""
+        return {path: path not in self.errors for path in self._paths}
 
     def saw(self, scan: RepositoryScan) -> None:
         """Note a listing, and log what has come or gone away with it."""
@@ -33,12 +46,15 @@ class RepositoryWatch:
                 _log.error("failed to list model repository '%s': %s%s", path, error, kept)
         for path in self.errors.keys() - scan.errors.keys():
             _log.info("model repository '%s' can be listed again", path)
+        has_changed = self.errors.keys() != scan.errors.keys()
         self.errors = scan.errors
         # A local directory that is gone has no models; a store that is away may have.
         self.is_complete = all(path in scan.stale or "://" not in path for path in scan.errors)
         self._directories = scan.directories
         self._digests = scan.digests
         self._read = {name: read for name, read in self._read.items() if name in scan.digests}
+        if has_changed:
+            self._changed()
 
     def note_read(self, name: str, digest: bytes, gpu_ids: tuple[int, ...]) -> None:
         """Note that a model in a store was read as it was with a digest, for these GPUs."""

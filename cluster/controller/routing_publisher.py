@@ -39,6 +39,8 @@ class RoutingPublisher:
         settings: What clients may change of a running server.
         router_ids: Routers an earlier controller had; `wait_known` waits for them.
         has_namespaces: Whether models of one name may be in several repositories.
+        read_reachable: Tells of each repository whether it can be listed; call `changed` when that
+            has changed.
 
     Attributes:
         settings: What clients may change; call `changed` after setting it.
@@ -53,7 +55,9 @@ class RoutingPublisher:
         router_ids: Iterable[str] = (),
         *,
         has_namespaces: bool = False,
+        read_reachable: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
+        self._read_reachable = read_reachable
         self._has_namespaces = has_namespaces
         self.settings = settings or ServerSettings()
         self.tables = 0
@@ -133,6 +137,7 @@ class RoutingPublisher:
             exiting=self._exiting,
             settings=self._rendered_settings if has_settings else None,
             has_namespaces=self._has_namespaces,
+            reachable=self._read_reachable(),
         )
 
     async def poll(

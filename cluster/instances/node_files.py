@@ -48,7 +48,8 @@ class NodeFilesActor:
         logging.basicConfig(level=log_level)
         host = ray.util.get_node_ip_address()
         registry = FileRegistry(GcsRows())
-        self._files = NodeFiles(directory, max_bytes, secret, host, registry, open_source)
+        node_id: str = ray.get_runtime_context().get_node_id()
+        self._files = NodeFiles(directory, max_bytes, secret, host, registry, open_source, node_id)
 
     def ready(self) -> None:
         """Return when it can be asked."""

@@ -176,6 +176,11 @@ class ModelRepository:
         """Whether any of the repositories is in a store."""
         return any(isinstance(root.filesystem, RemoteFileSystem) for root in self._roots.values())
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The repositories as `RepositoryScan.errors` names them, without credentials."""
+        return tuple(root.path for root in self._roots.values())
+
     def scan(self) -> RepositoryScan:
         """List the models of all repositories; hidden directories are no models."""
         found: dict[str, str] = {}

@@ -67,6 +67,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         # Not a digest of the options: replicas are replaced also when only the code has changed.
         build=secrets.token_hex(_BUILD_BYTES),
         memory_limit_bytes=options.ingress_memory_limit_bytes,
+        model_cache_directory=options.model_cache_directory,
         drain_delay_s=drain_delay_s(options, os.environ),
     )
 

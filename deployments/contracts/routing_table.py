@@ -8,6 +8,7 @@ the controller is gone.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -121,6 +122,7 @@ class RoutingTable:
         exiting: Whether the server is shutting down.
         settings: What clients may change of a running server.
         has_namespaces: Whether models of one name may be in several repositories.
+        reachable: By repository, without credentials: whether it can be listed.
     """
 
     version: int = 0
@@ -129,6 +131,7 @@ class RoutingTable:
     exiting: bool = False
     settings: ServerSettings = ServerSettings()
     has_namespaces: bool = False
+    reachable: Mapping[str, bool] = field(default_factory=dict)
 
     def after(self, changes: "TableChanges") -> "RoutingTable":
         """Return the table with changes made; models that have not changed are the same objects."""
@@ -144,6 +147,7 @@ class RoutingTable:
             changes.exiting,
             self.settings if changes.settings is None else changes.settings,
             changes.has_namespaces,
+            changes.reachable,
         )
 
     def keys_named(self, name: str) -> list[str]:
@@ -216,6 +220,7 @@ class TableChanges:
         exiting: As in the table.
         settings: The settings; None when they have not changed.
         has_namespaces: As in the table.
+        reachable: As in the table.
     """
 
     version: int
@@ -226,6 +231,7 @@ class TableChanges:
     exiting: bool
     settings: ServerSettings | None
     has_namespaces: bool = False
+    reachable: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

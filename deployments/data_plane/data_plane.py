@@ -29,6 +29,7 @@ from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
 from deployments.metrics.distributions import bounds_ms
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
+from deployments.metrics.model_files import render_repositories
 from deployments.metrics.page import ModelMetrics, render
 from deployments.metrics.statistics_json import to_json as statistics_json
 from deployments.routing.router import Router
@@ -294,7 +295,8 @@ class DataPlane:
         return await self._page.at_most_old(_PAGE_AGE_S)
 
     async def _make_page(self) -> bytes:
-        settings = self._router.table.settings.metrics
+        table = self._router.table
+        settings = table.settings.metrics
         entries = [entry for entry in self._ready_entries() if entry[1].config is not None]
         counted = await self._collector.collect(entries, own_node_only=True)
         rows = [
@@ -313,7 +315,8 @@ class DataPlane:
         ]
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
-        return render(rows, host, gpus, settings, self._router.cache_gauges())
+        page = render(rows, host, gpus, settings, self._router.cache_gauges())
+        return page + render_repositories(table.reachable)
 
     def _sample_machine(
         self, settings: MetricsSettings

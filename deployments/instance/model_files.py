@@ -19,10 +19,10 @@ from typing import Final
 import msgspec
 
 from backends.api.errors import InternalError, UnavailableError
-from deployments.instance.node_files import cache_folder
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFile, ModelFiles
+from deployments.model_files.layout import cache_folder
 
 # Returns what is kept under a key; None when there is nothing. May block.
 FetchFiles = Callable[[str], bytes | None]

@@ -19,7 +19,7 @@ from typing import Final
 from backends.api.errors import InternalError, UnavailableError
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.tls import client_tls, server_tls
-from deployments.model_files.cache import NodeCache, default_folder
+from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import (
     FileChangedError,
     FileSource,
@@ -27,9 +27,11 @@ from deployments.model_files.contracts import (
     OpenSource,
 )
 from deployments.model_files.counters import CacheStatistics, OnProgress
+from deployments.model_files.layout import cache_folder
 from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peers import PeeredSource, Peers
 from deployments.model_files.registry import Registry
+from deployments.model_files.statistics_file import StatisticsFile
 
 # Makes of the directory of a model's files, the first, what is loaded, in the second, empty one.
 MakeTree = Callable[[Path, Path], None]
@@ -51,6 +53,7 @@ class NodeFiles:
         host: This node's address.
         registry: Which nodes have what.
         open_store: Opens the source of a model's location.
+        node: This node; the cache's folder tells what was done for it.
 
     Raises:
         OSError: The folder cannot be made, or belongs to another user.
@@ -64,8 +67,10 @@ class NodeFiles:
         host: str,
         registry: Registry,
         open_store: OpenSource,
+        node: str,
     ) -> None:
         self._cache = NodeCache(cache_folder(directory), max_bytes)
+        self._statistics = StatisticsFile(self._cache.layout, node, self._cache.statistics)
         self._registry = registry
         self._open_store = open_store
         self._server = PeerServer(
@@ -113,6 +118,8 @@ class NodeFiles:
             raise InternalError(
                 f"the files of model '{model_name}' cannot be written to the node's cache: {error}"
             ) from None
+        finally:
+            self._tell_statistics()
         release = threading.Timer(_HELD_S, self._release, (directory,))
         release.daemon = True
         release.start()
@@ -121,8 +128,16 @@ class NodeFiles:
         """Return what was done for the instances of this node."""
         return self._cache.statistics()
 
+    def _tell_statistics(self) -> None:
+        try:
+            self._statistics.write()
+        except OSError as error:
+            # No load fails for want of its metrics.
+            _log.warning("the counters of the node's cache cannot be written: %s", error)
+
     def close(self) -> None:
         """Serve other nodes no more, and let go of everything."""
+        self._statistics.close()
         self._server.close()
         self._peers.close()
         self._cache.close()
@@ -153,8 +168,3 @@ class NodeFiles:
             self._open_store(location),
             self._cache.counters,
         )
-
-
-def cache_folder(directory: str) -> Path:
-    """Return the folder of a node's cache; ``--model-cache-directory`` unless that is empty."""
-    return Path(directory) if directory else default_folder()

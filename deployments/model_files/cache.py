@@ -9,7 +9,6 @@ the cache is full. Calls block; they are made from threads.
 """
 
 import os
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -33,11 +32,6 @@ from deployments.model_files.locks import let_go, locked, locked_while_working, 
 from deployments.model_files.partial import Allocate, allocate_on_disk
 from deployments.model_files.room import Room
 from deployments.model_files.trees import require_safe_paths
-
-
-def default_folder() -> Path:
-    """Return where this user's processes on this node cache models unless told otherwise."""
-    return Path(tempfile.gettempdir()) / f"manta-model-cache-{os.getuid()}"
 
 
 class NodeCache:

@@ -14,6 +14,7 @@
     trees/KEY/           a model's directory: hard links of blobs; locked, shared, by who uses it
     locks/               downloads and trees under way: one file each, locked by who works on it
     trash/               what is about to be removed
+    statistics/NODE/     what the process has done that fetches files of a node, which locks it
 
 What is written is not forced to the disk, which would take as long again. After a loss of power a
 file may have its name and lack its content. So what was written before the machine's last start is
@@ -23,6 +24,7 @@ read, and compared with its SHA-256, before it is used again.
 import os
 import secrets
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -96,6 +98,17 @@ class Layout:
         trash = self.trash / secrets.token_hex(8)
         path.rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
+
+
+def cache_folder(directory: str) -> Path:
+    """Return the folder of a node's cache.
+
+    Args:
+        directory: ``--model-cache-directory``; empty for one of this user's.
+    """
+    if directory:
+        return Path(directory)
+    return Path(tempfile.gettempdir()) / f"manta-model-cache-{os.getuid()}"
 
 
 def open_layout(root: Path, boot_id: str | None = None) -> Layout:

@@ -96,7 +96,7 @@ def _run(root: str, rows_address: Any, pipe: Connection) -> None:
     manager.connect()
     # On a machine without time to spare nobody is stale.
     registry = FileRegistry(manager.rows(), stale_after_s=float("inf"))  # type: ignore[attr-defined]
-    node = NodeFiles(root, 0, _SECRET, "127.0.0.1", registry, open_source)
+    node = NodeFiles(root, 0, _SECRET, "127.0.0.1", registry, open_source, Path(root).name)
     pipe.send("ready")
     with suppress(EOFError):
         while True:

@@ -7,6 +7,7 @@ Triton: server/src/http_server.cc HTTPMetricsServer::Handle @e1db8a6
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from deployments.data_plane.face import Plane
@@ -26,10 +27,14 @@ class MetricsApplication:
     Args:
         plane: The data plane.
         budget: The memory of the process's servers, which the page tells of too.
+        render_model_cache: Returns what the page tells of the node's model cache; may block.
     """
 
-    def __init__(self, plane: Plane, budget: MemoryBudget) -> None:
+    def __init__(
+        self, plane: Plane, budget: MemoryBudget, render_model_cache: Callable[[], bytes]
+    ) -> None:
         self._plane = plane
+        self._render_model_cache = render_model_cache
         self._budget = budget
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -47,6 +52,7 @@ class MetricsApplication:
     async def _render(self, exchange: HttpExchange) -> None:
         try:
             page = await self._plane.metrics_text()
+            page += await asyncio.to_thread(self._render_model_cache)
         except Exception:
             logger.exception("failed to render the metrics")
             exchange.fail_text(500, "internal error; the server's log says more", TEXT)
@@ -63,11 +69,14 @@ class MetricsApplication:
         return None
 
 
-def make_metrics_server(plane: Plane, *, budget: MemoryBudget) -> HttpServer:
+def make_metrics_server(
+    plane: Plane, *, budget: MemoryBudget, render_model_cache: Callable[[], bytes] = bytes
+) -> HttpServer:
     """Return the server of the metrics port, not yet listening.
 
     Args:
         plane: The data plane.
         budget: What the process's servers take memory from; the page tells of it too.
+        render_model_cache: Returns what the page tells of the node's model cache; may block.
     """
-    return HttpServer(MetricsApplication(plane, budget), budget=budget)
+    return HttpServer(MetricsApplication(plane, budget, render_model_cache), budget=budget)

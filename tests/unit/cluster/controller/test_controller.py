@@ -78,6 +78,30 @@ async def test_a_poll_follows_the_repository(folder: Path) -> None:
 
 
 @in_virtual_time_with_folder
+async def test_routers_hear_at_once_of_a_repository_that_goes_away(folder: Path) -> None:
+    write_model(folder / "here", "a")
+    (folder / "there").mkdir()
+    locations = [str(folder / "here"), str(folder / "there")]
+    controller = await controller_of(
+        folder,
+        FakeHost(),
+        model_repository=locations,
+        model_control_mode="poll",
+        repository_poll_secs=5,
+    )
+    await controller.start()
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    assert changes.reachable == dict.fromkeys(locations, True)
+    (folder / "there").rmdir()
+    changes = (await controller.routing_table(changes.version, 60.0)).changes
+    assert changes is not None
+    assert changes.reachable == dict(zip(locations, (True, False), strict=True))
+    # What the poll has begun ends before the test.
+    await asyncio.sleep(1)
+
+
+@in_virtual_time_with_folder
 async def test_an_unload_that_fails_does_not_end_the_poll(folder: Path) -> None:
     host = FakeHost()
     for name in ("a", "b"):

@@ -68,3 +68,20 @@ def test_polls_are_a_tenth_early_at_most():
     assert next_poll_s(10, 0.0) == 10
     assert next_poll_s(10, 0.5) == 9.5
     assert 9 < next_poll_s(10, 0.999) < 9.1
+
+
+def test_a_repository_is_reachable_until_a_listing_of_it_fails():
+    watch = RepositoryWatch(("s3://b", "/local"))
+    assert watch.reachable == {"s3://b": True, "/local": True}
+    watch.saw(AWAY)
+    assert watch.reachable == {"s3://b": False, "/local": True}
+    watch.saw(HERE)
+    assert watch.reachable == {"s3://b": True, "/local": True}
+
+
+def test_only_what_goes_away_or_comes_back_is_a_change():
+    changes: list[dict[str, bool]] = []
+    watch = RepositoryWatch(("s3://b",), lambda: changes.append(dict(watch.reachable)))
+    for scan in (HERE, AWAY, AWAY, HERE, HERE):
+        watch.saw(scan)
+    assert changes == [{"s3://b": False}, {"s3://b": True}]

@@ -314,3 +314,16 @@ def test_reports_are_collected_while_tables_are_held_back() -> None:
         poll.cancel()
 
     virtual_time.run(main())
+
+
+def test_routers_hear_which_repositories_can_be_listed() -> None:
+    reachable = {"s3://b": True}
+    subject = RoutingPublisher({}, lambda: 1000, read_reachable=lambda: dict(reachable))
+    subject.release()
+    before = subject.table()
+    assert before.reachable == {"s3://b": True}
+    reachable["s3://b"] = False
+    subject.changed()
+    changes = subject.changes_since(before.version)
+    assert not changes.is_whole
+    assert before.after(changes).reachable == {"s3://b": False}

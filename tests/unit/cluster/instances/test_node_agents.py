@@ -52,7 +52,9 @@ def cache(tmp_path: Path) -> Path:
 @pytest.fixture
 def node(cache: Path, model: Path) -> Iterator[NodeFiles]:
     source = StoreSource(LocalStore(str(model)))
-    made = NodeFiles(str(cache), 0, b"s" * 32, "127.0.0.1", MemoryRegistry(), lambda _: source)
+    made = NodeFiles(
+        str(cache), 0, b"s" * 32, "127.0.0.1", MemoryRegistry(), lambda _: source, "n1"
+    )
     yield made
     made.close()
 

@@ -17,6 +17,11 @@ def test_an_ingress_is_told_the_limit_of_its_memory():
     assert settings_from(options).memory_limit_bytes == 1 << 30
 
 
+def test_an_ingress_is_told_the_folder_of_its_nodes_model_cache():
+    options = from_mapping({"model_repository": "/m", "model_cache_directory": "/disk/models"})
+    assert settings_from(options).model_cache_directory == "/disk/models"
+
+
 def test_an_ingress_gets_only_the_listeners_that_are_on():
     options = from_mapping(
         {"model_repository": "/m", "allow_grpc": False, "http_address": "127.0.0.1"}

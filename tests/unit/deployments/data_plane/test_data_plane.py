@@ -118,3 +118,14 @@ async def test_models_of_one_name_are_told_apart_by_the_repository() -> None:
     assert plane.model_metadata("/a/m")["name"] == "m"
     page = (await plane.metrics_text()).decode()
     assert 'nv_inference_count{model="m",namespace="/b",version="1"} 0' in page
+
+
+async def test_the_page_tells_which_repositories_can_be_listed() -> None:
+    router = Router("node", b"secret", SlabPool(1 << 20))
+    router.update(RoutingTable(1, {}, initialised=True, reachable={"/a": True, "s3://b": False}))
+    plane = DataPlane("triton", router, SlabPool(1 << 20), Repository())
+    lines = (await plane.metrics_text()).decode().splitlines()
+    assert lines[-2:] == [
+        'manta_repository_reachable{repository="/a"} 1',
+        'manta_repository_reachable{repository="s3://b"} 0',
+    ]

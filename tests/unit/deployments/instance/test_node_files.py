@@ -62,7 +62,7 @@ def node_of(tmp_path: Path) -> Iterator[MakeNode]:
             store: DirectorySource, name: str = "a", max_bytes: int = 0, secret: bytes = SECRET
         ) -> NodeFiles:
             root = str(tmp_path / name)
-            node = NodeFiles(root, max_bytes, secret, "127.0.0.1", registry, store)
+            node = NodeFiles(root, max_bytes, secret, "127.0.0.1", registry, store, name)
             nodes.callback(node.close)
             return node
 
@@ -81,8 +81,8 @@ def spec(root: Path, files: ModelFiles, max_bytes: int = 0) -> InstanceSpec:
         False,
         "s3://bucket/m",
         files=files,
-        cache_directory=str(root),
-        cache_max_bytes=max_bytes,
+        model_cache_directory=str(root),
+        model_cache_max_bytes=max_bytes,
     )
 
 

@@ -250,7 +250,11 @@ async def test_failing_route_is_an_internal_error(caplog: pytest.LogCaptureFixtu
 async def test_metrics_port_serves_one_page(
     method: str, path: str, status: int, content_type: str
 ) -> None:
-    server = make_metrics_server(FakePlane(), budget=MemoryBudget(1 << 20))
+    server = make_metrics_server(
+        FakePlane(),
+        budget=MemoryBudget(1 << 20),
+        render_model_cache=lambda: b"manta_model_cache_hits_total 1\n",
+    )
     port = await server.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request(method, path, headers=("Connection: close",)))
@@ -260,6 +264,7 @@ async def test_metrics_port_serves_one_page(
     assert (b"nv_inference_count" in body) == (
         b"\nmanta_ingress_memory_limit_bytes 1048576\n" in body
     )
+    assert (b"nv_inference_count" in body) == (b"\nmanta_model_cache_hits_total 1\n" in body)
     assert (
         (b"nv_inference_count" in body) == path.startswith("/metrics") == (status == 200)
         or (path == "/nope" and not body)

@@ -39,7 +39,7 @@ class StatisticsFile:
         self._lock = Lock()
         with locked(layout.lock):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = open_shared(self._path.parent)
+            self._descriptor: int | None = open_shared(self._path.parent)
             for directory in list(self._path.parent.parent.iterdir()):
                 if not is_locked(directory):
                     layout.discard(directory)
@@ -56,8 +56,10 @@ class StatisticsFile:
             replace_text(self._path, msgspec.json.encode(self._read()).decode())
 
     def close(self) -> None:
-        """Leave the file to be removed."""
-        let_go(self._descriptor)
+        """Leave the file to be removed; once more does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            let_go(descriptor)
 
 
 def read_statistics(root: Path, node: str) -> CacheStatistics | None:

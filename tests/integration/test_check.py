@@ -16,7 +16,7 @@ from tests.support.broken_repositories import generated, write_repository
 from tests.support.server import RunningServer
 
 # 300 in ``make test-all``.
-COUNT = int(os.environ.get("MANTA_CHECK_MODELS", "30"))
+COUNT = int(os.environ.get("MANTA_CHECK_MODELS", "15"))
 # On a machine that is busy with other things, too.
 LOAD_TIMEOUT_S = 900.0
 

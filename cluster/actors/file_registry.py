@@ -93,7 +93,9 @@ class FileRegistry:
         if not self._rows.put(_claim(key), row, overwrite=False):
             return True
         claimant, progressed_s = self._claimant(key)
-        if claimant != node and self._clock() - progressed_s >= self._stale_after_s:
+        is_stale = self._clock() - progressed_s >= self._stale_after_s
+        # Who has left has no claim either; nobody removes it, which another's new one may replace.
+        if claimant != node and (is_stale or claimant not in self.holders(key)):
             self._rows.put(_claim(key), row)
             return True
         return claimant == node
@@ -125,8 +127,6 @@ class FileRegistry:
         """See `Registry.leave`."""
         self._noted_s.pop(key, None)
         self._rows.delete(_holder(key, node))
-        if self._claimant(key)[0] == node:
-            self._rows.delete(_claim(key))
         if not self.holders(key):
             self._rows.delete(_claim(key))
             self._rows.delete(_digest(key))

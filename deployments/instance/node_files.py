@@ -109,10 +109,10 @@ class NodeFiles:
 
         try:
             directory = self._directory(files, tell, make)
-        except FileChangedError as error:
+        except FileChangedError as change:
             raise UnavailableError(
                 f"the files of model '{model_name}' at '{files.location}' changed while they were "
-                f"downloaded: {error}; load the model again once its upload is complete"
+                f"downloaded: {change}; load the model again once its upload is complete"
             ) from None
         except OSError as error:
             raise InternalError(

@@ -34,13 +34,9 @@ from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedModels
+from cluster.repository.contents import RepositoryModel, RepositoryScan, require_listed
 from cluster.repository.remote import open_filesystem
-from cluster.repository.repository import (
-    ModelRepository,
-    RepositoryModel,
-    RepositoryScan,
-    require_listed,
-)
+from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import Limit

@@ -5,7 +5,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from cluster.repository.repository import RepositoryScan
+from cluster.repository.contents import RepositoryScan
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,7 @@ from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.agents.registry import find_agent
 from cluster.repository.agents.verify import verify_stand_in
+from cluster.repository.contents import RepositoryModel, RepositoryScan
 from cluster.repository.filesystem import (
     DirectoryEntry,
     FileSystem,
@@ -66,63 +67,6 @@ INCOMPLETE_FILE: Final = ".incomplete"
 # Of a model that changes while it is read.
 _READS: Final = 3
 DUPLICATE_REASON = "model appears in two or more repositories"
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryModel:
-    """A model as read from its directory.
-
-    Attributes:
-        name: Model name.
-        config: Config with its defaults, but without those of the instance groups.
-        model_dir: Local path of the model's directory.
-        versions: Versions the policy selects, ascending; may be empty.
-        labels: Class labels by output name.
-        needs_auto_complete: Whether the backend shall complete the config.
-        file_digests: By version: digest of all files it is loaded from but the config.
-        is_config_provided: Whether there was a config at all.
-        warnings: What was ignored, one line each.
-        is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
-        files: By version: what nodes fetch; None for a local directory, used where it is.
-        digest: Of all files as a listing tells; empty for a local directory.
-        prepared: What repository agents have made of its files; the caller's to release.
-        namespace: The repository it is in; empty without namespacing, and when its files came
-            with the load.
-    """
-
-    name: str
-    config: ModelConfig
-    model_dir: str
-    versions: tuple[int, ...]
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    needs_auto_complete: bool = True
-    file_digests: Mapping[int, str] = field(default_factory=dict)
-    is_config_provided: bool = True
-    warnings: tuple[str, ...] = ()
-    is_temporary: bool = False
-    files: Mapping[int, ModelFiles] | None = None
-    digest: bytes = b""
-    prepared: PreparedFiles | None = None
-    namespace: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryScan:
-    """What the repositories hold now.
-
-    Attributes:
-        directories: Directory of each model, by key, sorted.
-        duplicates: Keys found in more than one repository; they cannot be loaded.
-        errors: Repositories that could not be listed, with the reason.
-        stale: Of those, the ones whose models are those of an earlier listing.
-        digests: By model in a store: digest of all its files.
-    """
-
-    directories: Mapping[str, str]
-    duplicates: frozenset[str] = frozenset()
-    errors: Mapping[str, str] = field(default_factory=dict)
-    stale: frozenset[str] = frozenset()
-    digests: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class ModelRepository:
@@ -459,16 +403,6 @@ class ModelRepository:
 def _holds(root: Place, name: str) -> bool:
     path = f"{root.path}/{name}"
     return root.filesystem.view(path).is_directory(path)
-
-
-def require_listed(scan: RepositoryScan) -> None:
-    """Refuse a scan that found nothing because repositories cannot be listed.
-
-    Raises:
-        InternalError: The message says why of each.
-    """
-    if scan.errors and not scan.directories:
-        raise InternalError("; ".join(scan.errors.values()))
 
 
 def _incomplete(place: Place, versions: Iterable[int]) -> list[int]:

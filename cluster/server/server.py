@@ -22,7 +22,8 @@ from backends.api.errors import InternalError
 from cluster.controller.ownership import HEARTBEAT_S, LEASE_S, Owner
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import drain_delay_s
-from cluster.repository.repository import ModelRepository, require_listed
+from cluster.repository.contents import require_listed
+from cluster.repository.repository import ModelRepository
 from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster

@@ -18,8 +18,9 @@ from uuid import uuid4
 import pytest
 
 from backends.api.errors import InternalError
+from cluster.repository.contents import RepositoryModel, RepositoryScan
 from cluster.repository.remote import RemoteFileSystem
-from cluster.repository.repository import ModelRepository, RepositoryModel, RepositoryScan
+from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
 from cluster.repository.stores.contracts import Store
 from tests.support.object_stores import Emulator

@@ -10,8 +10,9 @@ from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import edit, parse_pbtxt
 from cluster.models.states import no_version
+from cluster.repository.contents import RepositoryModel
 from cluster.repository.filesystem import reason_of
-from cluster.repository.repository import ModelRepository, RepositoryModel
+from cluster.repository.repository import ModelRepository
 from cluster.tools.check.agents import unknown_agents
 from cluster.tools.check.defects import Defect, Severity
 from cluster.tools.check.links import leaving_links

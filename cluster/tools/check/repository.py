@@ -11,7 +11,8 @@ from backends.config.validation.composing import with_composing
 from cluster.models.dependencies import composing_versions, ready_config, refuse_cycle
 from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from cluster.options.parsing import ServerOptions
-from cluster.repository.repository import ModelRepository, require_listed
+from cluster.repository.contents import require_listed
+from cluster.repository.repository import ModelRepository
 from cluster.repository.stores.location import absolute, parse_location
 from cluster.tools.check.defects import Severity
 from cluster.tools.check.model import ModelCheck, Verdict, defect

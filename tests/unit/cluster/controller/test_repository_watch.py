@@ -6,7 +6,7 @@ import pytest
 
 from cluster.controller.poll import next_poll_s
 from cluster.controller.repository_watch import RepositoryWatch
-from cluster.repository.repository import RepositoryScan
+from cluster.repository.contents import RepositoryScan
 
 HERE = RepositoryScan({"m": "s3://b/m", "n": "/local/n"}, digests={"m": b"1"})
 AWAY = RepositoryScan(

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What repositories hold, and a model of theirs as it was read. Pure data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from backends.api.errors import InternalError
+from backends.api.model_config import ModelConfig
+from cluster.repository.agents.prepared import PreparedFiles
+from deployments.model_files.contracts import ModelFiles
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryModel:
+    """A model as read from its directory.
+
+    Attributes:
+        name: Model name.
+        config: Config with its defaults, but without those of the instance groups.
+        model_dir: Local path of the model's directory.
+        versions: Versions the policy selects, ascending; may be empty.
+        labels: Class labels by output name.
+        needs_auto_complete: Whether the backend shall complete the config.
+        file_digests: By version: digest of all files it is loaded from but the config.
+        is_config_provided: Whether there was a config at all.
+        warnings: What was ignored, one line each.
+        is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
+        files: By version: what nodes fetch; None for a local directory, used where it is.
+        digest: Of all files as a listing tells; empty for a local directory.
+        prepared: What repository agents have made of its files; the caller's to release.
+        namespace: The repository it is in; empty without namespacing, and when its files came
+            with the load.
+    """
+
+    name: str
+    config: ModelConfig
+    model_dir: str
+    versions: tuple[int, ...]
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs_auto_complete: bool = True
+    file_digests: Mapping[int, str] = field(default_factory=dict)
+    is_config_provided: bool = True
+    warnings: tuple[str, ...] = ()
+    is_temporary: bool = False
+    files: Mapping[int, ModelFiles] | None = None
+    digest: bytes = b""
+    prepared: PreparedFiles | None = None
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryScan:
+    """What the repositories hold now.
+
+    Attributes:
+        directories: Directory of each model, by key, sorted.
+        duplicates: Keys found in more than one repository; they cannot be loaded.
+        errors: Repositories that could not be listed, with the reason.
+        stale: Of those, the ones whose models are those of an earlier listing.
+        digests: By model in a store: digest of all its files.
+    """
+
+    directories: Mapping[str, str]
+    duplicates: frozenset[str] = frozenset()
+    errors: Mapping[str, str] = field(default_factory=dict)
+    stale: frozenset[str] = frozenset()
+    digests: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def require_listed(scan: RepositoryScan) -> None:
+    """Refuse a scan that found nothing because repositories cannot be listed.
+
+    Raises:
+        InternalError: The message says why of each.
+    """
+    if scan.errors and not scan.directories:
+        raise InternalError("; ".join(scan.errors.values()))

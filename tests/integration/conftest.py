@@ -18,6 +18,15 @@ from tests.support.surface_models import write_surface_models
 
 _exit_status = 0
 _SHOWN_LINES = 200
+# Of a test with its fixtures, which start servers and copy environments: what ends one that hangs, on
+# a machine several times slower than usual, too.
+_TIMEOUT_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not any(item.iter_markers("timeout")):
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,8 +18,8 @@ from tests.support.surface_models import write_surface_models
 
 _exit_status = 0
 _SHOWN_LINES = 200
-# Of a test with its fixtures, which start servers and copy environments: what ends one that hangs, on
-# a machine several times slower than usual, too.
+# Of a test with its fixtures, which start servers and copy environments. It ends one that hangs,
+# on a machine several times slower than usual, too.
 _TIMEOUT_S = 600
 
 

@@ -20,10 +20,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
-from cluster.actors.file_registry import FileRegistry, GcsRows
-from cluster.repository.agents.run import make_tree
-from cluster.repository.stores.source import open_source
-from deployments.instance.node_files import NodeFiles
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 
@@ -45,6 +41,11 @@ class NodeFilesActor:
     """
 
     def __init__(self, directory: str, max_bytes: int, secret: bytes, log_level: str) -> None:
+        # Every instance imports this module; only this actor needs what reads stores.
+        from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
+        from cluster.repository.stores.source import open_source  # noqa: PLC0415
+        from deployments.instance.node_files import NodeFiles  # noqa: PLC0415
+
         logging.basicConfig(level=log_level)
         host = ray.util.get_node_ip_address()
         registry = FileRegistry(GcsRows())
@@ -56,6 +57,8 @@ class NodeFilesActor:
 
     def ensure(self, model_name: str, files: ModelFiles, config_json: str) -> None:
         """Fetch files, and have the model's agents run over them; see `NodeFiles.ensure`."""
+        from cluster.repository.agents.run import make_tree  # noqa: PLC0415
+
         make = partial(make_tree, model_name, files.agents, config_json)
         self._files.ensure(model_name, files, make)
 

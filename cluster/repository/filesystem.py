@@ -9,6 +9,8 @@ from typing import Protocol
 
 from backends.api.errors import InternalError
 
+# What Python writes beside modules; never part of a model.
+CACHE_DIRECTORY = "__pycache__"
 # Deeper and larger than any model directory; a walk that meets them is inside a loop of links.
 MAX_DEPTH = 24
 MAX_ENTRIES = 100_000
@@ -84,7 +86,7 @@ def tree_digest(filesystem: FileSystem, path: str) -> str:
 def _walk(
     filesystem: FileSystem, path: str, prefix: str, depth: int, left: list[int]
 ) -> Iterator[str]:
-    entries = [entry for entry in filesystem.entries(path) if entry.name != "__pycache__"]
+    entries = [entry for entry in filesystem.entries(path) if entry.name != CACHE_DIRECTORY]
     left[0] -= len(entries)
     if depth == 0 or left[0] < 0:
         raise InternalError(

@@ -11,11 +11,11 @@ from typing import Any, Final
 from msgspec import msgpack
 
 from backends.api.errors import InternalError
+from cluster.repository.manifest import MANIFEST_FILE
 from cluster.repository.remote import RemoteModel
 from cluster.repository.stores.contracts import StoredFile
 from deployments.model_files.contracts import FileChangedError, ModelFile, ModelFiles
 
-MANIFEST_FILE: Final = "manifest.json"
 _MAX_MANIFEST_BYTES: Final = 64 << 20
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 

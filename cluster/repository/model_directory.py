@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model's directory as a repository has it now: its entries, and digests of what is in them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from cluster.repository.filesystem import DirectoryEntry, FileSystem, reason_of, tree_digest
+from cluster.repository.filesystem import (
+    CACHE_DIRECTORY,
+    DirectoryEntry,
+    FileSystem,
+    reason_of,
+    tree_digest,
+)
 from cluster.repository.manifest import MANIFEST_FILE
-from cluster.repository.trees import CACHE_DIRECTORY
+from deployments.model_files.contracts import digest_of_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,3 @@ def has_manifest(directory: ModelDirectory) -> bool:
         else entry.name == MANIFEST_FILE
         for entry in directory.entries
     )
-
-
-def digest_of_lines(lines: Iterable[str]) -> str:
-    """Return one digest of several texts."""
-    text = "\0".join(lines).encode("utf-8", "surrogateescape")
-    return blake2b(text, digest_size=16).hexdigest()

@@ -48,7 +48,6 @@ from cluster.repository.manifests import PackedFiles, version_files
 from cluster.repository.model_directory import (
     ModelDirectory,
     Place,
-    digest_of_lines,
     file_digests,
     first_version,
     has_manifest,
@@ -58,7 +57,7 @@ from cluster.repository.override_files import write_override
 from cluster.repository.remote import RemoteFileSystem, RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
-from deployments.model_files.contracts import FileChangedError, ModelFiles
+from deployments.model_files.contracts import FileChangedError, ModelFiles, digest_of_lines
 
 CONFIG_FILE = "config.pbtxt"
 CONFIGS_DIRECTORY = "configs"

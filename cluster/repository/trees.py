@@ -12,11 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from backends.api.errors import InternalError
-from cluster.repository.filesystem import MAX_DEPTH, MAX_ENTRIES
+from cluster.repository.filesystem import CACHE_DIRECTORY, MAX_DEPTH, MAX_ENTRIES
 from cluster.repository.stores.local import LocalFileSystem
-
-# What Python writes beside modules; never part of a model.
-CACHE_DIRECTORY = "__pycache__"
 
 
 def files_below(directory: Path) -> Iterator[str]:

@@ -60,7 +60,7 @@ class ModelFiles:
 
     def key(self) -> str:
         """Digest of all of it: equal keys are equal directories."""
-        return _digest(
+        return digest_of_lines(
             [
                 self.location,
                 *(f"{f.path}={f.size_bytes}:{f.stamp}:{f.sha256}" for f in self.files),
@@ -90,6 +90,7 @@ class FileSource(Protocol):
 OpenSource = Callable[[str], FileSource]
 
 
-def _digest(lines: Iterable[str]) -> str:
+def digest_of_lines(lines: Iterable[str]) -> str:
+    """Return a digest, in hex, that is equal where all lines are."""
     text = "\0".join(lines).encode("utf-8", "surrogateescape")
     return blake2b(text, digest_size=16).hexdigest()

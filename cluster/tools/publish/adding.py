@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from cluster.repository.filesystem import CACHE_DIRECTORY
 from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
 from cluster.repository.model_directory import check_model_name
 from cluster.repository.repository import CONFIG_FILE
@@ -130,7 +131,7 @@ def _of_repository(path: Path, version: int) -> tuple[str, dict[str, Content], d
     shared: dict[str, Content] = {}
     for each in sorted(path.rglob("*")):
         relative = each.relative_to(path).as_posix()
-        if not each.is_file() or "__pycache__" in each.parts or each.name in _OWN:
+        if not each.is_file() or CACHE_DIRECTORY in each.parts or each.name in _OWN:
             continue
         top, slash, rest = relative.partition("/")
         if slash and top == str(version):

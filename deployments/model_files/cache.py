@@ -145,9 +145,7 @@ class NodeCache:
         with self._lock:
             if not self._pins[directory]:
                 raise KeyError(f"'{directory}' is not held by this process")
-            # The time of its last use is that of its end.
-            _note_use(directory)
-            let_go(self._pins[directory].pop())
+            self._release_one(directory)
 
     def statistics(self) -> CacheStatistics:
         """Return what this process has done."""
@@ -156,9 +154,16 @@ class NodeCache:
     def close(self) -> None:
         """Release everything, as the end of the process does; only `find` works afterwards."""
         self._means.downloads.close()
-        for directory in list(self._pins):
-            while self._pins[directory]:
-                self.release(directory)
+        with self._lock:
+            # Others may release meanwhile, once each.
+            for directory, held in self._pins.items():
+                while held:
+                    self._release_one(directory)
+
+    def _release_one(self, directory: Path) -> None:
+        # The time of its last use is that of its end.
+        _note_use(directory)
+        let_go(self._pins[directory].pop())
 
     def _tree(self, key: str, make: Callable[[Path], None], file_count: int) -> Path:
         found = self._pin(key, file_count)

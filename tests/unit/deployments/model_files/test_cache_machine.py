@@ -4,6 +4,7 @@
 
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from hypothesis import settings
@@ -23,6 +24,15 @@ _MODELS = 4
 _SIZES = (0, 700, 1300, 2000, 900)
 
 
+@dataclass(frozen=True)
+class Hold:
+    """A directory that one of the caches holds since a start of the machine."""
+
+    directory: Path
+    cache: int
+    boot: int
+
+
 class CacheMachine(RuleBasedStateMachine):
     held = Bundle("held")
 
@@ -32,7 +42,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.boot = 0
         self.uploads = [0] * _MODELS
         self.wanted: dict[Path, dict[str, bytes]] = {}
-        self.holds: list[Path] = []
+        self.holds: list[Hold] = []
         for model in range(_MODELS):
             self._upload(model)
         self.caches = [self._open(), self._open()]
@@ -61,7 +71,7 @@ class CacheMachine(RuleBasedStateMachine):
         number=st.integers(0, 1),
         with_sha256=st.booleans(),
     )
-    def ensure(self, model: int, number: int, with_sha256: bool) -> tuple[int, Path] | None:
+    def ensure(self, model: int, number: int, with_sha256: bool) -> Hold | None:
         files = self._listed(model, with_sha256=with_sha256)
         cache = self.caches[number]
         try:
@@ -70,8 +80,9 @@ class CacheMachine(RuleBasedStateMachine):
             assert measure(cache.layout).kept_bytes + files.size_bytes > _MAX_BYTES
             return None
         self.wanted[directory] = content_of(self.folder / str(model))
-        self.holds.append(directory)
-        return number, directory
+        hold = Hold(directory, number, self.boot)
+        self.holds.append(hold)
+        return hold
 
     @rule(model=st.integers(0, _MODELS - 1), number=st.integers(0, 1))
     def ensure_fails(self, model: int, number: int) -> None:
@@ -104,11 +115,11 @@ class CacheMachine(RuleBasedStateMachine):
         cache.release(directory)
 
     @rule(hold=consumes(held))
-    def release(self, hold: tuple[int, Path] | None) -> None:
-        if hold is not None and hold[1] in self.holds:
-            number, directory = hold
-            self.caches[number].release(directory)
-            self.holds.remove(directory)
+    def release(self, hold: Hold | None) -> None:
+        # What was held before the machine's last start is not held any more.
+        if hold is not None and hold in self.holds:
+            self.caches[hold.cache].release(hold.directory)
+            self.holds.remove(hold)
 
     @rule()
     def restart_the_machine(self) -> None:
@@ -130,8 +141,8 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_held_is_whole(self) -> None:
-        for directory in self.holds:
-            assert content_of(directory) == self.wanted[directory]
+        for hold in self.holds:
+            assert content_of(hold.directory) == self.wanted[hold.directory]
 
     @invariant()
     def it_fits(self) -> None:

@@ -45,17 +45,10 @@ from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
 from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
-from cluster.models.dependencies import (
-    affected_by,
-    composing_versions,
-    dependents_of,
-    ready_config,
-    refuse_cycle,
-)
-from cluster.models.namespaces import not_resolved, resolve_steps
+from cluster.models.dependencies import affected_by, dependents_of
+from cluster.models.ensembles import Ensembles
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
-from cluster.models.states import load_failed
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
@@ -110,7 +103,8 @@ class ModelLifecycle:
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
-        self._composing: dict[str, frozenset[str]] = {}
+        self._ensembles = Ensembles(source, self._records, self._load_part)
+        self._composing = self._ensembles.composing
 
     async def load_all(
         self,
@@ -305,7 +299,7 @@ class ModelLifecycle:
             model.loading = candidate
             try:
                 model.override = candidate.override
-                candidate, composing = await self._compose(name, candidate)
+                candidate, composing = await self._ensembles.compose(name, candidate)
                 model.has_changed = await model.versions.load(candidate, composing)
             finally:
                 model.loading = None
@@ -336,36 +330,6 @@ class ModelLifecycle:
             return False
         await self._source.release(candidate)
         return model.loading is not None and model.loading.is_same(candidate)
-
-    async def _compose(
-        self, name: str, candidate: Candidate
-    ) -> tuple[Candidate, dict[str, ModelConfig]]:
-        """Load what an ensemble is made of and complete its config with theirs."""
-        candidate, missing = await resolve_steps(self._source, candidate, self._records.ready_keys)
-        versions = composing_versions(candidate.config)
-        if not versions:
-            self._composing.pop(name, None)
-            return candidate, {}
-        self._composing[name] = frozenset(versions)
-        if missing:
-            raise not_resolved(name, missing)
-        try:
-            refuse_cycle(name, self._composing)
-        except TritonError:
-            self._composing[name] = frozenset()
-            raise
-        composing = {}
-        for part in sorted(versions):
-            error = await self._load_part(part, name)
-            record = self._records.of(part)
-            config = ready_config(name, record, versions[part], error)
-            if config is not None:
-                composing[part] = config
-        try:
-            config = self._source.compose(candidate.config, composing)
-        except TritonError as error:
-            raise load_failed(name, error.message) from error
-        return replace(candidate, config=config), composing
 
     async def _load_part(self, part: str, needed_by: str) -> TritonError | None:
         if self._records.of(part).ready_versions:

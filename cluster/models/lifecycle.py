@@ -12,6 +12,7 @@ Rules, each of which a test holds:
   groups has, its pool gets what it lacks and loses what is too much.
 - An ensemble loads after the models it is made of and again when one of them has changed. It is
   unloaded before one of them is, or when they no longer fit, and comes back with them.
+- A load whose files have changed since they were listed reads the model again, a few times.
 - A load that the cluster has no room for is reported as pending and goes on in the background.
 
 The way of a load, and who answers for what on it:
@@ -38,7 +39,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
@@ -54,6 +55,9 @@ from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
+
+# A model in a store that changes while nodes download it is listed again after each of these.
+_RELIST_DELAYS_S: Final = (1.0, 2.0, 4.0)
 
 _OUTDATED = (
     "Newer operation has been applied to the model lifecycle, current load operation is out-dated."
@@ -296,15 +300,18 @@ class ModelLifecycle:
             failed = model.versions.failed
             if is_poll and failed is not None and failed.is_same(candidate):
                 return
-            model.loading = candidate
-            try:
-                model.override = candidate.override
-                candidate, composing = await self._ensembles.compose(name, candidate)
-                model.has_changed = await model.versions.load(candidate, composing)
-            finally:
-                model.loading = None
-                if not model.versions.owns(candidate):
-                    self._spawn(f"release of '{name}'", self._source.release(candidate))
+            for delay_s in _RELIST_DELAYS_S:
+                try:
+                    await self._take(name, model, candidate)
+                    break
+                except TritonError as error:
+                    if not model.versions.is_outdated:
+                        raise
+                    _log.warning("'%s' is listed again: %s", shown(name), error.message.strip())
+                await asyncio.sleep(delay_s)
+                candidate = await self._source.read(name, override, model.kept_override)
+            else:
+                await self._take(name, model, candidate)
         except TritonError as error:
             record = self._records.of(name)
             cause = error.__cause__
@@ -320,6 +327,18 @@ class ModelLifecycle:
         self._records.put(
             replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
         )
+
+    async def _take(self, name: str, model: _Model, candidate: Candidate) -> None:
+        """Load what was read; nothing is left of it unless it serves."""
+        model.loading = candidate
+        try:
+            model.override = candidate.override
+            candidate, composing = await self._ensembles.compose(name, candidate)
+            model.has_changed = await model.versions.load(candidate, composing)
+        finally:
+            model.loading = None
+            if not model.versions.owns(candidate):
+                self._spawn(f"release of '{name}'", self._source.release(candidate))
 
     async def _is_loading(self, name: str, model: _Model) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""

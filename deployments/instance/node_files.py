@@ -16,13 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from backends.api.errors import InternalError, UnavailableError
+from backends.api.errors import InternalError
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.tls import client_tls, server_tls
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import (
     FileChangedError,
     FileSource,
+    ModelChangedError,
     ModelFiles,
     OpenSource,
 )
@@ -93,7 +94,8 @@ class NodeFiles:
 
         Raises:
             TritonError: What ``make`` raises.
-            UnavailableError: The store or what it has cannot be read, or changes meanwhile.
+            ModelChangedError: What the store has changes meanwhile.
+            UnavailableError: The store or what it has cannot be read.
             ResourceExhaustedError: There is no room for them.
             InvalidArgumentError: A path leads out of the model's directory.
             InternalError: The cache's folder cannot be written.
@@ -110,7 +112,7 @@ class NodeFiles:
         try:
             directory = self._directory(files, tell, make)
         except FileChangedError as change:
-            raise UnavailableError(
+            raise ModelChangedError(
                 f"the files of model '{model_name}' at '{files.location}' changed while they were "
                 f"downloaded: {change}; load the model again once its upload is complete"
             ) from None

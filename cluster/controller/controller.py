@@ -30,7 +30,7 @@ from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import next_poll_s, poll_once
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
-from cluster.controller.shared_files import SharedFiles
+from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import NO_OVERRIDE, Override, read_override
@@ -80,7 +80,7 @@ class ModelController:
         self._lifeline = Lifeline(owner, time.monotonic())
         make_state = DurableState.restore if host.was_restarted else DurableState.create
         self._state = await make_state(host.store)
-        files = SharedFiles(host.store, host.own_node)
+        files = SharedFiles(host, node_files_settings(options, self._state.secret))
         self._source = RepositorySource(
             options, self._state, host.read_cluster, files, self._changed
         )

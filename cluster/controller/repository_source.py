@@ -284,7 +284,7 @@ class RepositorySource:
         if auto_complete:
             validate_before_auto_complete(config)
         cluster = await self.look_at_cluster()
-        files_key, node = await self.files.share(candidate, cluster)
+        files, node = await self.files.share(candidate, cluster)
         library = await asyncio.to_thread(
             self._backends.python_library, config, candidate.model_dir, (version,)
         )
@@ -308,10 +308,9 @@ class RepositorySource:
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,
             scheduler_holds=self._options.scheduler_holds,
-            files_key=files_key,
             node=node,
             model_namespace=candidate.namespace,
-            files=None if candidate.files is None else candidate.files[version],
+            files=files if candidate.files is None else candidate.files[version],
             model_cache_directory=self._options.model_cache_directory,
             model_cache_max_bytes=self._options.model_cache_max_bytes,
         )

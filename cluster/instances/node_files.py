@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actor that fetches model files for the instances of a node, one on each node that needs it.
 
-The first instance of a node whose model is in a store starts it. The controller ends all of them
-with the server; what they have fetched stays in the nodes' caches.
+The first instance of a node whose model is in a store, or whose files came with a load on another
+node, starts it. The controller ends all of them with the server; what they have fetched stays in
+the nodes' caches.
 """
 
 import contextlib
 import logging
 import time
-from dataclasses import asdict
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -22,35 +24,59 @@ from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.loaded import origin_of
 
 _NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
 _THREADS: Final = 64
 _START_TIMEOUT_S: Final = 60.0
 _RETRY_S: Final = 0.05
+# What a node that does not answer may hold up.
+_WITHDRAW_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilesSettings:
+    """What the actor of a node is started with; the same on all nodes.
+
+    Attributes:
+        directory: Folder of the node's cache.
+        max_bytes: What it may hold.
+        secret: Key of the handshake between nodes.
+        log_level: Level of the actor's log.
+    """
+
+    directory: str
+    max_bytes: int
+    secret: bytes = field(repr=False)
+    log_level: str
 
 
 class NodeFilesActor:
-    """The actor; made by `fetch_to_node`.
+    """The actor; made by `fetch_to_node` and `offer_files`.
 
     Args:
-        directory: Folder of the cache.
-        max_bytes: What it may hold.
-        secret: Key of the handshake between nodes.
-        log_level: Level of its log.
+        settings: Those of the server.
     """
 
-    def __init__(self, directory: str, max_bytes: int, secret: bytes, log_level: str) -> None:
+    def __init__(self, settings: NodeFilesSettings) -> None:
         # Every instance imports this module; only this actor needs what reads stores.
         from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
         from cluster.repository.stores.source import open_source  # noqa: PLC0415
         from deployments.instance.node_files import NodeFiles  # noqa: PLC0415
 
-        logging.basicConfig(level=log_level)
-        host = ray.util.get_node_ip_address()
-        registry = FileRegistry(GcsRows())
+        logging.basicConfig(level=settings.log_level)
         node_id: str = ray.get_runtime_context().get_node_id()
-        self._files = NodeFiles(directory, max_bytes, secret, host, registry, open_source, node_id)
+        self._files = NodeFiles(
+            settings.directory,
+            settings.max_bytes,
+            settings.secret,
+            ray.util.get_node_ip_address(),
+            FileRegistry(GcsRows()),
+            open_source,
+            node_id,
+            partial(offer_files, settings),
+        )
 
     def ready(self) -> None:
         """Return when it can be asked."""
@@ -61,6 +87,14 @@ class NodeFilesActor:
 
         make = partial(make_tree, model_name, files.agents, config_json)
         self._files.ensure(model_name, files, make)
+
+    def offer(self, location: str) -> str:
+        """Take files of a load that this node has into its cache; see `NodeFiles.offer`."""
+        return self._files.offer(location)
+
+    def withdraw(self, all_but: Collection[str]) -> None:
+        """Let go of such files; see `NodeFiles.withdraw`."""
+        self._files.withdraw(all_but=all_but)
 
     def statistics(self) -> dict[str, float]:
         """Return the counters of `CacheStatistics`, by name."""
@@ -77,10 +111,56 @@ def fetch_to_node(spec: InstanceSpec) -> None:
     assert spec.files is not None  # noqa: S101 - the caller has looked
     config_json = to_json(spec.config).decode() if spec.files.agents else "{}"
     node_id: str = ray.get_runtime_context().get_node_id()
-    handle = _start(spec, node_id)
+    settings = NodeFilesSettings(
+        spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
+    )
+    handle = _start(settings, node_id)
+    what = f"for model '{spec.model_name}'"
+    _ask(handle.ensure.remote(spec.model_name, spec.files, config_json), node_id, what)
+
+
+def offer_files(settings: NodeFilesSettings, location: str) -> str:
+    """Have the node that has files of a load give them to others; not on an event loop.
+
+    Args:
+        settings: What its actor is started with.
+        location: Of the files; names the node.
+
+    Returns:
+        The address where nodes ask for them.
+
+    Raises:
+        TritonError: The node does not have them any more, or has no room for them in its cache.
+    """
+    node_id, folder = origin_of(location)
+    handle = _start(settings, node_id)
+    return str(_ask(handle.offer.remote(location), node_id, f"with '{folder}'"))
+
+
+def withdraw_files(all_but: Collection[str]) -> None:
+    """Have all nodes let go of files of loads but those of some locations; not on an event loop."""
+    _tell_all(lambda handle: handle.withdraw.remote(tuple(all_but)), _WITHDRAW_TIMEOUT_S)
+
+
+def _tell_all(call: Callable[[Any], Any], timeout_s: float) -> None:
+    """Call the actors of all nodes; one that does not answer in time is left alone."""
+    calls = []
+    for name in actor_names():
+        if name.startswith(_NAME_PREFIX):
+            # It may have ended since.
+            with contextlib.suppress(RayError, ValueError):
+                calls.append(call(ray.get_actor(name, namespace=NAMESPACE)).future())
+    deadline_s = time.monotonic() + timeout_s
+    for each in calls:
+        with contextlib.suppress(RayError, TimeoutError):
+            each.result(max(0.0, deadline_s - time.monotonic()))
+
+
+def _ask(reference: Any, node_id: str, what: str) -> Any:
+    """Return the answer of a node's actor, or raise its error."""
     try:
         # Not ray.get, which warns wherever it is called in an actor that has an event loop.
-        handle.ensure.remote(spec.model_name, spec.files, config_json).future().result()
+        return reference.future().result()
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, TritonError):
@@ -88,12 +168,12 @@ def fetch_to_node(spec: InstanceSpec) -> None:
         raise InternalError(f"{type(cause).__name__}: {cause}") from error
     except RayError as error:
         raise UnavailableError(
-            f"the process that fetches files of models to node {node_id} ended while it did so for "
-            f"model '{spec.model_name}': {cause_of(error)}"
+            f"the process that fetches files of models to node {node_id} ended while it did so "
+            f"{what}: {cause_of(error)}"
         ) from error
 
 
-def _start(spec: InstanceSpec, node_id: str) -> Any:
+def _start(settings: NodeFilesSettings, node_id: str) -> Any:
     options: Any = ray.remote(NodeFilesActor).options(
         name=f"{_NAME_PREFIX}{node_id}",
         namespace=NAMESPACE,
@@ -108,9 +188,7 @@ def _start(spec: InstanceSpec, node_id: str) -> Any:
     deadline_s = time.monotonic() + _START_TIMEOUT_S
     while True:
         try:
-            handle = options.remote(
-                spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
-            )
+            handle = options.remote(settings)
             handle.ready.remote().future().result(_START_TIMEOUT_S)
         except (RayError, ValueError, TimeoutError) as error:
             # One of an ending server may still hold the name.

@@ -10,13 +10,13 @@ import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from backends.api.errors import InternalError
+from backends.api.errors import InternalError, UnavailableError
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.tls import client_tls, server_tls
 from deployments.model_files.cache import NodeCache
@@ -29,6 +29,13 @@ from deployments.model_files.contracts import (
 )
 from deployments.model_files.counters import CacheStatistics, OnProgress
 from deployments.model_files.layout import cache_folder
+from deployments.model_files.loaded import (
+    FolderSource,
+    OriginSource,
+    is_of_load,
+    list_folder,
+    origin_of,
+)
 from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peers import PeeredSource, Peers
 from deployments.model_files.registry import Registry
@@ -44,6 +51,10 @@ _MIB: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
+def _no_origin(location: str) -> str:
+    raise UnavailableError(f"no node gives the files of a load at '{location}'")
+
+
 class NodeFiles:
     """What one process of a node does for all instances there. Used from several threads.
 
@@ -55,6 +66,7 @@ class NodeFiles:
         registry: Which nodes have what.
         open_store: Opens the source of a model's location.
         node: This node; the cache's folder tells what was done for it.
+        find_origin: Has another node `offer` the files of a load; returns what that does.
 
     Raises:
         OSError: The folder cannot be made, or belongs to another user.
@@ -69,7 +81,12 @@ class NodeFiles:
         registry: Registry,
         open_store: OpenSource,
         node: str,
+        find_origin: Callable[[str], str] = _no_origin,
     ) -> None:
+        self._node = node
+        self._find_origin = find_origin
+        self._offering = threading.Lock()
+        self._offers: dict[str, Path] = {}
         self._cache = NodeCache(cache_folder(directory), max_bytes)
         self._statistics = StatisticsFile(self._cache.layout, node, self._cache.statistics)
         self._registry = registry
@@ -126,6 +143,42 @@ class NodeFiles:
         release.daemon = True
         release.start()
 
+    def offer(self, location: str) -> str:
+        """Take files that came with a load into the cache, from where other nodes read them.
+
+        They stay until they are withdrawn. A second call does nothing.
+
+        Args:
+            location: Theirs, on this node.
+
+        Returns:
+            The address where nodes ask.
+
+        Raises:
+            UnavailableError: They are gone.
+            ResourceExhaustedError: There is no room for them.
+            InternalError: They cannot be read, or the cache's folder cannot be written.
+        """
+        with self._offering:
+            if location not in self._offers:
+                try:
+                    self._offers[location] = self._cache.ensure(
+                        list_folder(location),
+                        lambda location: FolderSource(location, self._cache.counters),
+                    )
+                except OSError as error:
+                    raise InternalError(
+                        f"the files of a load at '{location}' cannot be put into the node's cache: "
+                        f"{error}"
+                    ) from None
+        return self._server.address
+
+    def withdraw(self, *, all_but: Collection[str]) -> None:
+        """Let go of what was offered, but for some locations; nobody loads from it any more."""
+        with self._offering:
+            for location in self._offers.keys() - set(all_but):
+                self._release(self._offers.pop(location))
+
     def statistics(self) -> CacheStatistics:
         """Return what was done for the instances of this node."""
         return self._cache.statistics()
@@ -145,6 +198,8 @@ class NodeFiles:
         self._cache.close()
 
     def _directory(self, files: ModelFiles, tell: OnProgress, make: MakeTree | None) -> Path:
+        if is_of_load(files.location) and origin_of(files.location)[0] == self._node:
+            self.offer(files.location)
         if not files.agents or make is None:
             return self._cache.ensure(files, self._source, tell)
         found = self._cache.find(files)
@@ -161,12 +216,17 @@ class NodeFiles:
         with contextlib.suppress(KeyError):
             self._cache.release(directory)
 
+    def _open(self, location: str) -> FileSource:
+        if is_of_load(location):
+            return OriginSource(location, self._peers, self._find_origin, self._cache.counters)
+        return self._open_store(location)
+
     def _source(self, location: str) -> FileSource:
         return PeeredSource(
             self._peers,
             self._registry,
             self._server.address,
             location,
-            self._open_store(location),
+            self._open(location),
             self._cache.counters,
         )

@@ -151,9 +151,7 @@ def test_an_instance_has_the_files_it_was_fetched_for_to_itself(
 ) -> None:
     files = listed(model)
     node = node_of(DirectorySource(model))
-    local = with_local_files(
-        spec(tmp_path / "a", files), None, lambda wanted: node.ensure("m", files)
-    )
+    local = with_local_files(spec(tmp_path / "a", files), lambda wanted: node.ensure("m", files))
     node.close()
     with NodeCache(tmp_path / "a", MAX_BYTES) as cache:
         write(tmp_path / "more", {"1/weights": random_bytes(SIZE, 3)})
@@ -166,7 +164,7 @@ def test_what_is_there_is_not_fetched(model: Path, node_of: MakeNode, tmp_path: 
     files = listed(model)
     node_of(DirectorySource(model)).ensure("m", files)
     wanted: list[InstanceSpec] = []
-    local = with_local_files(spec(tmp_path / "a", files), None, wanted.append)
+    local = with_local_files(spec(tmp_path / "a", files), wanted.append)
     assert content_of(Path(local.model_dir)) == content_of(model)
     assert wanted == []
 
@@ -190,7 +188,7 @@ def test_files_that_leave_before_they_are_pinned_are_fetched_again(
     model: Path, other: Path, tmp_path: Path
 ) -> None:
     fetch = evicting_fetch(tmp_path / "a", model, other, 2)
-    local = with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), None, fetch)
+    local = with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), fetch)
     assert content_of(Path(local.model_dir)) == content_of(model)
 
 
@@ -199,7 +197,7 @@ def test_a_cache_too_small_for_what_is_loaded_says_what_to_do(
 ) -> None:
     fetch = evicting_fetch(tmp_path / "a", model, other, 99)
     with pytest.raises(UnavailableError, match="give more to --model-cache-max-bytes"):
-        with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), None, fetch)
+        with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), fetch)
 
 
 @pytest.mark.parametrize(

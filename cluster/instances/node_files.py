@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -22,6 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
+from cluster.actors.controller_client import CONTROLLER_NAME
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
@@ -52,6 +53,54 @@ class NodeFilesSettings:
     log_level: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The files of a version that an instance needs.
+
+    Attributes:
+        model_name: The model.
+        model_key: Its key.
+        version: Version number.
+        files: What it is loaded from.
+        config_json: Its config, for its agents.
+    """
+
+    model_name: str
+    model_key: str
+    version: int
+    files: ModelFiles
+    config_json: str
+
+
+class _Reports:
+    """Tells the controller how far a download is, and when it has ended; never waits for it."""
+
+    def __init__(self, wanted: Wanted, node_id: str) -> None:
+        self._wanted = wanted
+        self._node_id = node_id
+        self._has_told = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._has_told:
+            self.tell(0, 0)
+
+    def tell(self, there_bytes: int, all_bytes: int) -> None:
+        self._has_told = True
+        # A controller that is away learns it from the next.
+        with contextlib.suppress(RayError, ValueError):
+            controller = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+            controller.report_download.remote(
+                self._wanted.model_key,
+                self._wanted.version,
+                self._node_id,
+                there_bytes,
+                all_bytes,
+            )
+
+
 class NodeFilesActor:
     """The actor; made by `fetch_to_node` and `offer_files`.
 
@@ -66,7 +115,7 @@ class NodeFilesActor:
         from deployments.instance.node_files import NodeFiles  # noqa: PLC0415
 
         logging.basicConfig(level=settings.log_level)
-        node_id: str = ray.get_runtime_context().get_node_id()
+        self._node_id: str = ray.get_runtime_context().get_node_id()
         self._files = NodeFiles(
             settings.directory,
             settings.max_bytes,
@@ -74,19 +123,21 @@ class NodeFilesActor:
             ray.util.get_node_ip_address(),
             FileRegistry(GcsRows()),
             open_source,
-            node_id,
+            self._node_id,
             partial(offer_files, settings),
         )
 
     def ready(self) -> None:
         """Return when it can be asked."""
 
-    def ensure(self, model_name: str, files: ModelFiles, config_json: str) -> None:
+    def ensure(self, wanted: Wanted) -> None:
         """Fetch files, and have the model's agents run over them; see `NodeFiles.ensure`."""
         from cluster.repository.agents.run import make_tree  # noqa: PLC0415
 
-        make = partial(make_tree, model_name, files.agents, config_json)
-        self._files.ensure(model_name, files, make)
+        name, files = wanted.model_name, wanted.files
+        make = partial(make_tree, name, files.agents, wanted.config_json)
+        with _Reports(wanted, self._node_id) as reports:
+            self._files.ensure(name, files, make, reports.tell)
 
     def offer(self, location: str) -> str:
         """Take files of a load that this node has into its cache; see `NodeFiles.offer`."""
@@ -109,14 +160,20 @@ def fetch_to_node(spec: InstanceSpec) -> None:
             why.
     """
     assert spec.files is not None  # noqa: S101 - the caller has looked
-    config_json = to_json(spec.config).decode() if spec.files.agents else "{}"
+    wanted = Wanted(
+        spec.model_name,
+        spec.model_key,
+        spec.version,
+        spec.files,
+        to_json(spec.config).decode() if spec.files.agents else "{}",
+    )
     node_id: str = ray.get_runtime_context().get_node_id()
     settings = NodeFilesSettings(
         spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
     )
     handle = _start(settings, node_id)
     what = f"for model '{spec.model_name}'"
-    _ask(handle.ensure.remote(spec.model_name, spec.files, config_json), node_id, what)
+    _ask(handle.ensure.remote(wanted), node_id, what)
 
 
 def offer_files(settings: NodeFilesSettings, location: str) -> str:

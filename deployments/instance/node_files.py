@@ -101,13 +101,20 @@ class NodeFiles:
             lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
         )
 
-    def ensure(self, model_name: str, files: ModelFiles, make: MakeTree | None = None) -> None:
+    def ensure(
+        self,
+        model_name: str,
+        files: ModelFiles,
+        make: MakeTree | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
         """Have all files of a model on this node, for a minute at least.
 
         Args:
             model_name: The model.
             files: What shall be here.
             make: Has their agents run; needed when they have some.
+            on_progress: Called with bytes there and bytes of all, at most once a second.
 
         Raises:
             TritonError: What ``make`` raises.
@@ -125,6 +132,8 @@ class NodeFiles:
                 there_bytes // _MIB,
                 all_bytes // _MIB,
             )
+            if on_progress is not None:
+                on_progress(there_bytes, all_bytes)
 
         try:
             directory = self._directory(files, tell, make)

@@ -16,6 +16,7 @@ from deployments.instance import model_files, node_files
 from deployments.instance.model_files import with_local_files
 from deployments.instance.node_files import NodeFiles
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files import counters
 from deployments.model_files.blobs import content_key
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFiles
@@ -111,6 +112,19 @@ def test_what_no_instance_has_taken_is_let_go_after_its_time(
             thread.join()
     node.ensure("other", listed(other))
     assert node.statistics().evictions > 0
+
+
+def test_who_asks_is_told_how_far_it_is(
+    model: Path, node_of: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "_REPORT_INTERVAL_S", 0.0)
+    told: list[tuple[int, int]] = []
+    node = node_of(DirectorySource(model))
+    node.ensure("m", listed(model), on_progress=lambda there, of: told.append((there, of)))
+    assert told[-1] == (SIZE, SIZE)
+    told.clear()
+    node.ensure("m", listed(model), on_progress=lambda there, of: told.append((there, of)))
+    assert told == []
 
 
 def test_a_file_that_changes_meanwhile_is_unavailable_with_what_to_do(

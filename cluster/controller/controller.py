@@ -84,7 +84,7 @@ class ModelController:
         self._state = await make_state(host.store)
         files = SharedFiles(host, node_files_settings(options, self._state.secret))
         self._source = RepositorySource(
-            options, self._state, host.read_cluster, files, self._changed
+            options, self._state, host.read_cluster, files, self._changed, host.tell_agents
         )
         self._lifecycle = ModelLifecycle(
             self._source,

@@ -19,6 +19,7 @@ from cluster.instances.node_files import (
     NodeFilesSettings,
     end_node_files,
     offer_files,
+    tell_agents,
     withdraw_files,
 )
 from cluster.instances.pool import InstancePool
@@ -26,6 +27,7 @@ from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.nodes import read_cluster
+from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -84,6 +86,9 @@ class ControllerHost(Protocol):
 
     async def withdraw_files(self, all_but: Collection[str]) -> None:
         """Have all nodes let go of files of loads but those of some locations."""
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        """Tell the agents that ran over files of a store what came of the load; blocks."""
 
     async def end_node_files(self) -> None:
         """End what fetches files of models, on all nodes."""
@@ -146,6 +151,10 @@ class RayControllerHost:
     async def withdraw_files(self, all_but: Collection[str]) -> None:
         """See `ControllerHost`."""
         await asyncio.to_thread(withdraw_files, all_but)
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        """See `ControllerHost`."""
+        tell_agents(key, action)
 
     async def end_node_files(self) -> None:
         """See `ControllerHost`."""

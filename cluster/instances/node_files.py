@@ -23,6 +23,7 @@ from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
 from cluster.actors.controller_client import CONTROLLER_NAME
+from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
@@ -34,6 +35,7 @@ _START_TIMEOUT_S: Final = 60.0
 _RETRY_S: Final = 0.05
 # What a node that does not answer may hold up.
 _WITHDRAW_TIMEOUT_S: Final = 5.0
+_AGENTS_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,13 @@ class NodeFilesActor:
     def __init__(self, settings: NodeFilesSettings) -> None:
         # Every instance imports this module; only this actor needs what reads stores.
         from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
+        from cluster.repository.agents.followed import FollowedAgents  # noqa: PLC0415
         from cluster.repository.stores.source import open_source  # noqa: PLC0415
         from deployments.instance.node_files import NodeFiles  # noqa: PLC0415
 
         logging.basicConfig(level=settings.log_level)
         self._node_id: str = ray.get_runtime_context().get_node_id()
+        self._agents = FollowedAgents()
         self._files = NodeFiles(
             settings.directory,
             settings.max_bytes,
@@ -132,12 +136,20 @@ class NodeFilesActor:
 
     def ensure(self, wanted: Wanted) -> None:
         """Fetch files, and have the model's agents run over them; see `NodeFiles.ensure`."""
-        from cluster.repository.agents.run import make_tree  # noqa: PLC0415
+        from cluster.repository.agents.run import AgentChain, make_tree  # noqa: PLC0415
 
-        name, files = wanted.model_name, wanted.files
-        make = partial(make_tree, name, files.agents, wanted.config_json)
+        files = wanted.files
+        agents = (wanted.model_name, files.agents, wanted.config_json)
         with _Reports(wanted, self._node_id) as reports:
-            self._files.ensure(name, files, make, reports.tell)
+            directory = self._files.ensure(
+                wanted.model_name, files, partial(make_tree, *agents), reports.tell
+            )
+        if files.agents:
+            self._agents.follow(files.key(), directory, partial(AgentChain, *agents))
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        """Tell agents what came of a load; see `FollowedAgents.tell`."""
+        self._agents.tell(key, action)
 
     def offer(self, location: str) -> str:
         """Take files of a load that this node has into its cache; see `NodeFiles.offer`."""
@@ -197,6 +209,14 @@ def offer_files(settings: NodeFilesSettings, location: str) -> str:
 def withdraw_files(all_but: Collection[str]) -> None:
     """Have all nodes let go of files of loads but those of some locations; not on an event loop."""
     _tell_all(lambda handle: handle.withdraw.remote(tuple(all_but)), _WITHDRAW_TIMEOUT_S)
+
+
+def tell_agents(key: str, action: Action) -> None:
+    """Tell the agents that ran over files, on all nodes; not on an event loop.
+
+    Returns when they have heard, or after a minute: a model is not kept for an agent that hangs.
+    """
+    _tell_all(lambda handle: handle.tell_agents.remote(key, action), _AGENTS_TIMEOUT_S)
 
 
 def _tell_all(call: Callable[[Any], Any], timeout_s: float) -> None:

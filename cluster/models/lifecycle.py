@@ -299,6 +299,7 @@ class ModelLifecycle:
             candidate = await self._source.read(name, override, model.kept_override)
             failed = model.versions.failed
             if is_poll and failed is not None and failed.is_same(candidate):
+                await self._source.release(candidate)
                 return
             for delay_s in _RELIST_DELAYS_S:
                 try:

@@ -313,6 +313,7 @@ class ModelRepository:
             is_config_provided=written is not None,
             warnings=warnings + missing,
             files=None if remote is None else PackedFiles(files),
+            agent_keys=tuple(each.key() for each in files.values() if each.agents),
             digest=b"" if remote is None else remote.digest,
         )
         if remote is not None:

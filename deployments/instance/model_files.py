@@ -56,7 +56,8 @@ def _from_node(spec: InstanceSpec, files: ModelFiles, fetch_to_node: FetchToNode
     try:
         cache = NodeCache(root, spec.model_cache_max_bytes)
         _caches.append(cache)
-        directory = cache.find(files)
+        # Who fetches files also sees to it that agents hear of the load.
+        directory = None if files.agents else cache.find(files)
         for _ in range(_FETCHES):
             if directory is None:
                 fetch_to_node(spec)

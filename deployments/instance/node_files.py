@@ -107,7 +107,7 @@ class NodeFiles:
         files: ModelFiles,
         make: MakeTree | None = None,
         on_progress: OnProgress | None = None,
-    ) -> None:
+    ) -> Path:
         """Have all files of a model on this node, for a minute at least.
 
         Args:
@@ -115,6 +115,9 @@ class NodeFiles:
             files: What shall be here.
             make: Has their agents run; needed when they have some.
             on_progress: Called with bytes there and bytes of all, at most once a second.
+
+        Returns:
+            Their directory.
 
         Raises:
             TritonError: What ``make`` raises.
@@ -151,6 +154,7 @@ class NodeFiles:
         release = threading.Timer(_HELD_S, self._release, (directory,))
         release.daemon = True
         release.start()
+        return directory
 
     def offer(self, location: str) -> str:
         """Take files that came with a load into the cache, from where other nodes read them.

@@ -11,6 +11,7 @@ from cluster.instances.live import LiveInstance
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import parse_actor_name
+from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from tests.support import virtual_time
@@ -75,6 +76,7 @@ class FakeHost:
         live: Instances a controller finds alive.
         killed: Names of instances that were killed.
         offers: Locations of files of loads that nodes give to others.
+        told: What agents on nodes were told, by the key of their files.
         suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
         ended_s: When the process was ended.
@@ -86,6 +88,7 @@ class FakeHost:
         self.own_node = "node:h"
         self.node_id = "n1"
         self.offers: list[str] = []
+        self.told: list[tuple[str, str]] = []
         self.nodes = ("n",)
         self.was_restarted = False
         self.live: list[LiveInstance] = []
@@ -125,6 +128,9 @@ class FakeHost:
 
     async def withdraw_files(self, all_but: Collection[str]) -> None:
         self.offers = [location for location in self.offers if location in set(all_but)]
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        self.told.append((key, action.value))
 
     async def end_node_files(self) -> None:
         self._maybe_fail("end_node_files")

@@ -18,9 +18,9 @@ from ray.experimental.internal_kv import (
     _internal_kv_put,
 )
 
-from cluster.actors.model_files import STORE_NAMESPACE
 from deployments.model_files.registry import STALE_AFTER_S
 
+STORE_NAMESPACE: Final = b"manta"
 _PREFIX: Final = b"model-files/"
 # A row of progress for each part would be a call of the GCS for each 4 MiB.
 _PROGRESS_INTERVAL_S: Final = 5.0

@@ -30,8 +30,9 @@ from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import next_poll_s, poll_once
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
-from cluster.controller.shared_files import SharedFiles
+from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.models.contracts import LifecycleSettings
+from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import NO_OVERRIDE, Override, read_override
 from cluster.models.states import index_rows
@@ -77,12 +78,13 @@ class ModelController:
         self._options = options
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False
+        self._downloads = Downloads()
         self._lifeline = Lifeline(owner, time.monotonic())
         make_state = DurableState.restore if host.was_restarted else DurableState.create
         self._state = await make_state(host.store)
-        files = SharedFiles(host.store, host.own_node)
+        files = SharedFiles(host, node_files_settings(options, self._state.secret))
         self._source = RepositorySource(
-            options, self._state, host.read_cluster, files, self._changed
+            options, self._state, host.read_cluster, files, self._changed, host.tell_agents
         )
         self._lifecycle = ModelLifecycle(
             self._source,
@@ -145,7 +147,13 @@ class ModelController:
 
     async def status(self) -> list[dict[str, str]]:
         """Return name, version, backend, instances, state and reason of each model version."""
-        return status_rows(self._lifecycle.records)
+        return status_rows(self._downloads.shown_in(self._lifecycle.records))
+
+    async def report_download(
+        self, key: str, version: int, node_id: str, there_bytes: int, all_bytes: int
+    ) -> None:
+        """Note how far a node is with the files of a version; see `Downloads.note`."""
+        self._downloads.note(key, version, node_id, there_bytes, all_bytes)
 
     async def end(self) -> None:
         """End the whole server in its owner's place: the ingress, then `shutdown`."""
@@ -256,7 +264,8 @@ class ModelController:
             TritonError: A repository cannot be listed.
         """
         names, duplicates = await self._source.list_names(_INDEX_AGE_S)
-        rows = index_rows(self._lifecycle.records, names, duplicates, ready_only=ready_only)
+        records = self._downloads.shown_in(self._lifecycle.records)
+        rows = index_rows(records, names, duplicates, ready_only=ready_only)
         for row in rows:
             why = self._source.watch.reason_of(row["name"])
             if why:

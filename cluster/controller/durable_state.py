@@ -17,7 +17,6 @@ from functools import partial
 import msgspec
 
 from backends.api.errors import UnavailableError
-from cluster.actors.model_files import FILES_PREFIX
 from cluster.controller.store import Store, StoreWriter
 from cluster.models.override import Override
 from cluster.models.states import ModelRecord
@@ -182,11 +181,8 @@ class DurableState:
     async def clear(self) -> None:
         """Stop writing and remove everything from the store."""
         await self._writer.close()
-        prefixed = [
-            *await self._store.keys(_OVERRIDE_PREFIX),
-            *await self._store.keys(FILES_PREFIX),
-        ]
-        for key in (*prefixed, _STATE_KEY, _SECRET_KEY):
+        overrides = await self._store.keys(_OVERRIDE_PREFIX)
+        for key in (*overrides, _STATE_KEY, _SECRET_KEY):
             await self._store.delete(key)
 
     def _encoded(self) -> bytes:

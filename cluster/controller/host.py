@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn, Protocol
 
 import ray
@@ -15,12 +15,19 @@ from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
-from cluster.instances.node_files import end_node_files
+from cluster.instances.node_files import (
+    NodeFilesSettings,
+    end_node_files,
+    offer_files,
+    tell_agents,
+    withdraw_files,
+)
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.nodes import read_cluster
+from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -66,6 +73,23 @@ class ControllerHost(Protocol):
     async def end_arbiters(self) -> None:
         """End the rate limiters of all nodes."""
 
+    @property
+    def node_id(self) -> str:
+        """The controller's node."""
+
+    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
+        """Have a node give files of a load to others.
+
+        Raises:
+            TritonError: It has no room for them, or does not have them.
+        """
+
+    async def withdraw_files(self, all_but: Collection[str]) -> None:
+        """Have all nodes let go of files of loads but those of some locations."""
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        """Tell the agents that ran over files of a store what came of the load; blocks."""
+
     async def end_node_files(self) -> None:
         """End what fetches files of models, on all nodes."""
 
@@ -83,6 +107,7 @@ class RayControllerHost:
     def __init__(self, heartbeat_timeout_s: float) -> None:
         self.store: Store = GcsStore()
         self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
+        self.node_id: str = ray.get_runtime_context().get_node_id()
         self._instances = ActorHost()
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
@@ -118,6 +143,18 @@ class RayControllerHost:
     async def end_arbiters(self) -> None:
         """See `ControllerHost`."""
         await asyncio.to_thread(end_arbiters)
+
+    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(offer_files, settings, location)
+
+    async def withdraw_files(self, all_but: Collection[str]) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(withdraw_files, all_but)
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        """See `ControllerHost`."""
+        tell_agents(key, action)
 
     async def end_node_files(self) -> None:
         """See `ControllerHost`."""

@@ -40,7 +40,7 @@ async def adopt_live_instances(
     """
     live = await host.find_live_instances()
     specs = [found.description.spec for found in live]
-    await source.files.remove_all_but({spec.files_key for spec in specs})
+    await source.files.adopt(specs)
     await source.adopt_files({spec.model_dir for spec in specs})
     pools: dict[tuple[str, int], dict[int, list[LiveInstance]]] = defaultdict(dict)
     for found in live:

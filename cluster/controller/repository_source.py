@@ -9,6 +9,7 @@ import asyncio
 import logging
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +33,10 @@ from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp, runtime_env_of
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
+from cluster.repository.agents.contracts import Action
+from cluster.repository.agents.followed import NodeAgents, TellAgents
 from cluster.repository.agents.policy import AgentPolicy
-from cluster.repository.agents.prepared import PreparedModels
+from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.contents import RepositoryModel, RepositoryScan, require_listed
 from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository
@@ -46,6 +49,10 @@ _log = logging.getLogger(__name__)
 _LOOK_SHARED_S: Final = 1.0
 
 
+def _tell_nobody(_key: str, _action: Action) -> None:
+    """Do nothing: there are no nodes."""
+
+
 class RepositorySource:
     """Implements `cluster.models.contracts.ModelSource`.
 
@@ -55,6 +62,7 @@ class RepositorySource:
         read_cluster: Tells what nodes there are.
         files: Has files that came with a load reach the instances.
         changed: Called when a repository goes away or comes back.
+        tell_agents: Tells the agents of models in stores, on all nodes, what came of a load.
 
     Attributes:
         files: The same.
@@ -68,6 +76,7 @@ class RepositorySource:
         read_cluster: Callable[[], Awaitable[ClusterResources]],
         files: SharedFiles,
         changed: Callable[[], None] = lambda: None,
+        tell_agents: TellAgents = _tell_nobody,
     ) -> None:
         self._options = options
         self._state = state
@@ -80,6 +89,7 @@ class RepositorySource:
         self._resource_limits = _resource_limits(options)
         self._backends = BackendOptions(options)
         self._skeletons = Skeletons()
+        self._tell_agents = tell_agents
         self._prepared = PreparedModels(_agents_folder(state.secret))
         self._repository = ModelRepository(
             options.model_repository,
@@ -204,13 +214,18 @@ class RepositorySource:
             _log.warning("%s", warning)
         if model.files is not None:
             self._skeletons.hold(model.model_dir)
+        prepared: tuple[PreparedFiles, ...] = () if model.prepared is None else (model.prepared,)
+        prepared += tuple(
+            self._prepared.follow(key, NodeAgents(key, self._tell_agents))
+            for key in model.agent_keys
+        )
         try:
-            candidate = self._candidate(model, used)
+            candidate = replace(self._candidate(model, used), prepared=prepared)
         except BaseException:
             if model.files is not None:
                 self._skeletons.release(model.model_dir)
-            if model.prepared is not None:
-                self._prepared.release(model.prepared)
+            for files in prepared:
+                self._prepared.release(files)
             raise
         if model.files is not None:
             self.watch.note_read(name, model.digest, self._gpu_ids)
@@ -253,7 +268,6 @@ class RepositorySource:
             is_temporary=model.is_temporary,
             override=override,
             files=model.files,
-            prepared=model.prepared,
             namespace=model.namespace,
         )
 
@@ -284,7 +298,7 @@ class RepositorySource:
         if auto_complete:
             validate_before_auto_complete(config)
         cluster = await self.look_at_cluster()
-        files_key, node = await self.files.share(candidate, cluster)
+        files, node = await self.files.share(candidate, cluster)
         library = await asyncio.to_thread(
             self._backends.python_library, config, candidate.model_dir, (version,)
         )
@@ -308,10 +322,9 @@ class RepositorySource:
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,
             scheduler_holds=self._options.scheduler_holds,
-            files_key=files_key,
             node=node,
             model_namespace=candidate.namespace,
-            files=None if candidate.files is None else candidate.files[version],
+            files=files if candidate.files is None else candidate.files[version],
             model_cache_directory=self._options.model_cache_directory,
             model_cache_max_bytes=self._options.model_cache_max_bytes,
         )
@@ -322,8 +335,10 @@ class RepositorySource:
 
         Of files that repository agents have made, the last user of them does.
         """
-        files = candidate.prepared
-        if files is None or await asyncio.to_thread(self._prepared.release, files):
+        was_last = [
+            await asyncio.to_thread(self._prepared.release, files) for files in candidate.prepared
+        ]
+        if all(was_last):
             await self.files.remove(candidate)
         if candidate.files is not None:
             await asyncio.to_thread(self._skeletons.release, candidate.model_dir)
@@ -339,13 +354,13 @@ class RepositorySource:
 
     async def loaded(self, candidate: Candidate) -> None:
         """Tell repository agents; see `cluster.models.contracts.ModelSource.loaded`."""
-        if candidate.prepared is not None:
-            await asyncio.to_thread(self._prepared.loaded, candidate.prepared)
+        for files in candidate.prepared:
+            await asyncio.to_thread(self._prepared.loaded, files)
 
     async def unloading(self, candidate: Candidate) -> None:
         """Tell repository agents; see `cluster.models.contracts.ModelSource.unloading`."""
-        if candidate.prepared is not None:
-            await asyncio.to_thread(self._prepared.unloading, candidate.prepared)
+        for files in candidate.prepared:
+            await asyncio.to_thread(self._prepared.unloading, files)
 
     async def adopt_files(self, directories: Collection[str]) -> None:
         """Keep what repository agents have made for instances of an earlier controller.

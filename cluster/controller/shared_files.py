@@ -2,90 +2,127 @@
 # SPDX-License-Identifier: Apache-2.0
 """Has files that came with a load reach the instances, whatever their node.
 
-The controller writes such files to a directory of its own node. Where there are more nodes, and the
-files are not too large for the head's memory, they also go to the cluster's store, and instances
-fetch them (`deployments.instance.model_files`). Else the instances stay on the controller's node.
+The controller writes such files to a directory of its own node, and names them with their digests.
+Where there are more nodes, its node also takes them into its cache, from where other nodes fetch
+them (`deployments.model_files.loaded`). A node that joins later has that done when it asks.
 """
 
 import asyncio
+import logging
 import shutil
-from collections.abc import Collection
-from pathlib import Path
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
 
-from cluster.actors.model_files import FILES_PREFIX
-from cluster.controller.store import Store
+from backends.api.errors import InternalError, ResourceExhaustedError
+from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.contracts import Candidate
+from cluster.options.parsing import ServerOptions
 from cluster.placement.demand import SMALLEST_FRACTION, ClusterResources
-from deployments.instance.model_files import pack
+from deployments.instance.spec import InstanceSpec
+from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.loaded import is_of_load, list_folder, location_of
 
-# The head keeps the store in memory.
-MAX_SHARED_BYTES: Final = 64 << 20
+_log = logging.getLogger(__name__)
+
+
+class FilesHost(Protocol):
+    """The nodes; `cluster.controller.host.ControllerHost` is one."""
+
+    @property
+    def node_id(self) -> str:
+        """The controller's node."""
+
+    @property
+    def own_node(self) -> str:
+        """Resource that the controller's node alone has."""
+
+    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
+        """Have a node give files of a load to others."""
+
+    async def withdraw_files(self, all_but: Collection[str]) -> None:
+        """Have all nodes let go of files of loads but those of some locations."""
+
+
+def node_files_settings(options: ServerOptions, secret: bytes) -> NodeFilesSettings:
+    """Return what the processes that fetch files are started with."""
+    return NodeFilesSettings(
+        options.model_cache_directory,
+        options.model_cache_max_bytes,
+        secret,
+        "INFO" if options.log_info else "WARNING",
+    )
 
 
 class SharedFiles:
-    """The files of loads that are in the store.
+    """The files of loads.
 
     Args:
-        store: The cluster's store.
-        own_node: Resource that the controller's node alone has.
+        host: The nodes.
+        settings: Of their caches.
     """
 
-    def __init__(self, store: Store, own_node: str) -> None:
-        self._store = store
-        self._own_node = own_node
-        self._keys: dict[str, asyncio.Task[str]] = {}
+    def __init__(self, host: FilesHost, settings: NodeFilesSettings) -> None:
+        self._host = host
+        self._settings = settings
+        self._shared: dict[str, asyncio.Task[ModelFiles | None]] = {}
+        # By folder.
+        self._locations: dict[str, str] = {}
 
     async def share(
         self, candidate: Candidate, cluster: ClusterResources
-    ) -> tuple[str, dict[str, float]]:
-        """Return the key of a candidate's files, and what its instances have to reserve besides.
+    ) -> tuple[ModelFiles | None, Mapping[str, float]]:
+        """Return what a candidate's instances fetch, and what they have to reserve besides.
 
-        Both are empty for a candidate whose files are the repository's. What goes to the store is
-        there when this returns.
+        Neither for a candidate whose files are the repository's. What agents have made on the only
+        node there is stays there, for it may be large; and so does what a cache has no room for.
+
+        Raises:
+            TritonError: The files cannot be read, or cannot be given to other nodes.
         """
         if not candidate.is_temporary:
-            return "", {}
-        folder = candidate.model_dir
-        if len(cluster.nodes) > 1:
-            if folder not in self._keys:
-                self._keys[folder] = asyncio.create_task(self._put(folder))
+            return None, {}
+        folder, is_alone = candidate.model_dir, len(cluster.nodes) <= 1
+        if not is_alone or candidate.override.files:
+            if folder not in self._shared:
+                self._locations[folder] = location_of(self._host.node_id, folder)
+                share = self._share(self._locations[folder], is_offered=not is_alone)
+                self._shared[folder] = asyncio.create_task(share)
             try:
-                key = await asyncio.shield(self._keys[folder])
+                files = await asyncio.shield(self._shared[folder])
             except Exception:
-                # The next attempt to load writes them again.
-                self._keys.pop(folder, None)
+                # The next attempt to load tries it again.
+                self._shared.pop(folder, None)
                 raise
-            if key:
-                return key, {}
-        return "", {self._own_node: SMALLEST_FRACTION}
+            if files is not None:
+                return files, {}
+        return None, {self._host.own_node: SMALLEST_FRACTION}
 
     async def remove(self, candidate: Candidate) -> None:
-        """Remove a candidate's files from the store and from this node."""
+        """Remove a candidate's files from this node, and from the caches when there is no room."""
         if not candidate.is_temporary:
             return
-        self._keys.pop(candidate.model_dir, None)
-        await asyncio.to_thread(shutil.rmtree, candidate.model_dir, ignore_errors=True)
-        await self._store.delete(_store_key(Path(candidate.model_dir).name))
+        folder = candidate.model_dir
+        self._shared.pop(folder, None)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if self._locations.pop(folder, None) is not None:
+            await self._host.withdraw_files(tuple(self._locations.values()))
 
-    async def remove_all_but(self, kept: Collection[str]) -> None:
-        """Remove files that an earlier controller has shared.
+    async def adopt(self, specs: Iterable[InstanceSpec]) -> None:
+        """Keep what an earlier controller has shared and live instances were made with, only."""
+        for spec in specs:
+            if spec.files is not None and is_of_load(spec.files.location):
+                self._locations[spec.model_dir] = spec.files.location
+        await self._host.withdraw_files(tuple(self._locations.values()))
 
-        Args:
-            kept: Keys that live instances were made with.
-        """
-        for stored in await self._store.keys(FILES_PREFIX):
-            if stored.removeprefix(FILES_PREFIX).decode() not in kept:
-                await self._store.delete(stored)
-
-    async def _put(self, folder: str) -> str:
-        content = await asyncio.to_thread(pack, Path(folder), MAX_SHARED_BYTES)
-        if content is None:
-            return ""
-        key = Path(folder).name
-        await self._store.put(_store_key(key), lambda: content)
-        return key
-
-
-def _store_key(key: str) -> bytes:
-    return FILES_PREFIX + key.encode()
+    async def _share(self, location: str, *, is_offered: bool) -> ModelFiles | None:
+        try:
+            files = await asyncio.to_thread(list_folder, location)
+        except OSError as error:
+            raise InternalError(f"the files of a load cannot be read: {error}") from error
+        if is_offered:
+            try:
+                await self._host.offer_files(self._settings, location)
+            except ResourceExhaustedError as error:
+                _log.warning("files of a load stay on the controller's node: %s", error.message)
+                return None
+        return files

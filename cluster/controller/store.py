@@ -17,7 +17,7 @@ from ray.experimental.internal_kv import (
     _internal_kv_put,
 )
 
-from cluster.actors.model_files import STORE_NAMESPACE
+from cluster.actors.file_registry import STORE_NAMESPACE
 from deployments.supervision.supervisor import Supervisor
 
 # Makes the bytes to write when they are written; a deletion in its place is None.

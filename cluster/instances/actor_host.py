@@ -11,7 +11,6 @@ from ray.exceptions import RayError, RuntimeEnvSetupError
 from cluster.actors.arbiter import start_arbiter
 from cluster.actors.calls import actor_names, call, cause_of, kill_actor
 from cluster.actors.controller_client import connect_controller
-from cluster.actors.model_files import fetch_model_files
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.node_files import fetch_to_node
 from cluster.placement.demand import ClusterResources
@@ -31,7 +30,6 @@ class ActorHost:
                 spec,
                 connect_controller,
                 start_arbiter,
-                fetch_model_files,
                 fetch_to_node,
             )
         except RayError as error:

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actor that fetches model files for the instances of a node, one on each node that needs it.
 
-The first instance of a node whose model is in a store starts it. The controller ends all of them
-with the server; what they have fetched stays in the nodes' caches.
+The first instance of a node whose model is in a store, or whose files came with a load on another
+node, starts it. The controller ends all of them with the server; what they have fetched stays in
+the nodes' caches.
 """
 
 import contextlib
 import logging
 import time
-from dataclasses import asdict
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -20,47 +22,142 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
+from cluster.actors.controller_client import CONTROLLER_NAME
+from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.loaded import origin_of
 
 _NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
 _THREADS: Final = 64
 _START_TIMEOUT_S: Final = 60.0
 _RETRY_S: Final = 0.05
+# What a node that does not answer may hold up.
+_WITHDRAW_TIMEOUT_S: Final = 5.0
+_AGENTS_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilesSettings:
+    """What the actor of a node is started with; the same on all nodes.
+
+    Attributes:
+        directory: Folder of the node's cache.
+        max_bytes: What it may hold.
+        secret: Key of the handshake between nodes.
+        log_level: Level of the actor's log.
+    """
+
+    directory: str
+    max_bytes: int
+    secret: bytes = field(repr=False)
+    log_level: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The files of a version that an instance needs.
+
+    Attributes:
+        model_name: The model.
+        model_key: Its key.
+        version: Version number.
+        files: What it is loaded from.
+        config_json: Its config, for its agents.
+    """
+
+    model_name: str
+    model_key: str
+    version: int
+    files: ModelFiles
+    config_json: str
+
+
+class _Reports:
+    """Tells the controller how far a download is, and when it has ended; never waits for it."""
+
+    def __init__(self, wanted: Wanted, node_id: str) -> None:
+        self._wanted = wanted
+        self._node_id = node_id
+        self._has_told = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._has_told:
+            self.tell(0, 0)
+
+    def tell(self, there_bytes: int, all_bytes: int) -> None:
+        self._has_told = True
+        # A controller that is away learns it from the next.
+        with contextlib.suppress(RayError, ValueError):
+            controller = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+            controller.report_download.remote(
+                self._wanted.model_key,
+                self._wanted.version,
+                self._node_id,
+                there_bytes,
+                all_bytes,
+            )
 
 
 class NodeFilesActor:
-    """The actor; made by `fetch_to_node`.
+    """The actor; made by `fetch_to_node` and `offer_files`.
 
     Args:
-        directory: Folder of the cache.
-        max_bytes: What it may hold.
-        secret: Key of the handshake between nodes.
-        log_level: Level of its log.
+        settings: Those of the server.
     """
 
-    def __init__(self, directory: str, max_bytes: int, secret: bytes, log_level: str) -> None:
+    def __init__(self, settings: NodeFilesSettings) -> None:
         # Every instance imports this module; only this actor needs what reads stores.
         from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
+        from cluster.repository.agents.followed import FollowedAgents  # noqa: PLC0415
         from cluster.repository.stores.source import open_source  # noqa: PLC0415
         from deployments.instance.node_files import NodeFiles  # noqa: PLC0415
 
-        logging.basicConfig(level=log_level)
-        host = ray.util.get_node_ip_address()
-        registry = FileRegistry(GcsRows())
-        node_id: str = ray.get_runtime_context().get_node_id()
-        self._files = NodeFiles(directory, max_bytes, secret, host, registry, open_source, node_id)
+        logging.basicConfig(level=settings.log_level)
+        self._node_id: str = ray.get_runtime_context().get_node_id()
+        self._agents = FollowedAgents()
+        self._files = NodeFiles(
+            settings.directory,
+            settings.max_bytes,
+            settings.secret,
+            ray.util.get_node_ip_address(),
+            FileRegistry(GcsRows()),
+            open_source,
+            self._node_id,
+            partial(offer_files, settings),
+        )
 
     def ready(self) -> None:
         """Return when it can be asked."""
 
-    def ensure(self, model_name: str, files: ModelFiles, config_json: str) -> None:
+    def ensure(self, wanted: Wanted) -> None:
         """Fetch files, and have the model's agents run over them; see `NodeFiles.ensure`."""
-        from cluster.repository.agents.run import make_tree  # noqa: PLC0415
+        from cluster.repository.agents.run import AgentChain, make_tree  # noqa: PLC0415
 
-        make = partial(make_tree, model_name, files.agents, config_json)
-        self._files.ensure(model_name, files, make)
+        files = wanted.files
+        agents = (wanted.model_name, files.agents, wanted.config_json)
+        with _Reports(wanted, self._node_id) as reports:
+            directory = self._files.ensure(
+                wanted.model_name, files, partial(make_tree, *agents), reports.tell
+            )
+        if files.agents:
+            self._agents.follow(files.key(), directory, partial(AgentChain, *agents))
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        """Tell agents what came of a load; see `FollowedAgents.tell`."""
+        self._agents.tell(key, action)
+
+    def offer(self, location: str) -> str:
+        """Take files of a load that this node has into its cache; see `NodeFiles.offer`."""
+        return self._files.offer(location)
+
+    def withdraw(self, all_but: Collection[str]) -> None:
+        """Let go of such files; see `NodeFiles.withdraw`."""
+        self._files.withdraw(all_but=all_but)
 
     def statistics(self) -> dict[str, float]:
         """Return the counters of `CacheStatistics`, by name."""
@@ -75,12 +172,72 @@ def fetch_to_node(spec: InstanceSpec) -> None:
             why.
     """
     assert spec.files is not None  # noqa: S101 - the caller has looked
-    config_json = to_json(spec.config).decode() if spec.files.agents else "{}"
+    wanted = Wanted(
+        spec.model_name,
+        spec.model_key,
+        spec.version,
+        spec.files,
+        to_json(spec.config).decode() if spec.files.agents else "{}",
+    )
     node_id: str = ray.get_runtime_context().get_node_id()
-    handle = _start(spec, node_id)
+    settings = NodeFilesSettings(
+        spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
+    )
+    handle = _start(settings, node_id)
+    what = f"for model '{spec.model_name}'"
+    _ask(handle.ensure.remote(wanted), node_id, what)
+
+
+def offer_files(settings: NodeFilesSettings, location: str) -> str:
+    """Have the node that has files of a load give them to others; not on an event loop.
+
+    Args:
+        settings: What its actor is started with.
+        location: Of the files; names the node.
+
+    Returns:
+        The address where nodes ask for them.
+
+    Raises:
+        TritonError: The node does not have them any more, or has no room for them in its cache.
+    """
+    node_id, folder = origin_of(location)
+    handle = _start(settings, node_id)
+    return str(_ask(handle.offer.remote(location), node_id, f"with '{folder}'"))
+
+
+def withdraw_files(all_but: Collection[str]) -> None:
+    """Have all nodes let go of files of loads but those of some locations; not on an event loop."""
+    _tell_all(lambda handle: handle.withdraw.remote(tuple(all_but)), _WITHDRAW_TIMEOUT_S)
+
+
+def tell_agents(key: str, action: Action) -> None:
+    """Tell the agents that ran over files, on all nodes; not on an event loop.
+
+    Returns when they have heard, or after a minute: a model is not kept for an agent that hangs.
+    """
+    _tell_all(lambda handle: handle.tell_agents.remote(key, action), _AGENTS_TIMEOUT_S)
+
+
+def _tell_all(call: Callable[[Any], Any], timeout_s: float) -> None:
+    """Call the actors of all nodes; one that does not answer in time is left alone."""
+    calls = []
+    for name in actor_names():
+        if name.startswith(_NAME_PREFIX):
+            # It may have ended since.
+            with contextlib.suppress(RayError, ValueError):
+                calls.append(call(ray.get_actor(name, namespace=NAMESPACE)).future())
+    deadline_s = time.monotonic() + timeout_s
+    for each in calls:
+        with contextlib.suppress(RayError, TimeoutError):
+            each.result(max(0.0, deadline_s - time.monotonic()))
+
+
+def _ask(reference: Any, node_id: str, what: str) -> Any:
+    """Return the answer of a node's actor, or raise its error."""
     try:
         # Not ray.get, which warns wherever it is called in an actor that has an event loop.
-        handle.ensure.remote(spec.model_name, spec.files, config_json).future().result()
+        return reference.future().result()
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, TritonError):
@@ -88,12 +245,12 @@ def fetch_to_node(spec: InstanceSpec) -> None:
         raise InternalError(f"{type(cause).__name__}: {cause}") from error
     except RayError as error:
         raise UnavailableError(
-            f"the process that fetches files of models to node {node_id} ended while it did so for "
-            f"model '{spec.model_name}': {cause_of(error)}"
+            f"the process that fetches files of models to node {node_id} ended while it did so "
+            f"{what}: {cause_of(error)}"
         ) from error
 
 
-def _start(spec: InstanceSpec, node_id: str) -> Any:
+def _start(settings: NodeFilesSettings, node_id: str) -> Any:
     options: Any = ray.remote(NodeFilesActor).options(
         name=f"{_NAME_PREFIX}{node_id}",
         namespace=NAMESPACE,
@@ -108,9 +265,7 @@ def _start(spec: InstanceSpec, node_id: str) -> Any:
     deadline_s = time.monotonic() + _START_TIMEOUT_S
     while True:
         try:
-            handle = options.remote(
-                spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
-            )
+            handle = options.remote(settings)
             handle.ready.remote().future().result(_START_TIMEOUT_S)
         except (RayError, ValueError, TimeoutError) as error:
             # One of an ending server may still hold the name.

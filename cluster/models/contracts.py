@@ -30,7 +30,7 @@ class Candidate:
         override: What was used in place of the repository's.
         files: By version: what nodes fetch; None for a local directory, used where it is. With
             files ``model_dir`` holds all names, but of the files only small texts.
-        prepared: What repository agents have made of its files.
+        prepared: What repository agents have made of its files, or of those of each version.
         namespace: The model's namespace; empty without one.
     """
 
@@ -42,7 +42,7 @@ class Candidate:
     is_temporary: bool = False
     override: Override = NO_OVERRIDE
     files: Mapping[int, ModelFiles] | None = None
-    prepared: PreparedFiles | None = None
+    prepared: tuple[PreparedFiles, ...] = ()
     namespace: str = ""
 
     @property

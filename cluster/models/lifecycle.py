@@ -12,6 +12,7 @@ Rules, each of which a test holds:
   groups has, its pool gets what it lacks and loses what is too much.
 - An ensemble loads after the models it is made of and again when one of them has changed. It is
   unloaded before one of them is, or when they no longer fit, and comes back with them.
+- A load whose files have changed since they were listed reads the model again, a few times.
 - A load that the cluster has no room for is reported as pending and goes on in the background.
 
 The way of a load, and who answers for what on it:
@@ -38,29 +39,25 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
 from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
-from cluster.models.dependencies import (
-    affected_by,
-    composing_versions,
-    dependents_of,
-    ready_config,
-    refuse_cycle,
-)
-from cluster.models.namespaces import not_resolved, resolve_steps
+from cluster.models.dependencies import affected_by, dependents_of
+from cluster.models.ensembles import Ensembles
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
-from cluster.models.states import load_failed
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
+
+# A model in a store that changes while nodes download it is listed again after each of these.
+_RELIST_DELAYS_S: Final = (1.0, 2.0, 4.0)
 
 _OUTDATED = (
     "Newer operation has been applied to the model lifecycle, current load operation is out-dated."
@@ -110,7 +107,8 @@ class ModelLifecycle:
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
-        self._composing: dict[str, frozenset[str]] = {}
+        self._ensembles = Ensembles(source, self._records, self._load_part)
+        self._composing = self._ensembles.composing
 
     async def load_all(
         self,
@@ -301,16 +299,20 @@ class ModelLifecycle:
             candidate = await self._source.read(name, override, model.kept_override)
             failed = model.versions.failed
             if is_poll and failed is not None and failed.is_same(candidate):
+                await self._source.release(candidate)
                 return
-            model.loading = candidate
-            try:
-                model.override = candidate.override
-                candidate, composing = await self._compose(name, candidate)
-                model.has_changed = await model.versions.load(candidate, composing)
-            finally:
-                model.loading = None
-                if not model.versions.owns(candidate):
-                    self._spawn(f"release of '{name}'", self._source.release(candidate))
+            for delay_s in _RELIST_DELAYS_S:
+                try:
+                    await self._take(name, model, candidate)
+                    break
+                except TritonError as error:
+                    if not model.versions.is_outdated:
+                        raise
+                    _log.warning("'%s' is listed again: %s", shown(name), error.message.strip())
+                await asyncio.sleep(delay_s)
+                candidate = await self._source.read(name, override, model.kept_override)
+            else:
+                await self._take(name, model, candidate)
         except TritonError as error:
             record = self._records.of(name)
             cause = error.__cause__
@@ -327,6 +329,18 @@ class ModelLifecycle:
             replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
         )
 
+    async def _take(self, name: str, model: _Model, candidate: Candidate) -> None:
+        """Load what was read; nothing is left of it unless it serves."""
+        model.loading = candidate
+        try:
+            model.override = candidate.override
+            candidate, composing = await self._ensembles.compose(name, candidate)
+            model.has_changed = await model.versions.load(candidate, composing)
+        finally:
+            model.loading = None
+            if not model.versions.owns(candidate):
+                self._spawn(f"release of '{name}'", self._source.release(candidate))
+
     async def _is_loading(self, name: str, model: _Model) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""
         try:
@@ -336,36 +350,6 @@ class ModelLifecycle:
             return False
         await self._source.release(candidate)
         return model.loading is not None and model.loading.is_same(candidate)
-
-    async def _compose(
-        self, name: str, candidate: Candidate
-    ) -> tuple[Candidate, dict[str, ModelConfig]]:
-        """Load what an ensemble is made of and complete its config with theirs."""
-        candidate, missing = await resolve_steps(self._source, candidate, self._records.ready_keys)
-        versions = composing_versions(candidate.config)
-        if not versions:
-            self._composing.pop(name, None)
-            return candidate, {}
-        self._composing[name] = frozenset(versions)
-        if missing:
-            raise not_resolved(name, missing)
-        try:
-            refuse_cycle(name, self._composing)
-        except TritonError:
-            self._composing[name] = frozenset()
-            raise
-        composing = {}
-        for part in sorted(versions):
-            error = await self._load_part(part, name)
-            record = self._records.of(part)
-            config = ready_config(name, record, versions[part], error)
-            if config is not None:
-                composing[part] = config
-        try:
-            config = self._source.compose(candidate.config, composing)
-        except TritonError as error:
-            raise load_failed(name, error.message) from error
-        return replace(candidate, config=config), composing
 
     async def _load_part(self, part: str, needed_by: str) -> TritonError | None:
         if self._records.of(part).ready_versions:

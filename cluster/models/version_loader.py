@@ -27,6 +27,7 @@ from cluster.models.contracts import (
 from cluster.models.load_slots import LoadSlots
 from cluster.placement.planner import Regrouping, regroup
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files.contracts import ModelChangedError
 
 _log = logging.getLogger(__name__)
 
@@ -160,7 +161,8 @@ class VersionLoader:
             if isinstance(outcome, Loaded):
                 return outcome
             _log.error("failed to load '%s' version %d: %s", name, version, outcome.as_string())
-            if not attempts_left:
+            # The listing is of what is no longer there.
+            if not attempts_left or isinstance(outcome, ModelChangedError):
                 return outcome
         raise AssertionError("a load has at least one attempt")
 

@@ -31,6 +31,7 @@ from cluster.models.states import (
 )
 from cluster.models.version_loader import Loaded, VersionLoader
 from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
+from deployments.model_files.contracts import ModelChangedError
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class ModelVersions:
 
     Attributes:
         failed: The candidate of the last load, if its versions failed.
+        is_outdated: Whether they did because its files have changed since they were listed.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class ModelVersions:
         routers_know: Callable[[], Awaitable[None]],
     ) -> None:
         self.failed: Candidate | None = None
+        self.is_outdated = False
         self._name = name
         self._records = records
         self._source = source
@@ -99,6 +102,7 @@ class ModelVersions:
             TritonError: A version failed to load; what served before still serves.
         """
         name = self._name
+        self.is_outdated = False
         known = self._records.of(name)
         self._records.note(replace(known, is_known=True))
         if not candidate.digests:
@@ -212,6 +216,7 @@ class ModelVersions:
         if errors:
             self._undo(new, loaded, errors)
             self.failed = candidate
+            self.is_outdated = any(isinstance(e, ModelChangedError) for e in errors.values())
             raise versions_failed(self._name, errors)
         return loaded
 

@@ -57,7 +57,6 @@ class PoolRequest:
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
         scheduler_holds: Variables of the server that hold schedulers back.
-        files_key: Where the cluster keeps files that came with the load; empty when it does not.
         node: Resource of the one node the instances have to be on, and how much; mostly empty.
         model_namespace: The model's namespace; empty without one.
         files: What the version is loaded from, which nodes fetch; None when ``model_dir`` has it.
@@ -82,7 +81,6 @@ class PoolRequest:
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
-    files_key: str = ""
     node: Mapping[str, float] = field(default_factory=dict)
     model_namespace: str = ""
     files: ModelFiles | None = None
@@ -201,7 +199,6 @@ def _spec(
         resource_limits=request.resource_limits,
         demand=None if request.resource_limits is None else _resource_demand(slot),
         scheduler_holds=request.scheduler_holds,
-        files_key=request.files_key,
         model_namespace=request.model_namespace,
         files=request.files,
         model_cache_directory=request.model_cache_directory,
@@ -264,7 +261,6 @@ def replan_pool(
         cache=like.cache,
         resource_limits=like.resource_limits,
         scheduler_holds=like.scheduler_holds,
-        files_key=like.files_key,
         node={name: n for name, n in like.resources.items() if name.startswith(NODE_PREFIX)},
         model_namespace=like.model_namespace,
         files=like.files,

@@ -27,6 +27,7 @@ class RepositoryModel:
         warnings: What was ignored, one line each.
         is_temporary: Whether ``model_dir`` was made for this load, and is the caller's to remove.
         files: By version: what nodes fetch; None for a local directory, used where it is.
+        agent_keys: Of ``files``, the keys of those that agents run over.
         digest: Of all files as a listing tells; empty for a local directory.
         prepared: What repository agents have made of its files; the caller's to release.
         namespace: The repository it is in; empty without namespacing, and when its files came
@@ -44,6 +45,7 @@ class RepositoryModel:
     warnings: tuple[str, ...] = ()
     is_temporary: bool = False
     files: Mapping[int, ModelFiles] | None = None
+    agent_keys: tuple[str, ...] = ()
     digest: bytes = b""
     prepared: PreparedFiles | None = None
     namespace: str = ""

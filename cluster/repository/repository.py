@@ -23,33 +23,21 @@ from backends.api.errors import (
 )
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import key_of, name_of, namespace_of
-from backends.config.normalisation import infer_backend, normalise_defaults
-from backends.config.pbtxt import (
-    MAX_CONFIG_BYTES,
-    edit,
-    empty_config,
-    from_json,
-    parse_pbtxt,
-    to_json,
-)
-from backends.config.validation.model import validate_before_auto_complete, validate_tensors
+from backends.config.pbtxt import empty_config, to_json
 from cluster.repository.agents.contracts import KEYS, VERIFY, AgentModel
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.agents.registry import find_agent
 from cluster.repository.agents.verify import verify_stand_in
+from cluster.repository.configs import ModelConfigs
 from cluster.repository.contents import RepositoryModel, RepositoryScan
-from cluster.repository.filesystem import (
-    DirectoryEntry,
-    FileSystem,
-)
+from cluster.repository.filesystem import FileSystem
 from cluster.repository.labels import read_labels
 from cluster.repository.manifests import PackedFiles, version_files
 from cluster.repository.model_directory import (
     ModelDirectory,
     Place,
     file_digests,
-    first_version,
     has_manifest,
     polling,
 )
@@ -59,8 +47,6 @@ from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
 from deployments.model_files.contracts import FileChangedError, ModelFiles, digest_of_lines
 
-CONFIG_FILE = "config.pbtxt"
-CONFIGS_DIRECTORY = "configs"
 # In a version's directory while it is written to a store, or removed.
 INCOMPLETE_FILE: Final = ".incomplete"
 # Of a model that changes while it is read.
@@ -99,16 +85,11 @@ class ModelRepository:
         agents: PreparedModels | None = None,
         policy: AgentPolicy = AgentPolicy(),  # noqa: B008 - a frozen value
     ) -> None:
-        if "/" in model_config_name or "\0" in model_config_name:
-            raise InvalidArgumentError(
-                f"model config name '{model_config_name}' must be the name of a file in "
-                f"'{CONFIGS_DIRECTORY}' without '.pbtxt', not a path"
-            )
         self._has_namespaces = has_namespaces
         self._roots = {
             location: Place(*open_location(location)) for location in dict.fromkeys(locations)
         }
-        self._config_name = model_config_name
+        self._configs = ModelConfigs(model_config_name, auto_complete=auto_complete)
         self._auto_complete = auto_complete
         self._temporary_root = temporary_root
         self._agents = agents
@@ -256,7 +237,7 @@ class ModelRepository:
         *,
         is_made_of_request: bool = False,
     ) -> RepositoryModel:
-        written, config_entry = self._read_config(directory, config_json)
+        written, config_entry = self._configs.read(directory, config_json)
         if config_json is not None and not is_made_of_request and self._policy.require_signed:
             raise InvalidArgumentError(
                 f"model '{directory.name}' cannot be loaded with a config that comes with the load:"
@@ -269,7 +250,7 @@ class ModelRepository:
             if prepared.is_copy:
                 place = Place(LocalFileSystem(), str(prepared.directory))
                 directory = ModelDirectory(directory.name, place)
-                written, config_entry = self._read_config(directory, config_json)
+                written, config_entry = self._configs.read(directory, config_json)
             model = self._describe(directory, written, config_entry)
         except BaseException:
             if self._agents is not None:
@@ -306,7 +287,7 @@ class ModelRepository:
         self, directory: ModelDirectory, written: ModelConfig | None, config_entry: str
     ) -> RepositoryModel:
         name, place, entries = directory.name, directory.place, directory.entries
-        config = self._complete(name, written or empty_config(name), place, entries)
+        config = self._configs.complete(name, written or empty_config(name), place, entries)
         present, warnings = find_versions(entry.name for entry in entries if entry.is_directory)
         partial = _incomplete(place, present)
         whole = [version for version in present if version not in partial]
@@ -332,6 +313,7 @@ class ModelRepository:
             is_config_provided=written is not None,
             warnings=warnings + missing,
             files=None if remote is None else PackedFiles(files),
+            agent_keys=tuple(each.key() for each in files.values() if each.agents),
             digest=b"" if remote is None else remote.digest,
         )
         if remote is not None:
@@ -359,44 +341,6 @@ class ModelRepository:
                     verify_stand_in(AgentModel(name, local, dict(call.parameters)), version)
             made[version] = replace(files, agents=agents)
         return made
-
-    def _read_config(
-        self, directory: ModelDirectory, config_json: str | None
-    ) -> tuple[ModelConfig | None, str]:
-        """Return the config as written, and the entry of the model's directory it is in."""
-        place = directory.place
-        entry, path = CONFIG_FILE, f"{place.path}/{CONFIG_FILE}"
-        if self._config_name:
-            alternative = f"{place.path}/{CONFIGS_DIRECTORY}/{self._config_name}.pbtxt"
-            if place.filesystem.exists(alternative):
-                entry, path = CONFIGS_DIRECTORY, alternative
-        if config_json is not None:
-            return from_json(config_json), entry
-        if self._auto_complete and not place.filesystem.exists(path):
-            return None, entry
-        content = place.filesystem.read_bytes(path, MAX_CONFIG_BYTES)
-        try:
-            return parse_pbtxt(content.decode(), path), entry
-        except UnicodeDecodeError as error:
-            raise InternalError(
-                f"failed to read text proto from {path}: byte {error.start} is not UTF-8"
-            ) from None
-
-    def _complete(
-        self, name: str, config: ModelConfig, place: Place, entries: Sequence[DirectoryEntry]
-    ) -> ModelConfig:
-        if not config.name:
-            config = edit(config, lambda message: setattr(message, "name", name))
-        config = normalise_defaults(infer_backend(config, first_version(place, entries)))
-        validate_before_auto_complete(config)
-        if not self._auto_complete:
-            validate_tensors(config)
-        if config.name != name:
-            raise InvalidArgumentError(
-                f"unexpected directory name '{name}' for model '{config.name}', directory name "
-                "must equal model name"
-            )
-        return config
 
 
 def _holds(root: Place, name: str) -> bool:

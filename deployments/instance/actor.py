@@ -42,7 +42,7 @@ from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
 from deployments.instance.model_calls import RouterCaller
-from deployments.instance.model_files import FetchFiles, FetchToNode, with_local_files
+from deployments.instance.model_files import FetchToNode, with_local_files
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.readiness import Readiness
 from deployments.instance.rest import Rest
@@ -79,8 +79,7 @@ class ModelInstanceActor:
         connect: Makes the link to the controller, for models that call models; importable here.
         start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
             name of its socket; importable here.
-        fetch_files: Gets files that came with a load from the cluster's store; importable here.
-        fetch_to_node: Has files of a model in a store on this node; importable here.
+        fetch_to_node: Has files of a model on this node; importable here.
     """
 
     _rest: Rest
@@ -97,7 +96,6 @@ class ModelInstanceActor:
         spec: InstanceSpec,
         connect: Callable[[], ControllerLink] | None = None,
         start_arbiter: ArbiterStarter | None = None,
-        fetch_files: FetchFiles | None = None,
         fetch_to_node: FetchToNode | None = None,
     ) -> None:
         logging.basicConfig(level=spec.log_level)
@@ -118,7 +116,6 @@ class ModelInstanceActor:
         self._ending = Ending(spec.name, self._close_lanes)
         self._caller = None if connect is None else self._make_caller(connect)
         self._start_arbiter = start_arbiter
-        self._fetch_files = fetch_files
         self._fetch_to_node = fetch_to_node
         self._claim: ResourceClaim | None = None
         threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
@@ -291,7 +288,7 @@ class ModelInstanceActor:
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused
-            spec = with_local_files(self._spec, self._fetch_files, self._fetch_to_node)
+            spec = with_local_files(self._spec, self._fetch_to_node)
             loaded = load_instance(spec, self._caller, pause)
         except TritonError as error:
             self._loaded.set_exception(error)
@@ -315,7 +312,6 @@ def create_instance_actor(
     spec: InstanceSpec,
     connect: Callable[[], ControllerLink] | None = None,
     start_arbiter: ArbiterStarter | None = None,
-    fetch_files: FetchFiles | None = None,
     fetch_to_node: FetchToNode | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
@@ -324,7 +320,6 @@ def create_instance_actor(
         spec: The recipe.
         connect: See `ModelInstanceActor`.
         start_arbiter: See `ModelInstanceActor`.
-        fetch_files: See `ModelInstanceActor`.
         fetch_to_node: See `ModelInstanceActor`.
 
     Raises:
@@ -347,4 +342,4 @@ def create_instance_actor(
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
     )
-    return remote.remote(spec, connect, start_arbiter, fetch_files, fetch_to_node)
+    return remote.remote(spec, connect, start_arbiter, fetch_to_node)

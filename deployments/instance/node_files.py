@@ -10,7 +10,7 @@ import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,19 @@ from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import (
     FileChangedError,
     FileSource,
+    ModelChangedError,
     ModelFiles,
     OpenSource,
 )
 from deployments.model_files.counters import CacheStatistics, OnProgress
 from deployments.model_files.layout import cache_folder
+from deployments.model_files.loaded import (
+    FolderSource,
+    OriginSource,
+    is_of_load,
+    list_folder,
+    origin_of,
+)
 from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peers import PeeredSource, Peers
 from deployments.model_files.registry import Registry
@@ -43,6 +51,10 @@ _MIB: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
+def _no_origin(location: str) -> str:
+    raise UnavailableError(f"no node gives the files of a load at '{location}'")
+
+
 class NodeFiles:
     """What one process of a node does for all instances there. Used from several threads.
 
@@ -54,6 +66,7 @@ class NodeFiles:
         registry: Which nodes have what.
         open_store: Opens the source of a model's location.
         node: This node; the cache's folder tells what was done for it.
+        find_origin: Has another node `offer` the files of a load; returns what that does.
 
     Raises:
         OSError: The folder cannot be made, or belongs to another user.
@@ -68,7 +81,12 @@ class NodeFiles:
         registry: Registry,
         open_store: OpenSource,
         node: str,
+        find_origin: Callable[[str], str] = _no_origin,
     ) -> None:
+        self._node = node
+        self._find_origin = find_origin
+        self._offering = threading.Lock()
+        self._offers: dict[str, Path] = {}
         self._cache = NodeCache(cache_folder(directory), max_bytes)
         self._statistics = StatisticsFile(self._cache.layout, node, self._cache.statistics)
         self._registry = registry
@@ -83,17 +101,28 @@ class NodeFiles:
             lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
         )
 
-    def ensure(self, model_name: str, files: ModelFiles, make: MakeTree | None = None) -> None:
+    def ensure(
+        self,
+        model_name: str,
+        files: ModelFiles,
+        make: MakeTree | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Path:
         """Have all files of a model on this node, for a minute at least.
 
         Args:
             model_name: The model.
             files: What shall be here.
             make: Has their agents run; needed when they have some.
+            on_progress: Called with bytes there and bytes of all, at most once a second.
+
+        Returns:
+            Their directory.
 
         Raises:
             TritonError: What ``make`` raises.
-            UnavailableError: The store or what it has cannot be read, or changes meanwhile.
+            ModelChangedError: What the store has changes meanwhile.
+            UnavailableError: The store or what it has cannot be read.
             ResourceExhaustedError: There is no room for them.
             InvalidArgumentError: A path leads out of the model's directory.
             InternalError: The cache's folder cannot be written.
@@ -106,11 +135,13 @@ class NodeFiles:
                 there_bytes // _MIB,
                 all_bytes // _MIB,
             )
+            if on_progress is not None:
+                on_progress(there_bytes, all_bytes)
 
         try:
             directory = self._directory(files, tell, make)
         except FileChangedError as change:
-            raise UnavailableError(
+            raise ModelChangedError(
                 f"the files of model '{model_name}' at '{files.location}' changed while they were "
                 f"downloaded: {change}; load the model again once its upload is complete"
             ) from None
@@ -123,6 +154,43 @@ class NodeFiles:
         release = threading.Timer(_HELD_S, self._release, (directory,))
         release.daemon = True
         release.start()
+        return directory
+
+    def offer(self, location: str) -> str:
+        """Take files that came with a load into the cache, from where other nodes read them.
+
+        They stay until they are withdrawn. A second call does nothing.
+
+        Args:
+            location: Theirs, on this node.
+
+        Returns:
+            The address where nodes ask.
+
+        Raises:
+            UnavailableError: They are gone.
+            ResourceExhaustedError: There is no room for them.
+            InternalError: They cannot be read, or the cache's folder cannot be written.
+        """
+        with self._offering:
+            if location not in self._offers:
+                try:
+                    self._offers[location] = self._cache.ensure(
+                        list_folder(location),
+                        lambda location: FolderSource(location, self._cache.counters),
+                    )
+                except OSError as error:
+                    raise InternalError(
+                        f"the files of a load at '{location}' cannot be put into the node's cache: "
+                        f"{error}"
+                    ) from None
+        return self._server.address
+
+    def withdraw(self, *, all_but: Collection[str]) -> None:
+        """Let go of what was offered, but for some locations; nobody loads from it any more."""
+        with self._offering:
+            for location in self._offers.keys() - set(all_but):
+                self._release(self._offers.pop(location))
 
     def statistics(self) -> CacheStatistics:
         """Return what was done for the instances of this node."""
@@ -143,6 +211,8 @@ class NodeFiles:
         self._cache.close()
 
     def _directory(self, files: ModelFiles, tell: OnProgress, make: MakeTree | None) -> Path:
+        if is_of_load(files.location) and origin_of(files.location)[0] == self._node:
+            self.offer(files.location)
         if not files.agents or make is None:
             return self._cache.ensure(files, self._source, tell)
         found = self._cache.find(files)
@@ -159,12 +229,17 @@ class NodeFiles:
         with contextlib.suppress(KeyError):
             self._cache.release(directory)
 
+    def _open(self, location: str) -> FileSource:
+        if is_of_load(location):
+            return OriginSource(location, self._peers, self._find_origin, self._cache.counters)
+        return self._open_store(location)
+
     def _source(self, location: str) -> FileSource:
         return PeeredSource(
             self._peers,
             self._registry,
             self._server.address,
             location,
-            self._open_store(location),
+            self._open(location),
             self._cache.counters,
         )

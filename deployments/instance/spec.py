@@ -53,10 +53,9 @@ class InstanceSpec:
         demand: What the instance needs of them to execute; None when nothing.
         scheduler_holds: Variables of the server that hold its scheduler back; see
             `deployments.scheduling.holds`.
-        files_key: Where the cluster keeps the files of ``model_dir``, for nodes on which it is not;
-            empty when it is the repository's.
         model_namespace: The model's namespace; empty without one.
-        files: What it is loaded from, which its node fetches; None when ``model_dir`` has it.
+        files: What it is loaded from, which its node fetches; None when ``model_dir`` has it. Those
+            of a load ``model_dir`` has too, on the controller's node.
         model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
         model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
     """
@@ -90,7 +89,6 @@ class InstanceSpec:
     resource_limits: tuple[Limit, ...] | None = None
     demand: ResourceDemand | None = None
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
-    files_key: str = ""
     model_namespace: str = ""
     files: ModelFiles | None = None
     model_cache_directory: str = ""

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
+from backends.api.errors import UnavailableError
+
 
 class FileChangedError(Exception):
     """A file is no longer the one that was listed: list again."""
+
+
+class ModelChangedError(UnavailableError):
+    """Files of a model changed while they were downloaded: list and load again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,22 @@
 """What a controller has around it: a key-value store and a cluster in memory."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 
 from cluster.instances.live import LiveInstance
+from cluster.instances.node_files import NodeFilesSettings
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import parse_actor_name
+from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import FakePool, World, now
 
 WRITE_S = 0.01
+NODE_FILES = NodeFilesSettings("", 0, b"secret", "INFO")
 
 
 class FakeStore:
@@ -72,6 +75,8 @@ class FakeHost:
         world: Gives the pools, and is told what happens to them.
         live: Instances a controller finds alive.
         killed: Names of instances that were killed.
+        offers: Locations of files of loads that nodes give to others.
+        told: What agents on nodes were told, by the key of their files.
         suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
         ended_s: When the process was ended.
@@ -81,6 +86,9 @@ class FakeHost:
         self.store = store or FakeStore()
         self.world = World()
         self.own_node = "node:h"
+        self.node_id = "n1"
+        self.offers: list[str] = []
+        self.told: list[tuple[str, str]] = []
         self.nodes = ("n",)
         self.was_restarted = False
         self.live: list[LiveInstance] = []
@@ -113,6 +121,16 @@ class FakeHost:
 
     async def end_arbiters(self) -> None:
         self._maybe_fail("end_arbiters")
+
+    async def offer_files(self, settings: NodeFilesSettings, location: str) -> None:
+        self._maybe_fail("offer_files")
+        self.offers.append(location)
+
+    async def withdraw_files(self, all_but: Collection[str]) -> None:
+        self.offers = [location for location in self.offers if location in set(all_but)]
+
+    def tell_agents(self, key: str, action: Action) -> None:
+        self.told.append((key, action.value))
 
     async def end_node_files(self) -> None:
         self._maybe_fail("end_node_files")

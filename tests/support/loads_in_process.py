@@ -19,7 +19,7 @@ from deployments.instance.spec import InstanceSpec
 from deployments.instance.watchdog import execution_timeout_us
 from deployments.scheduling.factory import make_feeder, make_scheduler
 from deployments.scheduling.shape_buckets import shape_buckets_of
-from tests.support.controller_fakes import FakeHost
+from tests.support.controller_fakes import NODE_FILES, FakeHost
 
 
 class PoolHere(NoInstances):
@@ -39,7 +39,7 @@ class PoolHere(NoInstances):
 async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
     """Load models one after the other; return why each failed, empty for those that loaded."""
     host = FakeHost()
-    files = SharedFiles(host.store, host.own_node)
+    files = SharedFiles(host, NODE_FILES)
     state = await DurableState.create(host.store)
     options = from_mapping({"model_repository": str(root)})
     source = RepositorySource(options, state, host.read_cluster, files)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from backends.api.errors import InternalError
 from cluster.repository.agents.contracts import Action
@@ -31,6 +31,13 @@ _BEFORE: Final = {
     Action.UNLOAD: Action.LOAD_COMPLETE,
     Action.UNLOAD_COMPLETE: Action.UNLOAD,
 }
+
+
+class Notified(Protocol):
+    """The agents of one load of a model."""
+
+    def notify(self, action: Action) -> None:
+        """Tell every agent what came of the load."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +53,7 @@ class PreparedFiles:
     key: str
     directory: Path
     is_copy: bool
-    chain: AgentChain = field(repr=False)
+    chain: Notified = field(repr=False)
     turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
     uses: int = 1
     last: Action = Action.LOAD
@@ -120,6 +127,18 @@ class PreparedModels:
             with self._lock:
                 self._by_key[key] = made
             return made
+
+    def follow(self, key: str, agents: Notified) -> PreparedFiles:
+        """Count the users of files that agents run over elsewhere; `release` has to follow.
+
+        Args:
+            key: Of the files.
+            agents: Where to tell of what comes of the load.
+        """
+        with self._lock:
+            found = self._by_key.setdefault(key, PreparedFiles(key, Path(), False, agents, uses=0))
+            found.uses += 1
+            return found
 
     def loaded(self, files: PreparedFiles) -> None:
         """Note that the model serves from them."""

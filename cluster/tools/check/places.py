@@ -10,8 +10,8 @@ from typing import Final
 from backends.api.errors import TritonError
 from backends.config.pbtxt import MAX_CONFIG_BYTES
 from backends.config.positions import Field, fields_of
+from cluster.repository.configs import CONFIG_FILE, CONFIGS_DIRECTORY
 from cluster.repository.filesystem import FileSystem
-from cluster.repository.repository import CONFIG_FILE, CONFIGS_DIRECTORY
 from cluster.repository.stores.local import LocalFileSystem
 from deployments.model_files.contracts import FileChangedError
 

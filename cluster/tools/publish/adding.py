@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.filesystem import CACHE_DIRECTORY
 from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
 from cluster.repository.model_directory import check_model_name
-from cluster.repository.repository import CONFIG_FILE
 from cluster.repository.stores.contracts import Store
 from cluster.repository.version_policy import find_versions
 from cluster.tools.publish.config_text import config_text

@@ -11,6 +11,7 @@ from backends.api.model_config import ModelConfig
 from backends.config.normalisation import infer_backend, normalise_defaults
 from backends.config.pbtxt import MAX_CONFIG_BYTES, edit, empty_config, parse_pbtxt
 from backends.registry import backend_name
+from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
@@ -19,7 +20,7 @@ from cluster.repository.manifest import (
     parse_manifest,
 )
 from cluster.repository.model_directory import check_model_name
-from cluster.repository.repository import CONFIG_FILE, INCOMPLETE_FILE
+from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
 from cluster.repository.version_policy import find_versions
 

@@ -32,6 +32,7 @@ from cluster.repository.agents.decrypt import encrypt_file
 from cluster.repository.agents.registry import find_agent
 from cluster.repository.agents.verify import sign_model
 from tests.support.controller_fakes import (
+    NODE_FILES,
     FakeHost,
     in_virtual_time_with_folder,
     write_model,
@@ -86,7 +87,7 @@ async def source_of(folder: Path, host: FakeHost, **options: Any) -> RepositoryS
         **options,
     }
     state = await DurableState.create(host.store)
-    files = SharedFiles(host.store, host.own_node)
+    files = SharedFiles(host, NODE_FILES)
     return RepositorySource(from_mapping(given), state, host.read_cluster, files)
 
 

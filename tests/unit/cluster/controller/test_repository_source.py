@@ -18,6 +18,7 @@ from cluster.options.parsing import from_mapping
 from cluster.repository.stores.local import LocalStore
 from cluster.repository.stores.opening import open_store
 from tests.support.controller_fakes import (
+    NODE_FILES,
     FakeHost,
     in_virtual_time_with_folder,
     write_model,
@@ -26,7 +27,7 @@ from tests.support.controller_fakes import (
 
 async def source_of(folder: Path, host: FakeHost, **options: Any) -> RepositorySource:
     given = {"model_repository": str(folder), "disable_auto_complete_config": True, **options}
-    files = SharedFiles(host.store, host.own_node)
+    files = SharedFiles(host, NODE_FILES)
     state = await DurableState.create(host.store)
     return RepositorySource(from_mapping(given), state, host.read_cluster, files)
 

@@ -2,22 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that came with a load reach the instances, whatever their node."""
 
+import asyncio
+import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from backends.api.errors import TritonError
-from cluster.actors.model_files import FILES_PREFIX
-from cluster.controller import shared_files
+from backends.api.errors import ResourceExhaustedError, TritonError, UnavailableError
 from cluster.controller.controller import ModelController
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import from_mapping
-from deployments.instance.model_files import with_local_files
 from deployments.instance.spec import InstanceSpec
 from tests.support.control_plane_fakes import DRAIN_S
-from tests.support.controller_fakes import FakeHost, in_virtual_time_with_folder, live_instance
+from tests.support.controller_fakes import (
+    FakeHost,
+    in_virtual_time_with_folder,
+    live_instance,
+    write_model,
+)
 
 CONFIG = json.dumps(
     {
@@ -48,95 +51,112 @@ def specs(host: FakeHost) -> list[InstanceSpec]:
     return [spec for pool in host.world.pools for spec in pool.live.values()]
 
 
-def files(host: FakeHost) -> list[bytes]:
-    return [key for key in host.store.values if key.startswith(FILES_PREFIX)]
-
-
 def content_of(directory: str) -> set[str]:
     return {path.name for path in Path(directory).rglob("*") if path.is_file()}
 
 
-def fetch(host: FakeHost) -> Any:
-    return lambda key: host.store.values.get(FILES_PREFIX + key.encode())
+def host_of(*nodes: str) -> FakeHost:
+    host = FakeHost()
+    host.nodes = nodes
+    return host
 
 
 @in_virtual_time_with_folder
-async def test_an_instance_on_another_node_gets_the_files_of_the_load(folder: Path) -> None:
-    host = FakeHost()
-    host.nodes = ("n1", "n2")
+async def test_instances_are_told_of_the_files_by_their_digests_and_of_the_node_that_gives_them(
+    folder: Path,
+) -> None:
+    host = host_of("n1", "n2")
     controller = await explicit(folder, host)
     await controller.load("m", LOAD)
-    found = specs(host)
-    assert len(found) == 2
-    # As a process sees it on a node that has no such directory.
-    elsewhere = type(found[0])(
-        **{name: getattr(found[0], name) for name in found[0].__slots__}
-        | {"model_dir": "/nowhere"}
-        | {"model_cache_directory": str(folder / "node-2")}
-    )
-    local = with_local_files(elsewhere, fetch(host))
-    assert content_of(local.model_dir) == {"config.pbtxt", "data"}
+    first, second = specs(host)
+    assert first.files is not None
+    assert first.files == second.files
+    digests = {file.path: file.sha256 for file in first.files.files}
+    assert digests.keys() == {"1/data", "config.pbtxt"}
+    assert digests["1/data"] == hashlib.sha256(b"content").hexdigest()
+    assert host.offers == [f"load://n1{first.model_dir}"] == [first.files.location]
+    assert first.resources == {}
+    assert not any(b"file" in key for key in host.store.values)
 
 
 @in_virtual_time_with_folder
 async def test_an_unload_removes_the_files(folder: Path) -> None:
-    host = FakeHost()
-    host.nodes = ("n1", "n2")
+    host = host_of("n1", "n2")
     controller = await explicit(folder, host)
     await controller.load("m", LOAD)
     directory = specs(host)[0].model_dir
-    assert len(files(host)) == 1
+    assert len(host.offers) == 1
     await controller.unload("m")
-    assert files(host) == []
+    assert host.offers == []
     assert content_of(directory) == set()
 
 
 @in_virtual_time_with_folder
 async def test_a_reload_keeps_only_the_newer_files(folder: Path) -> None:
-    host = FakeHost()
-    host.nodes = ("n1", "n2")
+    host = host_of("n1", "n2")
     controller = await explicit(folder, host)
     await controller.load("m", LOAD)
+    (older,) = host.offers
     await controller.load("m", {**LOAD, "file:1/data": b"newer"})
+    await asyncio.sleep(2 * DRAIN_S)
+    assert len(host.offers) == 1
+    assert host.offers != [older]
     await controller.unload("m")
-    assert files(host) == []
+    assert host.offers == []
+
+
+@in_virtual_time_with_folder
+async def test_a_reload_without_files_lets_go_of_them(folder: Path) -> None:
+    host = host_of("n1", "n2")
+    write_model(folder, "m")
+    controller = await explicit(folder, host)
+    await controller.load("m", LOAD)
+    await controller.load("m", {})
+    await asyncio.sleep(2 * DRAIN_S)
+    assert host.offers == []
 
 
 @in_virtual_time_with_folder
 async def test_a_load_that_failed_leaves_no_files(folder: Path) -> None:
-    host = FakeHost()
-    host.nodes = ("n1", "n2")
+    host = host_of("n1", "n2")
     controller = await explicit(folder, host)
     host.world.fail["m/1#0"] = [TritonError("broken")]
     with pytest.raises(TritonError):
         await controller.load("m", LOAD)
     await controller.shutdown(1.0)
-    assert files(host) == []
+    assert host.offers == []
 
 
 @in_virtual_time_with_folder
-async def test_on_a_single_node_instances_stay_where_the_files_are(folder: Path) -> None:
-    host = FakeHost()
+async def test_on_a_single_node_files_are_given_to_others_only_when_they_ask(folder: Path) -> None:
+    host = host_of("n1")
     controller = await explicit(folder, host)
     await controller.load("m", LOAD)
-    assert files(host) == []
+    assert host.offers == []
+    assert all(spec.files is not None and spec.resources == {} for spec in specs(host))
+
+
+@in_virtual_time_with_folder
+async def test_files_the_cache_has_no_room_for_keep_instances_on_the_controllers_node(
+    folder: Path,
+) -> None:
+    host = host_of("n1", "n2")
+    controller = await explicit(folder, host)
+    host.fail["offer_files"] = ResourceExhaustedError("no room")
+    await controller.load("m", LOAD)
+    assert all(spec.files is None for spec in specs(host))
     assert all(spec.resources == {"node:h": 0.0001} for spec in specs(host))
 
 
 @in_virtual_time_with_folder
-async def test_files_too_large_for_the_head_keep_instances_on_the_controllers_node(
-    folder: Path,
-) -> None:
-    host = FakeHost()
-    host.nodes = ("n1", "n2")
+async def test_files_that_cannot_be_given_to_other_nodes_fail_the_load(folder: Path) -> None:
+    host = host_of("n1", "n2")
     controller = await explicit(folder, host)
-    limit, shared_files.MAX_SHARED_BYTES = shared_files.MAX_SHARED_BYTES, 5
-    try:
+    host.fail["offer_files"] = UnavailableError("does not start")
+    with pytest.raises(TritonError, match="does not start"):
         await controller.load("m", LOAD)
-    finally:
-        shared_files.MAX_SHARED_BYTES = limit
-    assert files(host) == []
-    assert all(spec.resources == {"node:h": 0.0001} for spec in specs(host))
+    await controller.load("m", LOAD)
+    assert len(host.offers) == 1
 
 
 @in_virtual_time_with_folder
@@ -145,23 +165,23 @@ async def test_a_model_of_the_repository_is_tied_to_no_node(folder: Path) -> Non
     (folder / "m" / "1").mkdir(parents=True)
     controller = await explicit(folder, host)
     await controller.load("m", {"config": CONFIG})
-    assert all(spec.resources == {} for spec in specs(host))
+    assert all(spec.resources == {} and spec.files is None for spec in specs(host))
 
 
 @in_virtual_time_with_folder
 async def test_files_outlive_the_controller_and_go_with_the_model(folder: Path) -> None:
-    host = FakeHost()
-    host.nodes = ("n1", "n2")
+    host = host_of("n1", "n2")
     controller = await explicit(folder, host)
     await controller.load("m", LOAD)
     (first, _) = specs(host)
+    assert first.files is not None
     again = FakeHost(host.store)
     again.was_restarted, again.nodes = True, host.nodes
     again.live = [live_instance(first)]
-    host.store.values[FILES_PREFIX + b"manta-model-stray"] = b""
+    again.offers = ["load://n1/tmp/stray", *host.offers]
     successor = await explicit(folder, again)
-    assert files(again) == [FILES_PREFIX + first.files_key.encode()]
+    assert again.offers == [first.files.location]
     assert again.world.pools[0].missing == ["m/1#1@1"]
     await successor.unload("m")
-    assert files(again) == []
+    assert again.offers == []
     assert content_of(first.model_dir) == set()

@@ -16,6 +16,7 @@ from deployments.instance import model_files, node_files
 from deployments.instance.model_files import with_local_files
 from deployments.instance.node_files import NodeFiles
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files import counters
 from deployments.model_files.blobs import content_key
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFiles
@@ -113,6 +114,19 @@ def test_what_no_instance_has_taken_is_let_go_after_its_time(
     assert node.statistics().evictions > 0
 
 
+def test_who_asks_is_told_how_far_it_is(
+    model: Path, node_of: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counters, "_REPORT_INTERVAL_S", 0.0)
+    told: list[tuple[int, int]] = []
+    node = node_of(DirectorySource(model))
+    node.ensure("m", listed(model), on_progress=lambda there, of: told.append((there, of)))
+    assert told[-1] == (SIZE, SIZE)
+    told.clear()
+    node.ensure("m", listed(model), on_progress=lambda there, of: told.append((there, of)))
+    assert told == []
+
+
 def test_a_file_that_changes_meanwhile_is_unavailable_with_what_to_do(
     model: Path, node_of: MakeNode, tmp_path: Path
 ) -> None:
@@ -151,9 +165,7 @@ def test_an_instance_has_the_files_it_was_fetched_for_to_itself(
 ) -> None:
     files = listed(model)
     node = node_of(DirectorySource(model))
-    local = with_local_files(
-        spec(tmp_path / "a", files), None, lambda wanted: node.ensure("m", files)
-    )
+    local = with_local_files(spec(tmp_path / "a", files), lambda wanted: node.ensure("m", files))
     node.close()
     with NodeCache(tmp_path / "a", MAX_BYTES) as cache:
         write(tmp_path / "more", {"1/weights": random_bytes(SIZE, 3)})
@@ -166,7 +178,7 @@ def test_what_is_there_is_not_fetched(model: Path, node_of: MakeNode, tmp_path: 
     files = listed(model)
     node_of(DirectorySource(model)).ensure("m", files)
     wanted: list[InstanceSpec] = []
-    local = with_local_files(spec(tmp_path / "a", files), None, wanted.append)
+    local = with_local_files(spec(tmp_path / "a", files), wanted.append)
     assert content_of(Path(local.model_dir)) == content_of(model)
     assert wanted == []
 
@@ -190,7 +202,7 @@ def test_files_that_leave_before_they_are_pinned_are_fetched_again(
     model: Path, other: Path, tmp_path: Path
 ) -> None:
     fetch = evicting_fetch(tmp_path / "a", model, other, 2)
-    local = with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), None, fetch)
+    local = with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), fetch)
     assert content_of(Path(local.model_dir)) == content_of(model)
 
 
@@ -199,7 +211,7 @@ def test_a_cache_too_small_for_what_is_loaded_says_what_to_do(
 ) -> None:
     fetch = evicting_fetch(tmp_path / "a", model, other, 99)
     with pytest.raises(UnavailableError, match="give more to --model-cache-max-bytes"):
-        with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), None, fetch)
+        with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), fetch)
 
 
 @pytest.mark.parametrize(

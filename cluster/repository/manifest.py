@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """manifest.json: the files of a directory with their sizes and digests. Pure but for hashing.
 
-``<model>/<version>/manifest.json`` tells of the version's files, ``<model>/manifest.json`` of those
+Read from a directory of this machine, or from a listing of a store. ``<model>/<version>/manifest.json`` tells of the version's files, ``<model>/manifest.json`` of those
 that all versions share: the config, labels, warmup data. Paths are below the manifest's directory.
 """
 
@@ -10,12 +10,16 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from backends.api.errors import InvalidArgumentError
 from cluster.repository.trees import files_below
+from deployments.model_files.contracts import FileChangedError, ModelFile, ModelFiles
+
+if TYPE_CHECKING:
+    from cluster.repository.remote import RemoteModel
 
 MANIFEST_FILE: Final = "manifest.json"
 SIGNATURE_FILE: Final = "manifest.sig"
@@ -169,6 +173,53 @@ def verify_manifest(
             )
 
 
+def version_files(model: "RemoteModel", location: str, version: int) -> ModelFiles:
+    """Name the files of a version in a store: its directory's, and those that all versions share.
+
+    Args:
+        model: As it was listed.
+        location: The model's directory.
+        version: Which version.
+
+    Returns:
+        Them, with the digests that the version's manifest tells, if it has one.
+
+    Raises:
+        FileChangedError: The manifest is not the one that was listed, or tells of other files.
+        InvalidArgumentError: As `parse_manifest`.
+        InternalError: It is too large.
+        UnavailableError: It cannot be read.
+    """
+    own = f"{version}/"
+    digests = _listed_digests(model, location, own)
+    return ModelFiles(
+        location,
+        tuple(
+            ModelFile(path, file.size_bytes, file.stamp, digests.get(path, ""))
+            for path, file in sorted(model.files.items())
+            if not path.endswith("/") and (path.startswith(own) or not _is_of_a_version(path))
+        ),
+    )
+
+
+def _listed_digests(model: "RemoteModel", location: str, own: str) -> dict[str, str]:
+    """Return digests by path in the model's directory; none without a manifest."""
+    if f"{own}{MANIFEST_FILE}" not in model.files:
+        return {}
+    place = f"{location}/{own}{MANIFEST_FILE}"
+    manifest = parse_manifest(model.read_bytes(place, MAX_MANIFEST_BYTES), f"'{place}'")
+    for path, told in manifest.files.items():
+        file = model.files.get(f"{own}{path}")
+        if file is None:
+            raise FileChangedError(f"manifest '{place}' lists '{path}', which is not there")
+        if told.size_bytes != file.size_bytes:
+            raise FileChangedError(
+                f"file '{path}' has {file.size_bytes} bytes, manifest '{place}' says "
+                f"{told.size_bytes}"
+            )
+    return {f"{own}{path}": told.sha256 for path, told in manifest.files.items()}
+
+
 def version_directories(model_directory: Path) -> list[Path]:
     """Return the version directories of a model, ascending."""
     found = [
@@ -212,10 +263,13 @@ def _is_utf8(text: str) -> bool:
 
 def _listed(directory: Path, *, versions_apart: bool) -> Iterable[str]:
     for path in files_below(directory):
-        top, slash, _ = path.partition("/")
-        is_of_a_version = versions_apart and slash and _VERSION.fullmatch(top)
-        if path not in _OWN and not is_of_a_version:
+        if path not in _OWN and not (versions_apart and _is_of_a_version(path)):
             yield path
+
+
+def _is_of_a_version(path: str) -> bool:
+    top, slash, _ = path.partition("/")
+    return bool(slash) and _VERSION.fullmatch(top) is not None
 
 
 def _refuse(where: str, what: str, paths: Collection[str]) -> None:

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """manifest.json: the files of a directory with their sizes and digests. Pure but for hashing.
 
-Read from a directory of this machine, or from a listing of a store. ``<model>/<version>/manifest.json`` tells of the version's files, ``<model>/manifest.json`` of those
+Read from a directory of this machine, or from a listing of a store.
+``<model>/<version>/manifest.json`` tells of the version's files, ``<model>/manifest.json`` of those
 that all versions share: the config, labels, warmup data. Paths are below the manifest's directory.
 """
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -154,18 +155,40 @@ def verify_manifest(
         InternalError: The directory cannot be read.
         OSError: A file cannot be read.
     """
-    present = frozenset(_listed(directory, versions_apart=versions_apart))
-    _refuse(where, "is in the manifest and not there", manifest.files.keys() - present)
-    _refuse(where, "is there and not in the manifest", present - manifest.files.keys())
+    present = _listed(directory, versions_apart=versions_apart)
+    sizes = {path: (directory / path).stat().st_size for path in present}
+    compare_files(manifest, where, sizes, lambda path: file_digest(directory / path))
+
+
+def compare_files(
+    manifest: Manifest,
+    where: str,
+    sizes: Mapping[str, int],
+    digest_of: Callable[[str], str] | None,
+) -> None:
+    """Compare the files there are with a manifest.
+
+    Args:
+        manifest: What there has to be.
+        where: As for `read_manifest`.
+        sizes: Size in bytes of each file, without the manifest and its signature.
+        digest_of: Gives the SHA-256 of a file; None where contents are not looked at.
+
+    Raises:
+        InvalidArgumentError: A file is missing, differs, or is not listed.
+    """
+    _refuse(where, "is in the manifest and not there", manifest.files.keys() - sizes.keys())
+    _refuse(where, "is there and not in the manifest", sizes.keys() - manifest.files.keys())
     for path, file in manifest.files.items():
-        size_bytes = (directory / path).stat().st_size
-        if size_bytes != file.size_bytes:
+        if sizes[path] != file.size_bytes:
             raise InvalidArgumentError(
-                f"file '{path}' of {where} has {size_bytes} bytes, the manifest says "
+                f"file '{path}' of {where} has {sizes[path]} bytes, the manifest says "
                 f"{file.size_bytes}; upload the model again"
             )
+    if digest_of is None:
+        return
     for path, file in manifest.files.items():
-        found = file_digest(directory / path)
+        found = digest_of(path)
         if found != file.sha256:
             raise InvalidArgumentError(
                 f"Mismatched SHA256 hash for file {path} of {where}, expect: {file.sha256}, "

@@ -48,10 +48,15 @@ _MAX_KEYS: Final = 1000
 
 
 class VerifyAgent:
-    """Verifies signatures and what they are of; see the module."""
+    """Verifies signatures and what they are of; see the module.
 
-    # A copy of its own, without links: what is verified must not change with the repository.
-    changes_files = True
+    Args:
+        copies: Whether a copy of its own, without links, is verified: what is loaded must not
+            change with the repository.
+    """
+
+    def __init__(self, *, copies: bool = True) -> None:
+        self.changes_files = copies
 
     def act(self, action: Action, model: AgentModel) -> None:
         """See `RepositoryAgent`.

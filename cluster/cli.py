@@ -33,7 +33,7 @@ _TOOLS = {
 _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
        manta check REPOSITORY... [--json] [--strict]
-       manta model add|ls|show|diff|pull|rm ... [--help]
+       manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
        manta version
 """

@@ -97,7 +97,7 @@ class RepositorySource:
             auto_complete=not options.disable_auto_complete_config,
             open_location=lambda location: open_filesystem(location, self._skeletons),
             agents=self._prepared,
-            policy=_agent_policy(options),
+            policy=AgentPolicy.of(options.require_signed_models, options.trusted_keys),
             has_namespaces=options.model_namespacing,
         )
         self.watch = RepositoryWatch(self._repository.paths, changed)
@@ -379,11 +379,6 @@ def _agents_folder(secret: bytes) -> Path:
     """Return where this server's copies for agents lie; a restarted controller finds them again."""
     name = blake2b(secret, digest_size=8, person=b"agents").hexdigest()
     return Path(tempfile.gettempdir()) / f"manta-agents-{name}"
-
-
-def _agent_policy(options: ServerOptions) -> AgentPolicy:
-    keys = options.trusted_keys
-    return AgentPolicy(options.require_signed_models, str(Path(keys).absolute()) if keys else "")
 
 
 def _resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:

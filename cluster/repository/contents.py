@@ -2,13 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """What repositories hold, and a model of theirs as it was read. Pure data."""
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from msgspec import msgpack
 
 from backends.api.errors import InternalError
 from backends.api.model_config import ModelConfig
 from cluster.repository.agents.prepared import PreparedFiles
 from deployments.model_files.contracts import ModelFiles
+
+
+class PackedFiles(Mapping[int, ModelFiles]):
+    """Files by version, kept small: thousands of loaded models have a hundred files each.
+
+    Args:
+        files: Them.
+    """
+
+    def __init__(self, files: Mapping[int, ModelFiles]) -> None:
+        self._packed = {
+            version: zlib.compress(msgpack.encode(each), 1) for version, each in files.items()
+        }
+
+    def __getitem__(self, version: int) -> ModelFiles:
+        return msgpack.decode(zlib.decompress(self._packed[version]), type=ModelFiles)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """manifest.json: the files of a directory with their sizes and digests. Pure but for hashing.
 
+Read from a directory of this machine, or from a listing of a store.
 ``<model>/<version>/manifest.json`` tells of the version's files, ``<model>/manifest.json`` of those
 that all versions share: the config, labels, warmup data. Paths are below the manifest's directory.
 """
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from backends.api.errors import InvalidArgumentError
 from cluster.repository.trees import files_below
+from deployments.model_files.contracts import FileChangedError, ModelFile, ModelFiles
+
+if TYPE_CHECKING:
+    from cluster.repository.remote import RemoteModel
 
 MANIFEST_FILE: Final = "manifest.json"
 SIGNATURE_FILE: Final = "manifest.sig"
@@ -150,23 +155,92 @@ def verify_manifest(
         InternalError: The directory cannot be read.
         OSError: A file cannot be read.
     """
-    present = frozenset(_listed(directory, versions_apart=versions_apart))
-    _refuse(where, "is in the manifest and not there", manifest.files.keys() - present)
-    _refuse(where, "is there and not in the manifest", present - manifest.files.keys())
+    present = _listed(directory, versions_apart=versions_apart)
+    sizes = {path: (directory / path).stat().st_size for path in present}
+    compare_files(manifest, where, sizes, lambda path: file_digest(directory / path))
+
+
+def compare_files(
+    manifest: Manifest,
+    where: str,
+    sizes: Mapping[str, int],
+    digest_of: Callable[[str], str] | None,
+) -> None:
+    """Compare the files there are with a manifest.
+
+    Args:
+        manifest: What there has to be.
+        where: As for `read_manifest`.
+        sizes: Size in bytes of each file, without the manifest and its signature.
+        digest_of: Gives the SHA-256 of a file; None where contents are not looked at.
+
+    Raises:
+        InvalidArgumentError: A file is missing, differs, or is not listed.
+    """
+    _refuse(where, "is in the manifest and not there", manifest.files.keys() - sizes.keys())
+    _refuse(where, "is there and not in the manifest", sizes.keys() - manifest.files.keys())
     for path, file in manifest.files.items():
-        size_bytes = (directory / path).stat().st_size
-        if size_bytes != file.size_bytes:
+        if sizes[path] != file.size_bytes:
             raise InvalidArgumentError(
-                f"file '{path}' of {where} has {size_bytes} bytes, the manifest says "
+                f"file '{path}' of {where} has {sizes[path]} bytes, the manifest says "
                 f"{file.size_bytes}; upload the model again"
             )
+    if digest_of is None:
+        return
     for path, file in manifest.files.items():
-        found = file_digest(directory / path)
+        found = digest_of(path)
         if found != file.sha256:
             raise InvalidArgumentError(
                 f"Mismatched SHA256 hash for file {path} of {where}, expect: {file.sha256}, "
                 f"got: {found}; upload the model again"
             )
+
+
+def version_files(model: "RemoteModel", location: str, version: int) -> ModelFiles:
+    """Name the files of a version in a store: its directory's, and those that all versions share.
+
+    Args:
+        model: As it was listed.
+        location: The model's directory.
+        version: Which version.
+
+    Returns:
+        Them, with the digests that the version's manifest tells, if it has one.
+
+    Raises:
+        FileChangedError: The manifest is not the one that was listed, or tells of other files.
+        InvalidArgumentError: As `parse_manifest`.
+        InternalError: It is too large.
+        UnavailableError: It cannot be read.
+    """
+    own = f"{version}/"
+    digests = _listed_digests(model, location, own)
+    return ModelFiles(
+        location,
+        tuple(
+            ModelFile(path, file.size_bytes, file.stamp, digests.get(path, ""))
+            for path, file in sorted(model.files.items())
+            if not path.endswith("/") and (path.startswith(own) or not _is_of_a_version(path))
+        ),
+    )
+
+
+def _listed_digests(model: "RemoteModel", location: str, own: str) -> dict[str, str]:
+    """Return digests by path in the model's directory; none without a manifest."""
+    if f"{own}{MANIFEST_FILE}" not in model.files:
+        return {}
+    place = f"{location}/{own}{MANIFEST_FILE}"
+    manifest = parse_manifest(model.read_bytes(place, MAX_MANIFEST_BYTES), f"'{place}'")
+    for path, told in manifest.files.items():
+        file = model.files.get(f"{own}{path}")
+        if file is None:
+            raise FileChangedError(f"manifest '{place}' lists '{path}', which is not there")
+        if told.size_bytes != file.size_bytes:
+            raise FileChangedError(
+                f"file '{path}' has {file.size_bytes} bytes, manifest '{place}' says "
+                f"{told.size_bytes}"
+            )
+    return {f"{own}{path}": told.sha256 for path, told in manifest.files.items()}
 
 
 def version_directories(model_directory: Path) -> list[Path]:
@@ -212,10 +286,13 @@ def _is_utf8(text: str) -> bool:
 
 def _listed(directory: Path, *, versions_apart: bool) -> Iterable[str]:
     for path in files_below(directory):
-        top, slash, _ = path.partition("/")
-        is_of_a_version = versions_apart and slash and _VERSION.fullmatch(top)
-        if path not in _OWN and not is_of_a_version:
+        if path not in _OWN and not (versions_apart and _is_of_a_version(path)):
             yield path
+
+
+def _is_of_a_version(path: str) -> bool:
+    top, slash, _ = path.partition("/")
+    return bool(slash) and _VERSION.fullmatch(top) is not None
 
 
 def _refuse(where: str, what: str, paths: Collection[str]) -> None:

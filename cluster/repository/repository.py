@@ -30,10 +30,10 @@ from cluster.repository.agents.prepared import PreparedFiles, PreparedModels
 from cluster.repository.agents.registry import find_agent
 from cluster.repository.agents.verify import verify_stand_in
 from cluster.repository.configs import ModelConfigs
-from cluster.repository.contents import RepositoryModel, RepositoryScan
+from cluster.repository.contents import PackedFiles, RepositoryModel, RepositoryScan
 from cluster.repository.filesystem import FileSystem
 from cluster.repository.labels import read_labels
-from cluster.repository.manifests import PackedFiles, version_files
+from cluster.repository.manifest import version_files
 from cluster.repository.model_directory import (
     ModelDirectory,
     Place,

@@ -6,6 +6,10 @@ A model begins as one that loads, and gets up to two faults. Nothing here says w
 with them: tests compare what `manta check` says of it with what a load says.
 """
 
+import hashlib
+import io
+import json
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -207,7 +211,60 @@ def _parameter(key: str, text: str) -> Fault:
     return _added(f'parameters {{ key: "{key}" value: {{ string_value: "{text}" }} }}')
 
 
+def _agent(name: str, key: str = "", text: str = "") -> Fault:
+    parameter = f'parameters {{ key: "{key}" value: "{text}" }}' if key else ""
+    return _added(f'model_repository_agents {{ agents {{ name: "{name}" {parameter} }} }}')
+
+
+def _first_file(model: Model) -> tuple[str, bytes]:
+    files = ((path, entry) for path, entry in model.files.items() if isinstance(entry, bytes))
+    return next(files, ("1/none", b""))
+
+
+def _checksum(model: Model) -> Model:
+    path, content = _first_file(model)
+    return _agent("checksum", f"SHA256:{path}", hashlib.sha256(content).hexdigest())(model)
+
+
+def _manifest(change: Callable[[dict[str, object]], None] = lambda row: None) -> Fault:
+    def put(model: Model) -> Model:
+        path, content = _first_file(model)
+        top, _, below = path.partition("/")
+        row = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+        change(row)
+        text = json.dumps({"files": {below: row}}).encode()
+        return _with(f"{top}/manifest.json", text)(model)
+
+    return put
+
+
+def _archived(model: Model) -> Model:
+    """Put the first file into an archive, and have it unpacked."""
+    path, content = _first_file(model)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(path.rpartition("/")[2], content)
+    files = {name: entry for name, entry in model.files.items() if name != path}
+    files[f"{path.rpartition('/')[0]}/files.zip"] = made.getvalue()
+    return _agent("unpack")(replace(model, files=files))
+
+
 _ANY: dict[str, Fault] = {
+    "no such agent": _agent("none"),
+    "a checksum": _checksum,
+    "a wrong checksum": _agent("checksum", "MD5:config.pbtxt", "0" * 32),
+    "a checksum of no file": _agent("checksum", "MD5:1/missing", "0" * 32),
+    "a checksum of no algorithm": _agent("checksum", "CRC:config.pbtxt", "0"),
+    "a checksum elsewhere": _agent("checksum", "MD5:../part/config.pbtxt", "0" * 32),
+    "a manifest": _manifest(),
+    "a manifest of another content": _manifest(lambda row: row.update(sha256="0" * 64)),
+    "a manifest of another size": _manifest(lambda row: row.update(size_bytes=77)),
+    "a manifest that is none": _with("1/manifest.json", b'{"files": []}'),
+    "a manifest of the model": _with("manifest.json", b'{"files": {}}'),
+    "an archive": _archived,
+    "no archive to unpack": _agent("unpack"),
+    "no key to decrypt with": _agent("decrypt"),
+    "no signature": _agent("verify"),
     "no such field": _added("max_batchsize: 4"),
     "a brace is open": _added("dynamic_batching {"),
     "no such type": _changed("TYPE_FP32", "TYPE_FLOAT"),

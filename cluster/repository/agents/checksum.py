@@ -8,6 +8,7 @@ the algorithm is MD5 or, beyond Triton, SHA256.
 Triton: checksum_repository_agent/src/checksum.cc @66b9179
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -33,14 +34,31 @@ class ChecksumAgent:
         """
         if action is not Action.LOAD:
             return
-        for key, expected in model.parameters.items():
-            algorithm, path = _parse(key)
-            found = _digest(model.directory, path, algorithm)
-            if found != expected:
-                raise InvalidArgumentError(
-                    f"Mismatched {algorithm.upper()} hash for file {path}, expect: {expected}, got:"
-                    f" {found}"
-                )
+        compare_digests(
+            model.parameters, lambda path, algorithm: file_digest(model.directory / path, algorithm)
+        )
+
+
+def compare_digests(parameters: Mapping[str, str], digest_of: Callable[[str, str], str]) -> None:
+    """Compare files with the agent's parameters.
+
+    Args:
+        parameters: Of the agent.
+        digest_of: Gives the hex digest of a file, by path below the model's directory and
+            algorithm; an OSError where it cannot be read.
+
+    Raises:
+        InvalidArgumentError: A file differs or cannot be read, or a parameter is none.
+        UnsupportedError: The algorithm is unknown.
+    """
+    for key, expected in parameters.items():
+        algorithm, path = _parse(key)
+        found = _digest(digest_of, path, algorithm)
+        if found != expected:
+            raise InvalidArgumentError(
+                f"Mismatched {algorithm.upper()} hash for file {path}, expect: {expected}, got:"
+                f" {found}"
+            )
 
 
 def _parse(key: str) -> tuple[str, str]:
@@ -56,12 +74,12 @@ def _parse(key: str) -> tuple[str, str]:
     return algorithm.lower(), path
 
 
-def _digest(directory: Path, path: str, algorithm: str) -> str:
+def _digest(digest_of: Callable[[str, str], str], path: str, algorithm: str) -> str:
     refusal = f"failed to open text file for read {path}"
     try:
         if ".." in Path(path).parts or Path(path).is_absolute():
             raise InvalidArgumentError(f"{refusal}: expected a path below the model's directory")
-        return file_digest(directory / path, algorithm)
+        return digest_of(path, algorithm)
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{refusal}: {reason_of(error)}") from None
 

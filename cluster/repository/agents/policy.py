@@ -3,7 +3,8 @@
 """Which agents run for a model: those its config names, and those the server asks for. Pure."""
 
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Self
 
 from backends.api.model_config import ModelConfig
 from cluster.repository.agents.contracts import CHECKSUM, KEYS, MANIFEST, VERIFY
@@ -22,6 +23,11 @@ class AgentPolicy:
 
     require_signed: bool = False
     trusted_keys: str = ""
+
+    @classmethod
+    def of(cls, require_signed: bool, trusted_keys: str) -> Self:
+        """Return what the values of the two flags come to."""
+        return cls(require_signed, str(Path(trusted_keys).absolute()) if trusted_keys else "")
 
     def calls_of(self, config: ModelConfig | None, *, has_manifest: bool) -> tuple[AgentCall, ...]:
         """Return the agents of a model in the order they run.

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from backends.api.errors import InternalError
-from cluster.repository.agents.contracts import Action
+from cluster.repository.agents.contracts import Action, RepositoryAgent
+from cluster.repository.agents.registry import find_agent
 from cluster.repository.agents.run import AgentChain
 from deployments.model_files.contracts import AgentCall
 
@@ -71,10 +72,12 @@ class PreparedModels:
 
     Args:
         root: Where copies are made; this server's alone.
+        find: Finds an agent by name.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, find: Callable[[str], RepositoryAgent] = find_agent) -> None:
         self._root = root
+        self._find = find
         self._lock = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._by_key: dict[str, PreparedFiles] = {}
@@ -123,7 +126,7 @@ class PreparedModels:
                 if found is not None:
                     found.uses += 1
                     return found
-            made = self._make(AgentChain(name, calls, config_json()), directory, key)
+            made = self._make(AgentChain(name, calls, config_json(), self._find), directory, key)
             with self._lock:
                 self._by_key[key] = made
             return made

@@ -38,7 +38,10 @@ from cluster.repository.manifest import (
 )
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 _PURPOSE: Final = "verification of signed models"
 _SIGNATURE_BYTES: Final = 64
@@ -48,10 +51,15 @@ _MAX_KEYS: Final = 1000
 
 
 class VerifyAgent:
-    """Verifies signatures and what they are of; see the module."""
+    """Verifies signatures and what they are of; see the module.
 
-    # A copy of its own, without links: what is verified must not change with the repository.
-    changes_files = True
+    Args:
+        copies: Whether a copy of its own, without links, is verified: what is loaded must not
+            change with the repository.
+    """
+
+    def __init__(self, *, copies: bool = True) -> None:
+        self.changes_files = copies
 
     def act(self, action: Action, model: AgentModel) -> None:
         """See `RepositoryAgent`.
@@ -93,6 +101,29 @@ def sign_model(directory: Path, private_key: bytes) -> list[Path]:
         UnavailableError: The package cryptography is not installed.
         OSError: A file cannot be read or written.
     """
+    key = read_private_key(private_key)
+    written = []
+    for signed in (directory, *version_directories(directory)):
+        content = render_manifest(make_manifest(signed, versions_apart=signed == directory))
+        for name, data in (
+            (MANIFEST_FILE, content),
+            (SIGNATURE_FILE, signature_of(key, content)),
+        ):
+            (signed / name).write_bytes(data)
+            written.append(signed / name)
+    return written
+
+
+def read_private_key(content: bytes) -> "Ed25519PrivateKey":
+    """Read a key to sign with.
+
+    Args:
+        content: An Ed25519 key in PEM, without pass phrase.
+
+    Raises:
+        InvalidArgumentError: It is none.
+        UnavailableError: The package cryptography is not installed.
+    """
     with needing_cryptography("signing of models"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - an extra
             Ed25519PrivateKey,
@@ -101,24 +132,31 @@ def sign_model(directory: Path, private_key: bytes) -> list[Path]:
             load_pem_private_key,
         )
     try:
-        key = load_pem_private_key(private_key, None)
+        key = load_pem_private_key(content, None)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(f"the key to sign with cannot be read: {error}") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidArgumentError(
-            "the key to sign with is no Ed25519 key in PEM; make one with: openssl genpkey "
-            "-algorithm ed25519"
+            "the key to sign with is no Ed25519 key in PEM; make one with 'manta model keygen', or "
+            "openssl genpkey -algorithm ed25519"
         )
-    written = []
-    for signed in (directory, *version_directories(directory)):
-        content = render_manifest(make_manifest(signed, versions_apart=signed == directory))
-        for name, data in (
-            (MANIFEST_FILE, content),
-            (SIGNATURE_FILE, base64.b64encode(key.sign(content)) + b"\n"),
-        ):
-            (signed / name).write_bytes(data)
-            written.append(signed / name)
-    return written
+    return key
+
+
+def signature_of(key: "Ed25519PrivateKey", manifest: bytes) -> bytes:
+    """Return the content of manifest.sig for that of manifest.json."""
+    return base64.b64encode(key.sign(manifest)) + b"\n"
+
+
+def is_signature(key: "Ed25519PublicKey", signature: bytes, manifest: bytes) -> bool:
+    """Whether the content of manifest.sig is a key's signature of that of manifest.json."""
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an extra
+
+    try:
+        key.verify(_parse_signature(signature, "the model"), manifest)
+    except (InvalidSignature, InvalidArgumentError):
+        return False
+    return True
 
 
 def verify_stand_in(model: AgentModel, version: int) -> None:

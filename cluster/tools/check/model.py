@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks one model: its directory, its config and its versions, but not its ensembles' edges."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from backends.api.errors import TritonError
@@ -13,12 +13,19 @@ from cluster.models.states import no_version
 from cluster.repository.contents import RepositoryModel
 from cluster.repository.filesystem import reason_of
 from cluster.repository.repository import ModelRepository
-from cluster.tools.check.agents import unknown_agents
+from cluster.repository.stores.contracts import Store
+from cluster.repository.stores.opening import open_store
+from cluster.tools.check.agents import (
+    CheckedAgents,
+    StoredVersion,
+    is_looked_at,
+    unknown_agents,
+)
 from cluster.tools.check.defects import Defect, Severity
 from cluster.tools.check.links import leaving_links
 from cluster.tools.check.places import ModelPlaces, without_place
 from cluster.tools.check.remedies import remedy_of
-from cluster.tools.check.rules import Rules
+from cluster.tools.check.rules import Rules, VersionCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,8 @@ class ModelCheck:
         rules: What the server has.
         config_name: ``--model-config-name``.
         roots: Directories of the repositories.
+        agents: What the repositories run agents with.
+        open_store: Opens the store of a model's directory.
     """
 
     def __init__(
@@ -81,11 +90,15 @@ class ModelCheck:
         rules: Rules,
         config_name: str,
         roots: tuple[str, ...],
+        agents: CheckedAgents,
+        open_store: Callable[[str], Store] = open_store,
     ) -> None:
         self._repository = repository
         self._rules = rules
         self._config_name = config_name
         self._roots = roots
+        self._agents = agents
+        self._open_store = open_store
 
     def check(self, name: str, directory: str) -> Verdict:
         """Check a model.
@@ -104,21 +117,25 @@ class ModelCheck:
         except TritonError as error:
             cause = error.__cause__
             text = cause.message if isinstance(cause, TritonError) else error.message
-            found = self._all_of(name, places, text)
+            found = (*self._agents.take_refused(), *self._all_of(name, places, text))
             return Verdict(name, places, tuple(defect(places, each) for each in found))
         except UnicodeError:
             text = "the name of the model's directory is not UTF-8"
             return Verdict(name, places, (defect(places, text),))
+        refused = self._agents.take_refused()
         try:
-            return self._of_model(places, model)
+            return self._of_model(places, model, refused)
         except OSError as error:
             return Verdict(name, places, (defect(places, reason_of(error)),))
+        finally:
+            if model.prepared is not None:
+                self._agents.release(model.prepared)
 
-    def _of_model(self, places: ModelPlaces, model: RepositoryModel) -> Verdict:
+    def _of_model(self, places: ModelPlaces, model: RepositoryModel, refused: list[str]) -> Verdict:
         name, config = model.name, model.config
         defects = [defect(places, text, Severity.WARNING) for text in model.warnings]
         defects += self._links(places)
-        defects += [defect(places, text) for text in unknown_agents(config)]
+        defects += [defect(places, text) for text in (*refused, *unknown_agents(config))]
         if not model.versions:
             defects.append(defect(places, no_version(name).message))
         if config.has_ensemble_scheduling:
@@ -127,13 +144,8 @@ class ModelCheck:
             return Verdict(name, places, _once(defects), configs)
         configs, is_complete = {}, True
         for version in model.versions:
-            found = self._rules.check_version(
-                config,
-                model.model_dir,
-                version,
-                auto_complete=model.needs_auto_complete,
-                has_contents=model.files is None,
-            )
+            defects += [defect(places, text) for text in self._of_agents(model, version)]
+            found = self._of_version(model, version)
             configs[version] = found.config
             is_complete = is_complete and found.is_complete
             # A model of a store is looked at through a stand-in of its directory.
@@ -143,6 +155,38 @@ class ModelCheck:
                 defect(places, f"not checked: {text}", Severity.NOTE) for text in found.left_open
             ]
         return Verdict(name, places, _once(defects), configs, is_complete)
+
+    def _of_agents(self, model: RepositoryModel, version: int) -> Iterator[str]:
+        """Yield what agents say of a version in a store; its node would run them."""
+        files = None if model.files is None else model.files[version]
+        if files is None or not files.agents:
+            return
+        store = self._open_store(files.location)
+        try:
+            yield from StoredVersion(store, model.name, version, files).refused()
+        except TritonError as error:
+            yield error.message
+        finally:
+            store.close()
+
+    def _of_version(self, model: RepositoryModel, version: int) -> VersionCheck:
+        config, auto_complete = model.config, model.needs_auto_complete
+        if model.files is not None:
+            calls = model.files[version].agents
+            if not is_looked_at(calls):
+                names = ", ".join(call.name for call in calls)
+                return self._rules.check_config(
+                    config,
+                    auto_complete=auto_complete,
+                    left_open=f"what the repository agents {names} make of the files",
+                )
+        return self._rules.check_version(
+            config,
+            model.model_dir,
+            version,
+            auto_complete=auto_complete,
+            has_contents=model.files is None,
+        )
 
     def _links(self, places: ModelPlaces) -> Iterator[Defect]:
         for path, text in leaving_links(places.directory, self._roots):

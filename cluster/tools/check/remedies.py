@@ -32,6 +32,23 @@ _BATCHING = "set max_batch_size to 0, or export the model with a batch dimension
 
 # Ordered: the first row whose pattern occurs wins.
 _REMEDIES: Final = _rows(
+    # They say it themselves.
+    (
+        r"; (sign|upload) the model|sign and upload|--trusted-keys|upload the files|remove one of"
+        r"|is not set where the server runs",
+        "model_repository_agents",
+        "",
+    ),
+    (
+        r"Mismatched \w+ hash",
+        "model_repository_agents",
+        "copy the file anew, or correct the digest",
+    ),
+    (
+        r"failed to parse key|Unsupported checksum",
+        "model_repository_agents",
+        "write MD5:<file> or SHA256:<file>",
+    ),
     (r"did you mean", "", "write it so"),
     (r"failed to read text proto", "", "correct the text there"),
     (

@@ -4,6 +4,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.model_config import ModelConfig
@@ -11,9 +13,11 @@ from backends.config.validation.composing import with_composing
 from cluster.models.dependencies import composing_versions, ready_config, refuse_cycle
 from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from cluster.options.parsing import ServerOptions
+from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.contents import require_listed
 from cluster.repository.repository import ModelRepository
 from cluster.repository.stores.location import absolute, parse_location
+from cluster.tools.check.agents import CheckedAgents
 from cluster.tools.check.defects import Severity
 from cluster.tools.check.model import ModelCheck, Verdict, defect
 from cluster.tools.check.rules import Rules
@@ -43,17 +47,24 @@ def check_repositories(options: ServerOptions, gpu_count: int | None = None) -> 
         InternalError: No repository can be listed.
         UnsupportedError: A location has a scheme that is not known.
     """
+    with TemporaryDirectory(prefix="manta-check-") as folder:
+        return _check(options, gpu_count, CheckedAgents(Path(folder) / "agents"))
+
+
+def _check(options: ServerOptions, gpu_count: int | None, agents: CheckedAgents) -> Report:
     locations = options.model_repository
     repository = ModelRepository(
         locations,
         model_config_name=options.model_config_name,
         auto_complete=not options.disable_auto_complete_config,
+        agents=agents,
+        policy=AgentPolicy.of(options.require_signed_models, options.trusted_keys),
     )
     scan = repository.scan()
     require_listed(scan)
     roots = tuple(absolute(at).path for at in map(parse_location, locations) if at.is_local)
     rules = Rules(options, gpu_count)
-    check = ModelCheck(repository, rules, options.model_config_name, roots)
+    check = ModelCheck(repository, rules, options.model_config_name, roots, agents)
     alone = {name: check.check(name, path) for name, path in scan.directories.items()}
     ensembles = _Ensembles(alone, rules)
     return Report({name: ensembles.verdict(name) for name in alone}, dict(scan.errors))

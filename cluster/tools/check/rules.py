@@ -68,6 +68,20 @@ class Rules:
         found = complaints(self.completed(config), gpu_ids=self.gpu_ids(config), tensors=tensors)
         return tuple(dict.fromkeys(found))
 
+    def check_config(
+        self, config: ModelConfig, *, auto_complete: bool, left_open: str
+    ) -> VersionCheck:
+        """Check a version of which only the config is known.
+
+        Args:
+            config: The model's config as its repository has read it.
+            auto_complete: Whether its backend would complete the config.
+            left_open: What is not known.
+        """
+        is_written = bool(config.input and config.output) or not auto_complete
+        refused = self.complaints(config, tensors=is_written)
+        return VersionCheck(self.completed(config), is_written, refused, (left_open,))
+
     def check_version(
         self,
         config: ModelConfig,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from backends.config.pbtxt import MAX_CONFIG_BYTES
 from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.filesystem import CACHE_DIRECTORY
 from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
@@ -14,8 +15,9 @@ from cluster.repository.model_directory import check_model_name
 from cluster.repository.stores.contracts import Store
 from cluster.repository.version_policy import find_versions
 from cluster.tools.publish.config_text import config_text
+from cluster.tools.publish.encrypting import decrypt_text, require_decrypt, sealed_names
 from cluster.tools.publish.formats import find_model
-from cluster.tools.publish.stored_models import find_stored
+from cluster.tools.publish.stored_models import StoredModel, find_stored
 from cluster.tools.publish.targets import Content
 
 _MAX_VERSION = 2**63 - 1
@@ -33,6 +35,7 @@ class Addition:
         files: By path in the version's directory.
         shared: By path in the model's directory.
         notes: What the user should know.
+        former: The model as it is there; None for a new one.
     """
 
     name: str
@@ -41,10 +44,17 @@ class Addition:
     files: Mapping[str, Content]
     shared: Mapping[str, Content] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    former: StoredModel | None = None
 
 
 def plan_addition(
-    store: Store, path: Path, name: str, version: int | None, *, next_version: bool
+    store: Store,
+    path: Path,
+    name: str,
+    version: int | None,
+    *,
+    next_version: bool,
+    key_file: Path | None = None,
 ) -> Addition:
     """Look at a model and at where it goes.
 
@@ -54,9 +64,11 @@ def plan_addition(
         name: What it is to be called.
         version: Its number; None for the next one, or for 1 of a new model.
         next_version: Whether the number is one above the newest.
+        key_file: The key that the version's files are to be encrypted with; None leaves them plain.
 
     Raises:
-        InvalidArgumentError: Name or number is none, or the format is unknown.
+        InvalidArgumentError: Name or number is none, the format is unknown, or a config does not
+            say how to decrypt the files.
         AlreadyExistsError: There is such a version, or a number has to be chosen.
         TritonError: The repository cannot be listed.
     """
@@ -71,17 +83,39 @@ def plan_addition(
     else:
         found = find_model(path)
         title, files, shared = found.format.title, dict(found.files), {}
-        text = config_text(found)
+        text = config_text(found, decrypt_text(key_file) if key_file else "")
         notes = []
         if text:
             shared = {CONFIG_FILE: text.encode()}
-            if not found.format.is_completed or "Fill in" in text:
+            if "Fill in" in text:
                 notes.append(f"fill in inputs and outputs in {name}/{CONFIG_FILE}")
     if there is not None and shared:
         kept = sorted(shared.keys() & there.files.keys())
         shared = {key: content for key, content in shared.items() if key not in there.files}
         notes = [*(f"{name}/{each} is left as it is" for each in kept)]
-    return Addition(name, number, title, files, shared, tuple(notes))
+    if key_file is not None:
+        _require_decrypt(store, name, there, shared, key_file)
+        files = sealed_names(files)
+    return Addition(name, number, title, files, shared, tuple(notes), there)
+
+
+def _require_decrypt(
+    store: Store,
+    name: str,
+    there: StoredModel | None,
+    shared: Mapping[str, Content],
+    key_file: Path,
+) -> None:
+    where, content = f"{store.location}/{name}/{CONFIG_FILE}", shared.get(CONFIG_FILE, b"")
+    if there is not None and CONFIG_FILE in there.files:
+        content = store.read(f"{name}/{CONFIG_FILE}", 0, MAX_CONFIG_BYTES + 1)
+    elif isinstance(content, Path):
+        where, content = str(content), content.read_bytes()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{where}: byte {error.start} is not UTF-8") from None
+    require_decrypt(text, where, key_file)
 
 
 def _check_name(name: str) -> None:

@@ -6,17 +6,27 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.errors import AlreadyExistsError, InvalidArgumentError, TritonError
 from backends.config.pbtxt import to_pbtxt
-from cluster.repository.manifest import MANIFEST_FILE
+from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
 from cluster.repository.stores.contracts import Store
 from cluster.repository.stores.opening import open_store
-from cluster.tools.publish.adding import plan_addition
+from cluster.tools.publish.adding import Addition, plan_addition
 from cluster.tools.publish.comparing import Side, differences
+from cluster.tools.publish.encrypting import seal
+from cluster.tools.publish.keys import (
+    make_encryption_key,
+    make_signing_key,
+    read_encryption_key,
+    read_key_file,
+)
 from cluster.tools.publish.pulling import pull_model
+from cluster.tools.publish.signing import Signer, sign_stored, signed_shared
 from cluster.tools.publish.stored_models import (
     StoredModel,
     backend_of,
@@ -27,11 +37,13 @@ from cluster.tools.publish.stored_models import (
     require_version,
     state_of,
 )
-from cluster.tools.publish.targets import target_of
+from cluster.tools.publish.targets import Content, target_of
 
 _REPOSITORY: Final = "MANTA_MODEL_REPOSITORY"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNIT: Final = 1024
+# How often --next looks for a number anew when others take it.
+_ATTEMPTS: Final = 10
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -75,6 +87,8 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     number = add.add_mutually_exclusive_group()
     number.add_argument("--version", type=int, metavar="K")
     number.add_argument("--next", action="store_true", help="one above the newest version")
+    add.add_argument("--sign-with", type=Path, metavar="KEY", help="sign what is published")
+    add.add_argument("--encrypt-with", type=Path, metavar="KEY", help="encrypt the version's files")
     add.add_argument("--dry-run", action="store_true", help="say what would be written")
     ls = command("ls", _ls, "list models, versions, sizes, backends and manifests")
     ls.add_argument("name", nargs="?", default="")
@@ -95,6 +109,14 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     pull.add_argument("name")
     pull.add_argument("--version", type=int, metavar="K", help="default: all versions")
     pull.add_argument("--to", dest="folder", type=Path, required=True, metavar="DIR")
+    sign = command("sign", _sign, "sign a model as it is in the repository")
+    sign.add_argument("name")
+    sign.add_argument("--with", dest="key", type=Path, required=True, metavar="KEY")
+    meaning = "make a key to sign with, or with --encryption one to encrypt with"
+    keygen = commands.add_parser("keygen", help=meaning, description=meaning)
+    keygen.set_defaults(run=_keygen)
+    keygen.add_argument("file", type=Path)
+    keygen.add_argument("--encryption", action="store_true")
     return parser
 
 
@@ -107,21 +129,74 @@ def _store_of(location: str) -> Store:
 
 
 def _add(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
-    addition = plan_addition(store, given.path, given.name, given.version, next_version=given.next)
-    where = f"{store.location}/{addition.name}/{addition.version}"
-    print(f"found {addition.title}")
+    # Others may take the number that comes next.
+    for _ in range(_ATTEMPTS - 1 if given.next else 0):
+        with suppress(AlreadyExistsError):
+            return _add_once(given)
+    return _add_once(given)
+
+
+def _add_once(given: argparse.Namespace) -> int:
+    store, key_file = _store_of(given.location), given.encrypt_with
+    key = read_encryption_key(key_file) if key_file else b""
+    signer = Signer(read_key_file(given.sign_with)) if given.sign_with else None
+    addition = plan_addition(
+        store, given.path, given.name, given.version, next_version=given.next, key_file=key_file
+    )
+    shared = addition.shared
+    if signer is not None:
+        shared = {**shared, **signed_shared(store, addition.former, shared, signer)}
+    lines = [f"found {addition.title}"]
     if given.dry_run:
-        paths = [f"{addition.version}/{path}" for path in (*addition.files, MANIFEST_FILE)]
-        for path in (*addition.shared, *paths):
-            print(f"would write {store.location}/{addition.name}/{path}")
+        lines += _what_is_written(store, addition, shared, is_signed=signer is not None)
     else:
-        target = target_of(store)
-        manifest = target.add(addition.name, addition.version, addition.files, addition.shared)
+        manifest = _publish(store, addition, shared, key, signer)
         size_bytes = sum(file.size_bytes for file in manifest.files.values())
-        print(f"published {where}: {len(manifest.files)} files, {_size(size_bytes)}")
+        where = f"{store.location}/{addition.name}/{addition.version}"
+        lines.append(f"published {where}: {len(manifest.files)} files, {_size(size_bytes)}")
     for note in addition.notes:
-        print(f"note: {note}")
+        again = f", then 'manta model sign {addition.name}'" if "fill in" in note and signer else ""
+        lines.append(f"note: {note}{again}")
+    print("\n".join(lines))
+    return 0
+
+
+def _publish(
+    store: Store,
+    addition: Addition,
+    shared: Mapping[str, Content],
+    key: bytes,
+    signer: Signer | None,
+) -> Manifest:
+    sign = None if signer is None else signer.sign
+    with TemporaryDirectory(prefix="manta-publish-") as folder:
+        files = seal(addition.files, key, Path(folder)) if key else addition.files
+        return target_of(store).add(addition.name, addition.version, files, shared, sign)
+
+
+def _what_is_written(
+    store: Store, addition: Addition, shared: Mapping[str, Content], *, is_signed: bool
+) -> list[str]:
+    own = (MANIFEST_FILE, SIGNATURE_FILE) if is_signed else (MANIFEST_FILE,)
+    paths = [f"{addition.version}/{path}" for path in (*addition.files, *own)]
+    return [f"would write {store.location}/{addition.name}/{path}" for path in (*shared, *paths)]
+
+
+def _sign(given: argparse.Namespace) -> int:
+    store = _store_of(given.location)
+    model = require_stored(store, given.name)
+    for path in sign_stored(store, model, Signer(read_key_file(given.key))):
+        print(f"signed {store.location}/{path}")
+    return 0
+
+
+def _keygen(given: argparse.Namespace) -> int:
+    if given.encryption:
+        make_encryption_key(given.file)
+    else:
+        public = make_signing_key(given.file)
+        print(f"made {public}: servers know it by --trusted-keys")
+    print(f"made {given.file}: keep it secret")
     return 0
 
 

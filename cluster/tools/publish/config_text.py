@@ -16,13 +16,14 @@ _BATCHING: Final = """# How many requests may share an execution; 0 if there is 
 """
 
 
-def config_text(found: FoundModel) -> str:
+def config_text(found: FoundModel, agents: str = "") -> str:
     """Return the config; empty where the backend completes one from the file alone.
 
     Args:
         found: The model.
+        agents: What has servers decrypt its files; empty where they are plain.
     """
-    if not found.needs_config:
+    if not found.needs_config and not agents:
         return ""
     row = found.format
     lines = [f"# Written by 'manta model add'. Found: {row.title}, '{row.filename}'.\n"]
@@ -33,9 +34,10 @@ def config_text(found: FoundModel) -> str:
         lines.append(
             f'parameters {{ key: "model_type" value: {{ string_value: "{row.model_type}" }} }}\n'
         )
+    if row.model_type or not found.needs_config:
         lines.append("# Inputs and outputs are read from the file.\n")
     else:
         why = "the class has no auto_complete_config" if row is PYTHON else "the file does not tell"
         lines.append(f"# Inputs and outputs have to be written here: {why}.\n{_TENSORS}")
-    lines.append(_BATCHING)
+    lines += (_BATCHING, agents)
     return "".join(lines)

@@ -4,22 +4,24 @@
 
 In a directory of this machine a version is made under a hidden name beside the models and renamed.
 Stores have no rename: there a file ``.incomplete`` comes first into the version's directory, then
-its files, then its manifest, and ``.incomplete`` goes last. Readers leave out a version that has
-the file ``.incomplete``.
+its files, then its manifest with its signature, and ``.incomplete`` goes last. Readers leave out a
+version that has the file ``.incomplete``.
 """
 
+import errno
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from backends.api.errors import AlreadyExistsError, UnavailableError
 from cluster.repository.filesystem import reason_of
 from cluster.repository.manifest import (
     MANIFEST_FILE,
+    SIGNATURE_FILE,
     Manifest,
     ManifestFile,
     file_digest,
@@ -32,13 +34,24 @@ from cluster.repository.stores.local import LocalStore
 from cluster.tools.publish.stored_models import StoredModel
 
 Content = Path | bytes
+# Gives the content of a manifest's signature.
+Sign = Callable[[bytes], bytes]
+
+# Unlike other files that versions share these are replaced.
+_SIGNED: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
+_IS_THERE: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 
 
 class Target(Protocol):
     """A repository that is written."""
 
     def add(
-        self, name: str, version: int, files: Mapping[str, Content], shared: Mapping[str, Content]
+        self,
+        name: str,
+        version: int,
+        files: Mapping[str, Content],
+        shared: Mapping[str, Content],
+        sign: Sign | None = None,
     ) -> Manifest:
         """Write a version and its manifest.
 
@@ -46,7 +59,9 @@ class Target(Protocol):
             name: The model.
             version: Its number; there is none of it yet.
             files: By path in the version's directory.
-            shared: By path in the model's directory; what is there stays.
+            shared: By path in the model's directory; what is there stays, but for the manifest of
+                these files and its signature.
+            sign: Signs the version's manifest; None for no signature.
 
         Raises:
             AlreadyExistsError: Another has come in between.
@@ -72,7 +87,12 @@ class LocalTarget:
         self._root = root
 
     def add(
-        self, name: str, version: int, files: Mapping[str, Content], shared: Mapping[str, Content]
+        self,
+        name: str,
+        version: int,
+        files: Mapping[str, Content],
+        shared: Mapping[str, Content],
+        sign: Sign | None = None,
     ) -> Manifest:
         """See `Target`."""
         try:
@@ -84,7 +104,8 @@ class LocalTarget:
             made = hidden / name / str(version)
             _copy_all(files, made)
             manifest = make_manifest(made)
-            _copy(render_manifest(manifest), made / MANIFEST_FILE)
+            for path, content in _manifest_files(manifest, sign).items():
+                _copy(content, made / path)
             _copy_all(shared, hidden / name)
             _publish(hidden / name, self._root / name, version)
         except OSError as error:
@@ -118,29 +139,46 @@ class StoreTarget:
         self._store = store
 
     def add(
-        self, name: str, version: int, files: Mapping[str, Content], shared: Mapping[str, Content]
+        self,
+        name: str,
+        version: int,
+        files: Mapping[str, Content],
+        shared: Mapping[str, Content],
+        sign: Sign | None = None,
     ) -> Manifest:
         """See `Target`."""
         below = f"{name}/{version}"
-        manifest = Manifest({path: _described(content) for path, content in files.items()})
-        if not self._store.write(f"{below}/{INCOMPLETE_FILE}", b"", if_absent=True):
-            raise AlreadyExistsError(
-                f"version {version} of model '{name}' in {self._store.location} is being written, "
-                "or that was broken off; then remove it with 'manta model rm' first"
-            )
+        manifest = Manifest({path: described(content) for path, content in files.items()})
+        self._claim(name, version)
         for path, content in files.items():
             self._store.write(f"{below}/{path}", content)
         for path, content in files.items():
-            if _described(content) != manifest.files[path]:
+            if described(content) != manifest.files[path]:
                 raise UnavailableError(
                     f"'{content!s}' has changed while it was uploaded; remove version {version} of "
                     f"model '{name}' with 'manta model rm' and add it again"
                 )
         for path, content in shared.items():
-            self._store.write(f"{name}/{path}", content, if_absent=True)
-        self._store.write(f"{below}/{MANIFEST_FILE}", render_manifest(manifest))
+            self._store.write(f"{name}/{path}", content, if_absent=path not in _SIGNED)
+        for path, content in _manifest_files(manifest, sign).items():
+            self._store.write(f"{below}/{path}", content)
         self._store.remove(f"{below}/{INCOMPLETE_FILE}")
         return manifest
+
+    def _claim(self, name: str, version: int) -> None:
+        """Mark a version as being written; one writer at a time can, and none that comes late."""
+        below = f"{name}/{version}"
+        where = f"version {version} of model '{name}' in {self._store.location}"
+        mark = f"{below}/{INCOMPLETE_FILE}"
+        if not self._store.write(mark, b"", if_absent=True):
+            raise AlreadyExistsError(
+                f"{where} is being written, or that was broken off; then remove it with 'manta "
+                "model rm' first"
+            )
+        if any(file.path != mark for file in self._store.find(below)):
+            # Another has written all of it since this one looked.
+            self._store.remove(mark)
+            raise AlreadyExistsError(f"{where} has come in between; use --next")
 
     def remove(self, model: StoredModel, version: int | None) -> None:
         """See `Target`."""
@@ -169,18 +207,35 @@ def target_of(store: Store) -> Target:
 
 def _publish(made: Path, model: Path, version: int) -> None:
     """Rename what was made to its place: the whole model, or a version of one that is there."""
-    if not model.exists():
-        made.rename(model)
-        _sync(model.parent)
+    if not model.exists() and _renamed(made, model):
         return
     target = model / str(version)
     if target.exists():
-        raise AlreadyExistsError(f"'{target}' is there already")
+        raise AlreadyExistsError(f"'{target}' is there already; use --next")
     for path in sorted(made.iterdir()):
-        if path.name != target.name and not (model / path.name).exists():
+        is_kept = path.name not in _SIGNED and (model / path.name).exists()
+        if path.name != target.name and not is_kept:
             path.rename(model / path.name)
-    (made / target.name).rename(target)
-    _sync(model)
+    if not _renamed(made / target.name, target):
+        raise AlreadyExistsError(f"'{target}' has come in between; use --next")
+
+
+def _renamed(made: Path, target: Path) -> bool:
+    """Rename a directory; False when another has come in between."""
+    try:
+        made.rename(target)
+    except OSError as error:
+        if error.errno in _IS_THERE:
+            return False
+        raise
+    _sync(target.parent)
+    return True
+
+
+def _manifest_files(manifest: Manifest, sign: Sign | None) -> dict[str, bytes]:
+    content = render_manifest(manifest)
+    signature = {} if sign is None else {SIGNATURE_FILE: sign(content)}
+    return {MANIFEST_FILE: content, **signature}
 
 
 def _copy_all(files: Mapping[str, Content], directory: Path) -> None:
@@ -211,7 +266,12 @@ def _sync(directory: Path) -> None:
         os.close(handle)
 
 
-def _described(content: Content) -> ManifestFile:
+def described(content: Content) -> ManifestFile:
+    """Return the row of a manifest.
+
+    Raises:
+        OSError: It cannot be read.
+    """
     if isinstance(content, Path):
         return ManifestFile(file_digest(content), content.stat().st_size)
     return ManifestFile(hashlib.sha256(content).hexdigest(), len(content))

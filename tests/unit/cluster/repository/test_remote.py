@@ -220,8 +220,9 @@ def test_manifest_tells_digests(root: Path, repository: ModelRepository):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"sha256": "0" * 64, "size_bytes": 11}, "says that '2/weights' has 11 bytes; it has 10"),
-        ({"sha256": "nope"}, "needs a sha256"),
+        ({"sha256": "0" * 64, "size_bytes": 11}, "file 'weights' has 10 bytes, manifest 's3://"),
+        ({"sha256": "nope", "size_bytes": 10}, "m/2/manifest.json' has 'nope' as sha256"),
+        ({"sha256": "0" * 64}, "missing required field `size_bytes`"),
         ("nope", "expected"),
     ],
 )
@@ -239,8 +240,8 @@ def test_a_manifest_naming_what_is_not_there_waits_for_its_upload(
     root: Path, repository: ModelRepository
 ):
     put_model(root)
-    put_manifest(root, missing={"sha256": "0" * 64})
-    with pytest.raises(InternalError, match="names '2/missing', which is not there"):
+    put_manifest(root, missing={"sha256": "0" * 64, "size_bytes": 1})
+    with pytest.raises(InternalError, match="lists 'missing', which is not there"):
         repository.read_model("m")
 
 

@@ -218,7 +218,7 @@ def version_files(model: "RemoteModel", location: str, version: int) -> ModelFil
     return ModelFiles(
         location,
         tuple(
-            ModelFile(path, file.size_bytes, file.stamp, digests.get(path, ""))
+            ModelFile(path, file.size_bytes, file.stamp, digests.get(path) or file.sha256)
             for path, file in sorted(model.files.items())
             if not path.endswith("/") and (path.startswith(own) or not _is_of_a_version(path))
         ),

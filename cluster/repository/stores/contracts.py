@@ -18,12 +18,14 @@ class StoredFile:
         size_bytes: Its size.
         stamp: What changes with its content: an etag, a generation, or time and size.
         md5: Hex digest of its content, where the store tells one; else empty.
+        sha256: The same.
     """
 
     path: str
     size_bytes: int
     stamp: str
     md5: str = ""
+    sha256: str = ""
 
 
 class Store(Protocol):

@@ -28,6 +28,8 @@ _KNOWN_KEYS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "as": frozenset({"account_str", "account_key", "auth_type", "client_id", "connection_string"}),
     "gs": frozenset({"path"}),
+    "hf": frozenset({"token", "endpoint"}),
+    "mlflow": frozenset({"username", "password", "token", "s3_endpoint"}),
 }
 # What the environment says, by scheme and key.
 _VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -46,7 +48,16 @@ _VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "connection_string": "AZURE_STORAGE_CONNECTION_STRING",
     },
     "gs": {"path": "GOOGLE_APPLICATION_CREDENTIALS", "endpoint": "STORAGE_EMULATOR_HOST"},
+    "hf": {"token": "HF_TOKEN", "endpoint": "HF_ENDPOINT"},
+    "mlflow": {
+        "username": "MLFLOW_TRACKING_USERNAME",
+        "password": "MLFLOW_TRACKING_PASSWORD",
+        "token": "MLFLOW_TRACKING_TOKEN",
+        "s3_endpoint": "MLFLOW_S3_ENDPOINT_URL",
+    },
 }
+# Where they have no chain of their own, nothing is sent.
+_WITHOUT_CHAIN: Final = frozenset({"hf", "mlflow"})
 _NO_FILE: Final = ("", 0)
 
 # Reads a file: its content, and what changes with it.
@@ -116,7 +127,7 @@ class Credentials:
             variables = _VARIABLES.get(scheme, {})
             found = {key: self._environ.get(name, "") for key, name in variables.items()}
             values = {key: value for key, value in found.items() if value}
-            source = _described(variables, values)
+            source = _described(scheme, variables, values)
         return Credential(source, values, self._ca_bundle(scheme))
 
     def _ca_bundle(self, scheme: str) -> str:
@@ -165,7 +176,9 @@ def _values(scheme: str, entry: object, where: str) -> dict[str, str]:
     return {key: value for key, value in entry.items() if value and (key in known or not known)}
 
 
-def _described(variables: Mapping[str, str], values: Mapping[str, str]) -> str:
+def _described(scheme: str, variables: Mapping[str, str], values: Mapping[str, str]) -> str:
     if not values:
-        return "the cloud's default chain"
+        names = " or ".join(name for key, name in variables.items() if "endpoint" not in key)
+        none = f"nobody ({names} are not set)" if scheme in _WITHOUT_CHAIN else ""
+        return none or "the cloud's default chain"
     return f"environment ({', '.join(variables[key] for key in values)})"

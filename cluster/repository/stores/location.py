@@ -24,6 +24,16 @@ _S3_ENDPOINT: Final = re.compile(
 )
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://")
 _SLASHES: Final = re.compile("/+")
+# What has a bucket is shown with it.
+_WITH_BUCKET: Final = frozenset({"s3", "gs", "as", "hf", "mlflow"})
+_HUB: Final = re.compile(r"([\w.\-]+/[\w.\-]+(?:@[^/@]+)?)(?:/(.*))?", re.DOTALL)
+# What the Hub has beside models.
+_NO_OWNERS: Final = frozenset({"datasets", "spaces", "models", "buckets"})
+_REGISTRY: Final = re.compile(
+    r"(?P<scheme>https?://)?(?P<host>[^/]+)/models/(?P<name>[^/@]+)(?P<alias>@[\w\-]+)?"
+    r"(?:/(?P<rest>.*))?",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +41,12 @@ class Location:
     """A directory in a store.
 
     Attributes:
-        scheme: ``file``, ``s3``, ``gs``, ``as``, or another protocol of fsspec.
+        scheme: ``file``, ``s3``, ``gs``, ``as``, ``hf``, ``mlflow``, or another protocol of fsspec.
         path: Below the bucket, without slashes around it; a local directory as it was given;
             with another protocol the whole of its URL without query and user.
-        bucket: Bucket or container; empty for ``file`` and other protocols.
+        bucket: Bucket or container; ``org/name`` or ``org/name@revision`` of the Hugging Face Hub;
+            ``models/name``, ``models/name/version`` or ``models/name@alias`` of MLflow; empty for
+            ``file`` and other protocols.
         endpoint: URL of the service, where the location names one; empty for the cloud's own.
         account: Azure's storage account.
         url: With another protocol: its URL as given, maybe with user and password.
@@ -52,7 +64,7 @@ class Location:
 
     def __str__(self) -> str:
         """Render as the command line may name it, without credentials."""
-        if self.scheme not in {"s3", "gs", "as"}:
+        if self.scheme not in _WITH_BUCKET:
             return self.path
         # Triton's default for an endpoint is http.
         host = f"{self.endpoint.removeprefix('http://')}/" if self.endpoint else ""
@@ -135,12 +147,41 @@ def _parse_as(text: str) -> Location:
     return Location("as", path.strip("/"), container, endpoint, account)
 
 
+def _parse_hf(text: str) -> Location:
+    match = _HUB.fullmatch(text.partition("://")[2].rstrip("/"))
+    if match is None or match[1].partition("/")[0] in _NO_OWNERS:
+        raise InvalidArgumentError(
+            f"model repository '{text}' must be like hf://org/name or hf://org/name@revision, with "
+            "%2F for a slash in the revision"
+        )
+    return Location("hf", match[2] or "", match[1])
+
+
+def _parse_mlflow(text: str) -> Location:
+    match = _REGISTRY.fullmatch(text.partition("://")[2].rstrip("/"))
+    if match is None or "@" in match["host"]:
+        # What precedes an @ may be a password.
+        host = match["host"].rpartition("@")[2] if match else text.partition("://")[2]
+        raise InvalidArgumentError(
+            f"model repository 'mlflow://{host.rpartition('@')[2]}' must be like "
+            "mlflow://host:port/models/NAME, .../NAME/VERSION or .../NAME@ALIAS, with https:// "
+            "before the host for TLS and without user and password, which belong into "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    bucket, rest = f"models/{match['name']}{match['alias'] or ''}", match["rest"] or ""
+    version, _, path = rest.partition("/")
+    # A model's directory in a repository of one model has its name twice.
+    if version.isdecimal() and not match["alias"] and rest != match["name"]:
+        bucket, rest = f"{bucket}/{version}", path
+    return Location("mlflow", rest, bucket, (match["scheme"] or "http://") + match["host"])
+
+
 def _parse_other(text: str) -> Location:
     scheme = _scheme_of(text)[0]
     if scheme not in known_implementations:
         raise UnsupportedError(
             f"model repository '{text}': scheme '{scheme}' is not supported, expected a local "
-            "directory, s3://, gs://, as://, or a protocol of fsspec"
+            "directory, s3://, gs://, as://, hf://, mlflow://, or a protocol of fsspec"
         )
     shown = urlsplit(text)
     host = shown.netloc.rpartition("@")[2]
@@ -153,6 +194,8 @@ _PARSERS: Final[Mapping[str, Callable[[str], Location]]] = {
     "s3": _parse_s3,
     "gs": _parse_gs,
     "as": _parse_as,
+    "hf": _parse_hf,
+    "mlflow": _parse_mlflow,
 }
 
 

@@ -20,6 +20,8 @@ _OPENERS: Final[Mapping[str, tuple[str, str]]] = {
     "s3": ("cluster.repository.stores.s3", "open_s3"),
     "gs": ("cluster.repository.stores.gcs", "open_gcs"),
     "as": ("cluster.repository.stores.azure", "open_azure"),
+    "hf": ("cluster.repository.stores.hub", "open_hub"),
+    "mlflow": ("cluster.repository.stores.mlflow", "open_mlflow"),
 }
 _OTHER: Final = ("cluster.repository.stores.other", "open_other")
 

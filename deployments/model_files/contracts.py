@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from backends.api.errors import UnavailableError
 
@@ -85,6 +85,32 @@ class FileSource(Protocol):
             file: Which.
             offset_bytes: Where the part begins.
             length_bytes: Its length, within the file.
+
+        Raises:
+            FileChangedError: The file has another stamp by now, or is gone.
+            UnavailableError: It cannot be read; the message says why and what to do.
+        """
+
+
+# Takes what comes next of a file, and where that begins in it, in bytes. It is not kept.
+Write = Callable[[bytes, int], None]
+
+
+@runtime_checkable
+class StreamingSource(Protocol):
+    """A `FileSource` that need not hold in memory what it is asked for."""
+
+    def stream(self, file: ModelFile, offset_bytes: int, length_bytes: int, write: Write) -> int:
+        """Read a part of a file, or as much of its beginning as comes at once. Blocks.
+
+        Args:
+            file: Which.
+            offset_bytes: Where the part begins.
+            length_bytes: Its length, within the file.
+            write: Gets all that comes, in order and without gaps.
+
+        Returns:
+            How many bytes came.
 
         Raises:
             FileChangedError: The file has another stamp by now, or is gone.

@@ -1,28 +1,33 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a file of a model in parallel parts, and computes its SHA-256 while they arrive.
+"""Reads a file of a model in parallel runs of parts, and computes its SHA-256 while they arrive.
 
-What is read goes to the disk at once, so memory holds only the parts that are under way. The digest
-follows what is written from the beginning and reads it back, out of the page cache: parts that come
-early do not wait in memory.
+What is read goes to the disk at once, so memory holds only what is under way. The digest follows
+what is written from the beginning and reads it back, out of the page cache: parts that come early
+do not wait in memory.
 """
 
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from threading import Event
 from typing import Final, Protocol, runtime_checkable
 
 from backends.api.errors import UnavailableError
-from deployments.model_files.contracts import FileSource, ModelFile
+from deployments.model_files.contracts import FileSource, ModelFile, StreamingSource, Write
 from deployments.model_files.locks import StoppedError
-from deployments.model_files.partial import Partial
+from deployments.model_files.partial import PART_BYTES, Partial
 
-# Parts under way in one process, of all its downloads. One connection to an object store carries
+# Requests under way in one process, of all its downloads. One connection to an object store carries
 # 50 to 100 MB/s; clients of their makers use 8 to 10.
 PARALLEL: Final = 8
+# Parts that one request asks for: a request costs the CPU time of 2 MiB. Their count has no effect
+# on what a download that was cut off reads again.
+_RUN_PARTS: Final = 4
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -48,6 +53,17 @@ class JudgingSource(Protocol):
             False when all of it must be read again; it comes from elsewhere then, so that this
             happens once for a file.
         """
+
+
+def stream_from(
+    source: FileSource, file: ModelFile, offset_bytes: int, length_bytes: int, write: Write
+) -> int:
+    """Read as `StreamingSource.stream`, from any source: one part from one that does not stream."""
+    if isinstance(source, StreamingSource):
+        return source.stream(file, offset_bytes, length_bytes, write)
+    data = source.read(file, offset_bytes, min(length_bytes, PART_BYTES))
+    write(data, offset_bytes)
+    return len(data)
 
 
 class Downloads:
@@ -109,46 +125,89 @@ class Downloads:
     ) -> str:
         descriptor = os.open(partial.path, os.O_RDWR)
         ended = Event()
-
-        def read(part: int) -> None:
-            if stop.is_set() or ended.is_set():
-                raise StoppedError
-            offset, length = partial.span(part)
-            data = source.read(file, offset, length)
-            if len(data) != length:
-                raise UnavailableError(
-                    f"file '{file.path}': got {len(data)} bytes from offset {offset}, expected "
-                    f"{length}; load again"
-                )
-            _write(descriptor, data, offset)
-            partial.note(part)
-            on_bytes(length)
-
-        def attempt(part: int, done: Future[None]) -> None:
-            try:
-                try:
-                    read(part)
-                except NotYetError:
-                    self._pool.submit(attempt, part, done)
-                    return
-            except BaseException as error:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
         is_written = partial.written()
-        reads: dict[int, Future[None]] = {
-            part: Future() for part in range(partial.part_count) if not is_written[part]
-        }
+        lacking = [part for part in range(partial.part_count) if not is_written[part]]
+        reads: dict[int, Future[None]] = {part: Future() for part in lacking}
+        reading = _Reading(source, file, partial, descriptor, reads, on_bytes)
+
+        def attempt(run: deque[int]) -> None:
+            try:
+                while run:
+                    if stop.is_set() or ended.is_set():
+                        raise StoppedError
+                    reading.read(run)
+            except NotYetError:
+                self._pool.submit(attempt, run)
+            except BaseException as error:
+                for part in run:
+                    reads[part].set_exception(error)
+
         try:
-            for part, done in reads.items():
-                self._pool.submit(attempt, part, done)
+            for run in _runs(lacking):
+                self._pool.submit(attempt, run)
             return _digest(descriptor, partial, reads)
         finally:
             # The descriptor's number may be another file's once it is closed.
             ended.set()
             wait(reads.values())
             os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What reads a file's parts. Used from several threads."""
+
+    source: FileSource
+    file: ModelFile
+    partial: Partial
+    descriptor: int
+    reads: dict[int, Future[None]]
+    on_bytes: Callable[[int], None]
+
+    def read(self, run: deque[int]) -> None:
+        """Ask for the parts of a run once; those that came are taken off it."""
+        begin, _ = self.partial.span(run[0])
+        end = sum(self.partial.span(run[-1]))
+        at = begin
+
+        def write(data: bytes, offset: int) -> None:
+            nonlocal at
+            if offset != at or at + len(data) > end:
+                raise self._unexpected(offset, len(data), at, end - at)
+            _write(self.descriptor, data, offset)
+            at += len(data)
+            while run and at >= sum(self.partial.span(run[0])):
+                part = run.popleft()
+                self.partial.note(part)
+                self.on_bytes(self.partial.span(part)[1])
+                self.reads[part].set_result(None)
+
+        stream_from(self.source, self.file, begin, end - begin, write)
+        if at == begin or (run and at != self.partial.span(run[0])[0]):
+            part_begin, part_bytes = self.partial.span(run[0])
+            raise self._unexpected(part_begin, at - part_begin, part_begin, part_bytes)
+
+    def _unexpected(
+        self, offset: int, count_bytes: int, wanted_offset: int, wanted_bytes: int
+    ) -> UnavailableError:
+        there = "" if offset == wanted_offset else f" from offset {wanted_offset}"
+        return UnavailableError(
+            f"file '{self.file.path}': got {count_bytes} bytes from offset {offset}, expected "
+            f"{wanted_bytes}{there}; load again"
+        )
+
+
+def _runs(parts: Sequence[int]) -> Iterator[deque[int]]:
+    """Yield parts in runs without gaps, short ones where there are few: all threads have some."""
+    longest = max(1, min(_RUN_PARTS, len(parts) // (2 * PARALLEL)))
+    run: deque[int] = deque()
+    for part in parts:
+        if run and (part != run[-1] + 1 or len(run) == longest):
+            yield run
+            run = deque()
+        run.append(part)
+    if run:
+        yield run
 
 
 def _digest(descriptor: int, partial: Partial, reads: dict[int, Future[None]]) -> str:

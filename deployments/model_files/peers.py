@@ -13,15 +13,17 @@ import socket
 import ssl
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
 from deployments.model_files.blobs import content_key
-from deployments.model_files.contracts import FileSource, ModelFile
+from deployments.model_files.contracts import FileSource, ModelFile, Write
 from deployments.model_files.counters import CacheCounters, Clock
-from deployments.model_files.download import NotYetError
+from deployments.model_files.download import NotYetError, stream_from
+from deployments.model_files.partial import PART_BYTES
 from deployments.model_files.peer_server import prove, receive
 from deployments.model_files.peer_wire import (
     ANSWER,
@@ -198,6 +200,28 @@ class PeeredSource:
         self._counters.count(from_peers_bytes=length_bytes)
         return data
 
+    def stream(self, file: ModelFile, offset_bytes: int, length_bytes: int, write: Write) -> int:
+        """See `StreamingSource.stream`; other nodes give a part at a time.
+
+        Raises:
+            NotYetError: Another node is getting the next part.
+        """
+        key = content_key(self._location, file)
+        is_small = file.size_bytes < SMALLEST_BYTES
+        if not is_small and not self._look_up(key).is_first and key not in self._store_only:
+            data = self.read(file, offset_bytes, min(length_bytes, PART_BYTES))
+            write(data, offset_bytes)
+            return len(data)
+        if is_small:
+            return stream_from(self._store, file, offset_bytes, length_bytes, write)
+
+        def tell(data: bytes, at: int) -> None:
+            write(data, at)
+            self._registry.progressed(key, self._own_address)
+
+        with self._leaving(key):
+            return stream_from(self._store, file, offset_bytes, length_bytes, tell)
+
     def accept(self, file: ModelFile, sha256: str) -> bool:
         """See `JudgingSource.accept`."""
         if file.size_bytes < SMALLEST_BYTES:
@@ -218,14 +242,20 @@ class PeeredSource:
         return False
 
     def _read_store(self, key: str, file: ModelFile, offset: int, length: int) -> bytes:
-        try:
+        with self._leaving(key):
             data = self._store.read(file, offset, length)
+        self._registry.progressed(key, self._own_address)
+        return data
+
+    @contextmanager
+    def _leaving(self, key: str) -> Iterator[None]:
+        """Leave the content to other nodes if the store fails."""
+        try:
+            yield
         except BaseException:
             self._registry.leave(key, self._own_address)
             self._known.pop(key, None)
             raise
-        self._registry.progressed(key, self._own_address)
-        return data
 
     def _look_up(self, key: str) -> _Known:
         """Ask the registry, or say what it said just now: many parts are under way."""

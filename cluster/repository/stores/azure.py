@@ -16,12 +16,14 @@ from fsspec.asyn import get_loop, sync
 from backends.api.errors import InvalidArgumentError
 from cluster.repository.stores.contracts import StoredFile
 from cluster.repository.stores.credentials import Credential
-from cluster.repository.stores.errors import missing_library
+from cluster.repository.stores.errors import TruncatedError, missing_library
 from cluster.repository.stores.fsspec_store import ObjectClient, Page
+from cluster.repository.stores.listings import read_azure
 from cluster.repository.stores.location import Location
 
 # The store's own policy retries; Azure's first wait is 15 s.
 _OPTIONS: Final = {"retry_total": 0, "connection_timeout": 10, "read_timeout": 30}
+_OK: Final = 200
 _PART_BYTES: Final = 16 << 20
 _AUTH_TYPES: Final = ("default", "key", "managed_identity")
 
@@ -96,12 +98,26 @@ class _AzureClient:
         return page
 
     async def _list_page(self, prefix: str, token: str) -> Page:
+        from azure.core.exceptions import HttpResponseError  # noqa: PLC0415
+        from azure.core.rest import HttpRequest  # noqa: PLC0415
+
         # The most it gives is 5,000 at a time.
-        pages = self._container.list_blobs(name_starts_with=prefix or None, results_per_page=5000)
-        pages = pages.by_page(continuation_token=token or None)
-        page = await anext(pages)
-        files = [_stored(each) async for each in page]
-        return Page(tuple(files), pages.continuation_token or "")
+        asked = {"restype": "container", "comp": "list", "maxresults": "5000"}
+        asked |= {key: value for key, value in (("prefix", prefix), ("marker", token)) if value}
+        version = {"x-ms-version": self._container.api_version, "Accept": "application/xml"}
+        request = HttpRequest("GET", self._container.url, params=asked, headers=version)
+        # What `list_blobs` makes of a page takes fifty times as long.
+        client = self._container._client  # noqa: SLF001
+        async with await client._send_request(request, stream=True) as answer:  # noqa: SLF001
+            body = await answer.read()
+        if answer.status_code != _OK:
+            error = HttpResponseError(response=answer)
+            error.error_code = answer.headers.get("x-ms-error-code")
+            raise error
+        found = read_azure(body)
+        if found is None:
+            raise TruncatedError(f"a listing ended after {len(body)} bytes")
+        return Page(*found)
 
     def look(self, key: str) -> StoredFile | None:
         return _stored(sync(self._loop, self._container.get_blob_client(key).get_blob_properties))

@@ -5,7 +5,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+from deployments.model_files.contracts import Write
+
+# What a store reads at once that cannot but hold all of it in memory.
+PIECE_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,27 @@ class Store(Protocol):
             offset_bytes: Where the part begins.
             length_bytes: Its length; None for the rest.
             stamp: The file must still have this stamp; empty for any.
+
+        Raises:
+            FileChangedError: It has another stamp, or is gone (with ``stamp``).
+            NotFoundError: There is no such file.
+            UnavailableError: The store cannot be reached, or refuses.
+        """
+
+    def stream(
+        self, path: str, offset_bytes: int, length_bytes: int, stamp: str, write: Write
+    ) -> int:
+        """Read a part of a file without holding it in memory.
+
+        Args:
+            path: Which.
+            offset_bytes: Where the part begins.
+            length_bytes: Its length, within the file.
+            stamp: The file must still have this stamp; empty for any.
+            write: Gets all that comes, in order and without gaps.
+
+        Returns:
+            How many bytes came; one call may give only the beginning.
 
         Raises:
             FileChangedError: It has another stamp, or is gone (with ``stamp``).

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from backends.api.errors import NotFoundError, TritonError
-from cluster.repository.stores.contracts import StoredFile
+from cluster.repository.stores.contracts import PIECE_BYTES, StoredFile
 from cluster.repository.stores.credentials import Credential, Credentials
 from cluster.repository.stores.errors import Kind, error_of, failure_of
 from cluster.repository.stores.location import Location
 from cluster.repository.stores.retry import DEFAULT_POLICY, RetryPolicy
-from deployments.model_files.contracts import FileChangedError
+from deployments.model_files.contracts import FileChangedError, Write
 
 _T = TypeVar("_T")
 
@@ -54,6 +54,16 @@ class ObjectClient(Protocol):
 
     def close(self) -> None:
         """Close its connections."""
+
+
+@runtime_checkable
+class StreamingClient(Protocol):
+    """An `ObjectClient` that need not hold in memory what it reads."""
+
+    def stream(
+        self, key: str, offset_bytes: int, length_bytes: int, stamp: str, write: Write
+    ) -> None:
+        """Read as `ObjectClient.read`; what comes is written in order."""
 
 
 class FsspecStore:
@@ -131,10 +141,35 @@ class FsspecStore:
         if length_bytes == 0:
             return b""
         key = self._key(path)
+        return self._read(
+            path, stamp, lambda client: client.read(key, offset_bytes, length_bytes, stamp)
+        )
+
+    def stream(
+        self, path: str, offset_bytes: int, length_bytes: int, stamp: str, write: Write
+    ) -> int:
+        """See `Store`."""
+        key = self._key(path)
+        at, end = offset_bytes, offset_bytes + length_bytes
+
+        def count(content: bytes, begin: int) -> None:
+            nonlocal at
+            write(content, begin)
+            at = begin + len(content)
+
+        def request(client: ObjectClient) -> None:
+            # Another attempt goes on where the last one was cut off.
+            if isinstance(client, StreamingClient):
+                client.stream(key, at, end - at, stamp, count)
+            else:
+                count(client.read(key, at, min(end - at, PIECE_BYTES), stamp), at)
+
+        self._read(path, stamp, request)
+        return at - offset_bytes
+
+    def _read(self, path: str, stamp: str, request: Callable[[ObjectClient], _T]) -> _T:
         try:
-            return self._call(
-                path, lambda client: client.read(key, offset_bytes, length_bytes, stamp)
-            )
+            return self._call(path, request)
         except NotFoundError:
             if stamp:
                 raise FileChangedError(f"{self._at.below(path)} is gone") from None

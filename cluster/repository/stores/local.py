@@ -13,8 +13,8 @@ from pathlib import Path
 
 from backends.api.errors import InternalError, NotFoundError, UnavailableError
 from cluster.repository.filesystem import MAX_DEPTH, DirectoryEntry, reason_of
-from cluster.repository.stores.contracts import StoredFile
-from deployments.model_files.contracts import FileChangedError
+from cluster.repository.stores.contracts import PIECE_BYTES, StoredFile
+from deployments.model_files.contracts import FileChangedError, Write
 
 
 class LocalFileSystem:
@@ -138,6 +138,14 @@ class LocalStore:
         if stamp and now != stamp:
             raise FileChangedError(f"{self.location}/{path} is not the one that was listed")
         return content
+
+    def stream(
+        self, path: str, offset_bytes: int, length_bytes: int, stamp: str, write: Write
+    ) -> int:
+        """See `Store`."""
+        content = self.read(path, offset_bytes, min(length_bytes, PIECE_BYTES), stamp)
+        write(content, offset_bytes)
+        return len(content)
 
     def write(self, path: str, content: bytes | Path, *, if_absent: bool = False) -> bool:
         """See `Store`; a path that ends with a slash makes a directory."""

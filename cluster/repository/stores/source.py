@@ -4,11 +4,11 @@
 
 from cluster.repository.stores.contracts import Store
 from cluster.repository.stores.opening import open_store
-from deployments.model_files.contracts import ModelFile
+from deployments.model_files.contracts import ModelFile, Write
 
 
 class StoreSource:
-    """Implements `deployments.model_files.contracts.FileSource` over a store.
+    """Implements `FileSource` and `StreamingSource` of `deployments.model_files.contracts`.
 
     Args:
         store: The model's directory.
@@ -20,6 +20,10 @@ class StoreSource:
     def read(self, file: ModelFile, offset_bytes: int, length_bytes: int) -> bytes:
         """See `FileSource.read`."""
         return self._store.read(file.path, offset_bytes, length_bytes, file.stamp)
+
+    def stream(self, file: ModelFile, offset_bytes: int, length_bytes: int, write: Write) -> int:
+        """See `StreamingSource.stream`."""
+        return self._store.stream(file.path, offset_bytes, length_bytes, file.stamp, write)
 
 
 def open_source(location: str) -> StoreSource:

@@ -8,6 +8,7 @@ with the server; what they have fetched stays in the nodes' caches.
 
 import contextlib
 import logging
+import threading
 import time
 from dataclasses import asdict
 from functools import partial
@@ -51,6 +52,8 @@ class NodeFilesActor:
         registry = FileRegistry(GcsRows())
         node_id: str = ray.get_runtime_context().get_node_id()
         self._files = NodeFiles(directory, max_bytes, secret, host, registry, open_source, node_id)
+        # An actor that was started anew has another address, and a cache that others may ask.
+        threading.Thread(target=self._files.announce, name="manta-announce", daemon=True).start()
 
     def ready(self) -> None:
         """Return when it can be asked."""

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes have which contents of models: rows in the cluster's key-value store.
 
-A row for each node that has a content or gets it, one for the node that asks the store, with the
-time of its last progress, and one for the content's digest. Two nodes that take over a stale claim
-at once both ask the store, which costs bytes and nothing else.
+A row for each node that has a content or gets it, one for the content's digest, and one for each
+claim, with the node that asks the store and the time of its last progress. The claim with the
+highest number holds. Who takes over writes the next one, which the store lets only one node do, so
+that of several that find a claim stale at once one asks the store. Claims leave with the last node.
 """
 
 import time
@@ -89,25 +90,25 @@ class FileRegistry:
         self._rows.put(_holder(key, node), b"")
         if self.told(key) and set(self.holders(key)) != {node}:
             return False
-        row = f"{self._clock()}@{node}".encode()
-        if not self._rows.put(_claim(key), row, overwrite=False):
+        number, claimant, progressed_s = self._claimed(key)
+        if claimant == node:
             return True
-        claimant, progressed_s = self._claimant(key)
         is_stale = self._clock() - progressed_s >= self._stale_after_s
-        # Who has left has no claim either; nobody removes it, which another's new one may replace.
-        if claimant != node and (is_stale or claimant not in self.holders(key)):
-            self._rows.put(_claim(key), row)
-            return True
-        return claimant == node
+        # Who has left has no claim either, though nobody removes it.
+        if not is_stale and claimant in self.holders(key):
+            return False
+        row = f"{self._clock()}@{node}".encode()
+        return not self._rows.put(_claim(key, number + 1), row, overwrite=False)
 
     def progressed(self, key: str, node: str) -> None:
         """See `Registry.progressed`."""
         now_s = self._clock()
         if now_s - self._noted_s.get(key, 0.0) < _PROGRESS_INTERVAL_S:
             return
-        if self._claimant(key)[0] == node:
+        number, claimant, _ = self._claimed(key)
+        if claimant == node:
             self._noted_s[key] = now_s
-            self._rows.put(_claim(key), f"{now_s}@{node}".encode())
+            self._rows.put(_claim(key, number), f"{now_s}@{node}".encode())
 
     def holders(self, key: str) -> tuple[str, ...]:
         """See `Registry.holders`."""
@@ -116,8 +117,13 @@ class FileRegistry:
 
     def tell(self, key: str, node: str, sha256: str) -> None:
         """See `Registry.tell`."""
-        if self._claimant(key)[0] == node:
+        if self._claimed(key)[1] == node:
             self._rows.put(_digest(key), sha256.encode())
+
+    def announce(self, key: str, node: str, sha256: str) -> None:
+        """See `Registry.announce`."""
+        self._rows.put(_digest(key), sha256.encode(), overwrite=False)
+        self._rows.put(_holder(key, node), b"")
 
     def told(self, key: str) -> str:
         """See `Registry.told`."""
@@ -128,20 +134,29 @@ class FileRegistry:
         self._noted_s.pop(key, None)
         self._rows.delete(_holder(key, node))
         if not self.holders(key):
-            self._rows.delete(_claim(key))
+            for claim in self._rows.keys(_claims(key)):
+                self._rows.delete(claim)
             self._rows.delete(_digest(key))
 
-    def _claimant(self, key: str) -> tuple[str, float]:
-        time_s, _, node = (self._rows.get(_claim(key)) or b"0@").decode().partition("@")
-        return node, float(time_s)
+    def _claimed(self, key: str) -> tuple[int, str, float]:
+        """Return the claim that holds: its number, whose it is, and when that made progress."""
+        claims = self._rows.keys(_claims(key))
+        number = max((int(row.removeprefix(_claims(key))) for row in claims), default=0)
+        row = self._rows.get(_claim(key, number)) if number else None
+        time_s, _, node = (row or b"0@").decode().partition("@")
+        return number, node, float(time_s)
 
 
 def _holder(key: str, node: str) -> bytes:
     return _PREFIX + f"{key}/holder/{node}".encode()
 
 
-def _claim(key: str) -> bytes:
-    return _PREFIX + f"{key}/claim".encode()
+def _claims(key: str) -> bytes:
+    return _PREFIX + f"{key}/claim/".encode()
+
+
+def _claim(key: str, number: int) -> bytes:
+    return _claims(key) + str(number).encode()
 
 
 def _digest(key: str) -> bytes:

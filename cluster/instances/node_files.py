@@ -9,6 +9,7 @@ the nodes' caches.
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
@@ -130,6 +131,8 @@ class NodeFilesActor:
             self._node_id,
             partial(offer_files, settings),
         )
+        # An actor that was started anew has another address, and a cache that others may ask.
+        threading.Thread(target=self._files.announce, name="manta-announce", daemon=True).start()
 
     def ready(self) -> None:
         """Return when it can be asked."""

@@ -19,6 +19,7 @@ from typing import Final
 from backends.api.errors import InternalError, UnavailableError
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.tls import client_tls, server_tls
+from deployments.model_files.blobs import Blobs
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import (
     FileChangedError,
@@ -37,7 +38,7 @@ from deployments.model_files.loaded import (
     origin_of,
 )
 from deployments.model_files.peer_server import PeerServer
-from deployments.model_files.peers import PeeredSource, Peers
+from deployments.model_files.peers import SMALLEST_BYTES, PeeredSource, Peers
 from deployments.model_files.registry import Registry
 from deployments.model_files.statistics_file import StatisticsFile
 
@@ -100,6 +101,11 @@ class NodeFiles:
         self._peers = Peers(
             lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
         )
+
+    def announce(self) -> None:
+        """Tell other nodes what the cache has from earlier; blocks long where that is much."""
+        for key, sha256 in Blobs(self._cache.layout).known(SMALLEST_BYTES):
+            self._registry.announce(key, self._server.address, sha256)
 
     def ensure(
         self,

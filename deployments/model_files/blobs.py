@@ -3,6 +3,7 @@
 """Contents by their SHA-256, and what SHA-256 a store's file is known to have."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -80,6 +81,17 @@ class Blobs:
             written.unlink()
         return blob
 
+    def known(self, least_bytes: int) -> Iterator[tuple[str, str]]:
+        """Yield each `content_key` that a content of some size may go by, with its SHA-256."""
+        blobs = list(self.layout.blobs.iterdir())
+        large = {blob.name for blob in blobs if _size_bytes(blob) >= least_bytes}
+        yield from ((sha256, sha256) for sha256 in large)
+        for entry in list(self.layout.index.iterdir()):
+            sha256 = self._indexed(entry.name)
+            # What is being written has a suffix.
+            if sha256 in large and not entry.suffix:
+                yield entry.name, sha256
+
     def forget_removed(self) -> None:
         """Remove from the index what is no longer there."""
         for entry in list(self.layout.index.iterdir()):
@@ -105,6 +117,14 @@ def sha256_of(path: Path) -> str:
         while count := file.readinto(buffer):
             digest.update(memoryview(buffer)[:count])
     return digest.hexdigest()
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        # It has left meanwhile.
+        return 0
 
 
 def _of_size(path: Path, size_bytes: int) -> Path | None:

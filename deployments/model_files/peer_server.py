@@ -87,7 +87,8 @@ class PeerServer:
             connections = list(self._connections)
         for connection in connections:
             with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                # That of TLS would have the connection's own thread go on in clear text.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:
@@ -112,7 +113,14 @@ class PeerServer:
         try:
             connection.settimeout(_HANDSHAKE_TIMEOUT_S)
             if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_side=True)
+                # Wrapping empties the socket: what is under way is the wrapped one from then on.
+                connection = self._tls.wrap_socket(
+                    connection, server_side=True, do_handshake_on_connect=False
+                )
+                with self._lock:
+                    self._connections.discard(raw)
+                    self._connections.add(connection)
+                connection.do_handshake()
             prove(connection, self._make_proof())
             connection.settimeout(_IDLE_TIMEOUT_S)
             while True:
@@ -124,7 +132,7 @@ class PeerServer:
             _log.warning("a peer's connection was refused: %s", error)
         finally:
             with self._lock:
-                self._connections.discard(raw)
+                self._connections.discard(connection)
             connection.close()
 
     def _answer(self, connection: socket.socket) -> None:

@@ -33,8 +33,14 @@ class Registry(Protocol):
     def tell(self, key: str, node: str, sha256: str) -> None:
         """Note the digest of a content that a node has read from the store as a whole."""
 
+    def announce(self, key: str, node: str, sha256: str) -> None:
+        """Note that a node has a whole content from an earlier time, and what digest it has.
+
+        What another has told of it stays.
+        """
+
     def told(self, key: str) -> str:
-        """Return that digest; empty while there is none."""
+        """Return the digest that was told; empty while there is none."""
 
     def leave(self, key: str, node: str) -> None:
         """Note that a node does not have a content, or does not get it."""
@@ -98,6 +104,13 @@ class MemoryRegistry:
             entry = self._entries.get(key)
             if entry is not None and entry.claimant == node:
                 entry.sha256 = sha256
+
+    def announce(self, key: str, node: str, sha256: str) -> None:
+        """See `Registry.announce`."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            entry.sha256 = entry.sha256 or sha256
+            entry.holders.add(node)
 
     def told(self, key: str) -> str:
         """See `Registry.told`."""

@@ -13,22 +13,12 @@ from cluster.repository.stores.opening import open_store
 from cluster.repository.stores.retry import RetryPolicy
 from deployments.model_files.contracts import FileChangedError
 from tests.support.object_stores import QUICK, Emulator
+from tests.support.store_faults import EXPIRED, REFUSED
 from tests.support.toxic_proxy import Seen, Toxic, always, each_third, first
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 # Gives up at once.
 ONCE = RetryPolicy(attempts=1)
-
-EXPIRED = {
-    "s3": Toxic(
-        400,
-        b"<Error><Code>ExpiredToken</Code><Message>It has expired.</Message></Error>",
-        {"Content-Type": "application/xml"},
-    ),
-    "gs": Toxic(401, b'{"error": {"code": 401, "message": "Invalid Credentials"}}'),
-    "as": Toxic(403, b"", {"x-ms-error-code": "AuthenticationFailed"}),
-}
-OPENING = {"s3": "S3 filesystem", "gs": "GCS", "as": "Azure filesystem"}
 
 
 @pytest.fixture
@@ -89,9 +79,7 @@ def test_refused_credentials_have_tritons_text(emulator: Emulator, filled: Store
     emulator.proxy.choose = always(EXPIRED[emulator.kind])
     with pytest.raises(UnavailableError) as caught:
         list(filled.find())
-    assert caught.value.message.startswith(
-        f"Unable to create {OPENING[emulator.kind]} client. Check account credentials. "
-    )
+    assert caught.value.message.startswith(f"{REFUSED[emulator.kind]} ")
     assert "renew the credentials" in caught.value.message
 
 

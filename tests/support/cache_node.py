@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
+from deployments.lane.tls import LaneTls
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import FileSource, ModelFiles
 from deployments.model_files.peer_server import PeerServer
@@ -35,11 +36,18 @@ def client_proof() -> ClientHandshake:
 class Node:
     """A node's cache with what others ask it by."""
 
-    def __init__(self, root: Path, registry: Registry, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        root: Path,
+        registry: Registry,
+        timeout_s: float = 30.0,
+        tls: LaneTls | None = None,
+    ) -> None:
         self.cache = NodeCache(root)
         self.registry = registry
-        self.server = PeerServer(self.cache.layout, server_proof, "127.0.0.1")
-        self.peers = Peers(client_proof, timeout_s=timeout_s)
+        server_tls, client_tls = (None, None) if tls is None else (tls.server, tls.client)
+        self.server = PeerServer(self.cache.layout, server_proof, "127.0.0.1", tls=server_tls)
+        self.peers = Peers(client_proof, client_tls, timeout_s)
 
     @property
     def address(self) -> str:
@@ -65,7 +73,7 @@ class RegistryServer(BaseManager):
 
 # On a machine without time to spare nobody is stale.
 _registry = MemoryRegistry(stale_after_s=float("inf"))
-_METHODS = ("claim", "progressed", "holders", "tell", "told", "leave")
+_METHODS = ("claim", "progressed", "holders", "tell", "announce", "told", "leave")
 RegistryServer.register("registry", callable=lambda: _registry, exposed=_METHODS)
 
 

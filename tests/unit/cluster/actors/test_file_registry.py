@@ -152,6 +152,25 @@ def test_who_lost_its_claim_notes_no_progress_of_another(rows: DictRows, clock: 
     assert c.claim("k", "c:1")
 
 
+def test_what_a_node_announces_is_asked_of_it(of_node: OfNode) -> None:
+    a, b = of_node(), of_node()
+    a.announce("k", "a:1", "digest")
+    assert not b.claim("k", "b:1")
+    assert (b.told("k"), b.holders("k")) == ("digest", ("a:1", "b:1"))
+    a.leave("k", "a:1")
+    b.leave("k", "b:1")
+    assert b.told("k") == ""
+
+
+def test_what_was_told_of_a_content_outlives_what_is_announced(of_node: OfNode) -> None:
+    a, b = of_node(), of_node()
+    a.claim("k", "a:1")
+    a.tell("k", "a:1", "digest")
+    b.announce("k", "b:1", "another")
+    assert a.told("k") == "digest"
+    assert a.holders("k") == ("a:1", "b:1")
+
+
 class RowsBetween(DictRows):
     """Rows that let another go first, once, after a stale claim was read."""
 
@@ -161,26 +180,36 @@ class RowsBetween(DictRows):
 
     def get(self, key: bytes) -> bytes | None:
         row = super().get(key)
-        if key.endswith(b"/claim") and self.meanwhile is not None:
+        if "/claim/" in key.decode() and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return row
 
 
-def test_of_two_that_take_over_at_once_both_ask_the_store_and_one_tells(clock: Clock) -> None:
+def test_of_two_that_take_over_at_once_one_asks_the_store(clock: Clock) -> None:
     rows = RowsBetween()
     a, b, c = (FileRegistry(rows, clock, STALE_AFTER_S) for _ in range(3))
     a.claim("k", "a:1")
     clock.now_s += STALE_AFTER_S
     also: list[bool] = []
     rows.meanwhile = lambda: also.append(c.claim("k", "c:1"))
-    assert b.claim("k", "b:1")
+    assert not b.claim("k", "b:1")
     assert also == [True]
-    # The later of the two has it from now on.
-    assert b.claim("k", "b:1")
-    assert not c.claim("k", "c:1")
-    c.tell("k", "c:1", "digest of c")
-    assert a.told("k") == ""
-    b.tell("k", "b:1", "digest of b")
-    assert a.told("k") == "digest of b"
+    assert c.claim("k", "c:1")
+    # Nobody but the one that has it notes progress or tells, whoever had it before.
+    clock.now_s += STALE_AFTER_S / 2
+    a.progressed("k", "a:1")
+    for node, registry in (("a:1", a), ("b:1", b), ("c:1", c)):
+        registry.tell("k", node, f"digest of {node}")
+        assert a.told("k") == ("digest of c:1" if registry is c else "")
     assert a.holders("k") == ("a:1", "b:1", "c:1")
+
+
+def test_all_claims_on_a_content_go_with_the_last_node(rows: DictRows, clock: Clock) -> None:
+    nodes = {f"{name}:1": FileRegistry(rows, clock, STALE_AFTER_S) for name in "abcdefghijkl"}
+    for node, registry in nodes.items():
+        assert registry.claim("k", node)
+        clock.now_s += STALE_AFTER_S
+    for node, registry in nodes.items():
+        registry.leave("k", node)
+    assert rows.keys() == []

@@ -214,6 +214,41 @@ def test_a_cache_too_small_for_what_is_loaded_says_what_to_do(
         with_local_files(spec(tmp_path / "a", listed(model), MAX_BYTES), fetch)
 
 
+@pytest.mark.parametrize("with_sha256", [False, True])
+def test_a_node_that_is_started_anew_announces_what_its_cache_has(
+    model: Path, node_of: MakeNode, tmp_path: Path, with_sha256: bool
+) -> None:
+    write(model, {"1/small": b"x", "1/copy": (model / "1/weights").read_bytes()})
+    files = listed(model, with_sha256=with_sha256)
+    ended = node_of(DirectorySource(model), "a")
+    ended.ensure("m", files)
+    ended.close()
+    node_of(DirectorySource(model), "a").announce()
+    store = DirectorySource(model)
+    node_of(store, "b").ensure("m", files)
+    assert store.reads == [("1/small", 0)]
+    with NodeCache(tmp_path / "b") as cache:
+        directory = cache.find(files)
+        assert directory is not None
+        assert content_of(directory) == content_of(model)
+
+
+def test_what_was_announced_and_has_left_is_read_from_the_store(
+    model: Path, node_of: MakeNode, tmp_path: Path
+) -> None:
+    files = listed(model)
+    node_of(DirectorySource(model), "a").ensure("m", files)
+    node_of(DirectorySource(model), "c").ensure("m", files)
+    again = node_of(DirectorySource(model), "a")
+    again.announce()
+    for name in "ac":
+        for blob in (tmp_path / name / "blobs").iterdir():
+            blob.unlink()
+    store = DirectorySource(model)
+    node_of(store, "b").ensure("m", files)
+    assert store.read_bytes == SIZE
+
+
 @pytest.mark.parametrize(
     ("secret", "from_store"),
     [pytest.param(SECRET, 0, id="same"), pytest.param(b"another", SIZE, id="another")],

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +43,16 @@ class EnvironmentUnusableError(Exception):
     """The environment cannot be used; the message says why and what to do."""
 
 
-def launcher_command(environment: str) -> str:
-    """Return what to put before a worker's command, as shell words."""
-    return shlex.join([sys.executable, "-P", str(Path(__file__).resolve()), environment])
+def launcher_command(environment: str, fetch: Sequence[str] = ()) -> str:
+    """Return what to put before a worker's command, as shell words.
+
+    Args:
+        environment: A folder, or an archive; with ``fetch`` only its name.
+        fetch: A module of Manta's, and its argument: what fetches the archive to the node that the
+            worker is on, and prints where it is.
+    """
+    fetching = ["--fetch", *fetch] if fetch else []
+    return shlex.join([sys.executable, "-P", str(Path(__file__).resolve()), *fetching, environment])
 
 
 def find_packages(folder: Path, given: str) -> Path:
@@ -75,7 +82,7 @@ def find_packages(folder: Path, given: str) -> Path:
     )
 
 
-def unpack(archive: Path, cache: Path) -> Path:
+def unpack(archive: Path, cache: Path, name: str = "") -> Path:
     """Return the folder an archive is unpacked to; a second call finds it there.
 
     Processes that ask for the same archive at once wait for the first of them. An archive that
@@ -84,17 +91,19 @@ def unpack(archive: Path, cache: Path) -> Path:
     Args:
         archive: A tar file, compressed or not.
         cache: Folder for unpacked archives of this user.
+        name: What stays the same when the archive changes; empty for its path.
 
     Raises:
         EnvironmentUnusableError: It cannot be unpacked.
     """
+    name = name or str(archive.resolve())
     try:
         status = archive.stat()
     except OSError as error:
         raise EnvironmentUnusableError(
             f"EXECUTION_ENV_PATH '{archive}' cannot be read: {error.strerror}"
         ) from None
-    place = cache / hashlib.sha256(str(archive.resolve()).encode()).hexdigest()[:32]
+    place = cache / hashlib.sha256(name.encode()).hexdigest()[:32]
     place.mkdir(parents=True, exist_ok=True)
     folder = place / f"{status.st_mtime_ns}-{status.st_size}"
     with _locked(place / "lock"):
@@ -206,22 +215,36 @@ def _own_packages(cache: Path) -> Path:
     return folder
 
 
-def _unpack_apart(archive: str) -> Path:
-    """Unpack in a process of its own.
+def _unpack_apart(archive: str, name: str) -> Path:
+    command = [sys.executable, "-P", __file__, "--unpack", archive, name]
+    return Path(_run_apart(command, f"unpacking EXECUTION_ENV_PATH '{archive}'"))
+
+
+def _fetch_apart(fetch: Sequence[str], name: str) -> str:
+    """Fetch an archive; the process that does so finds Manta's packages beside this one's."""
+    path = _prepended("PYTHONPATH", Path(__file__).resolve().parents[2])
+    command = [sys.executable, "-P", "-m", *fetch]
+    return _run_apart(command, f"fetching EXECUTION_ENV_PATH '{name}'", {"PYTHONPATH": path})
+
+
+def _run_apart(command: list[str], what: str, variables: Mapping[str, str] = {}) -> str:
+    """Run a command in a session of its own and return the last line that it prints.
 
     Ray ends a worker that is not ready within a minute, and starts another. What was begun goes on
     meanwhile.
     """
-    command = [sys.executable, "-P", __file__, "--unpack", archive]
-    done = subprocess.run(  # noqa: S603 - this very file
-        command, stdout=subprocess.PIPE, text=True, check=False, start_new_session=True
+    done = subprocess.run(  # noqa: S603 - this very file, or another of Manta's
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        start_new_session=True,
+        env={**os.environ, **variables},
     )
+    said = done.stdout.strip()
     if done.returncode:
-        raise EnvironmentUnusableError(
-            done.stdout.strip()
-            or f"unpacking EXECUTION_ENV_PATH '{archive}' ended with {done.returncode}"
-        )
-    return Path(done.stdout.strip())
+        raise EnvironmentUnusableError(said or f"{what} ended with {done.returncode}")
+    return said.rpartition("\n")[2]
 
 
 def _prepended(name: str, *values: object) -> str:
@@ -248,31 +271,42 @@ def variables(folder: Path, packages: Path, own: Path) -> dict[str, str]:
     return found
 
 
-def enter(environment: str) -> None:
+def enter(environment: str, fetch: Sequence[str] = ()) -> None:
     """Make this process's environment variables those of a worker inside the environment.
+
+    Args:
+        environment: As `launcher_command` takes it.
+        fetch: The same.
 
     Raises:
         EnvironmentUnusableError: It cannot be used.
     """
     folder = Path(environment)
     cache = cache_folder()
-    if not folder.is_dir():
-        folder = _unpack_apart(environment)
+    if fetch:
+        folder = _unpack_apart(_fetch_apart(fetch, environment), environment)
+        _use(folder)
+    elif not folder.is_dir():
+        folder = _unpack_apart(environment, "")
         _use(folder)
     os.environ.update(variables(folder, find_packages(folder, environment), _own_packages(cache)))
 
 
 def main(arguments: list[str]) -> None:
-    """Run as ``ENVIRONMENT WORKER ARGUMENT...``, or as ``--unpack ARCHIVE``."""
+    """Run as ``[--fetch MODULE REQUEST] ENVIRONMENT WORKER ARGUMENT...``, or ``--unpack``."""
     if arguments[0] == "--unpack":
         try:
-            print(unpack(Path(arguments[1]), cache_folder()))  # noqa: T201 - its answer
+            print(unpack(Path(arguments[1]), cache_folder(), arguments[2]))  # noqa: T201 - its answer
         except EnvironmentUnusableError as error:
             print(error)  # noqa: T201 - its answer too
             sys.exit(1)
         return
+    fetch: list[str] = []
+    if arguments[0] == "--fetch":
+        _, *fetch = arguments[:3]
+        arguments = arguments[3:]
     try:
-        enter(arguments[0])
+        enter(arguments[0], fetch)
     except (EnvironmentUnusableError, OSError) as error:
         os.environ[FAILURE_VARIABLE] = str(error)
     os.execv(sys.executable, [sys.executable, *arguments[1:]])  # noqa: S606 - turns into the worker

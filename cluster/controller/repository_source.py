@@ -26,12 +26,13 @@ from cluster.controller.backend_options import BackendOptions
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_watch import RepositoryWatch
 from cluster.controller.shared_files import SharedFiles
+from cluster.controller.stored_environments import stored_runtime_env_of
 from cluster.models.contracts import Candidate
 from cluster.models.override import Override, choose_override
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
-from cluster.placement.environments import environment_stamp, runtime_env_of
+from cluster.placement.environments import environment_stamp
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
 from cluster.repository.agents.contracts import Action
 from cluster.repository.agents.followed import NodeAgents, TellAgents
@@ -299,6 +300,9 @@ class RepositorySource:
             validate_before_auto_complete(config)
         cluster = await self.look_at_cluster()
         files, node = await self.files.share(candidate, cluster)
+        if candidate.files is not None:
+            files = candidate.files[version]
+        cache = (self._options.model_cache_directory, self._options.model_cache_max_bytes)
         library = await asyncio.to_thread(
             self._backends.python_library, config, candidate.model_dir, (version,)
         )
@@ -310,7 +314,7 @@ class RepositorySource:
             cpus_per_instance=self.cpus_per_instance,
             backend_config=self._backends.settings(config, library),
             runtime_env=await asyncio.to_thread(
-                runtime_env_of, config, candidate.model_dir, version, library
+                stored_runtime_env_of, config, candidate.model_dir, version, library, files, cache
             ),
             secret=self._state.secret,
             digest=candidate.digests[version],
@@ -324,9 +328,9 @@ class RepositorySource:
             scheduler_holds=self._options.scheduler_holds,
             node=node,
             model_namespace=candidate.namespace,
-            files=files if candidate.files is None else candidate.files[version],
-            model_cache_directory=self._options.model_cache_directory,
-            model_cache_max_bytes=self._options.model_cache_max_bytes,
+            files=files,
+            model_cache_directory=cache[0],
+            model_cache_max_bytes=cache[1],
         )
         return plan_pool(config, request, cluster)
 

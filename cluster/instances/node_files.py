@@ -81,21 +81,21 @@ class _Reports:
     def __init__(self, wanted: Wanted, node_id: str) -> None:
         self._wanted = wanted
         self._node_id = node_id
-        self._has_told = False
+        self._controller: Any = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._has_told:
+        if self._controller is not None:
             self.tell(0, 0)
 
     def tell(self, there_bytes: int, all_bytes: int) -> None:
-        self._has_told = True
         # A controller that is away learns it from the next.
         with contextlib.suppress(RayError, ValueError):
-            controller = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-            controller.report_download.remote(
+            if self._controller is None:
+                self._controller = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+            self._controller.report_download.remote(
                 self._wanted.model_key,
                 self._wanted.version,
                 self._node_id,

@@ -25,6 +25,7 @@ from tritonclient.utils import InferenceServerException
 
 from cluster.repository.agents.decrypt import encrypt_file
 from cluster.repository.agents.verify import sign_model
+from tests.support.own_agent import install_own_agent, told
 from tests.support.server import RunningServer
 
 IDENTITY = """
@@ -58,16 +59,6 @@ class TritonPythonModel:
         answer = pb_utils.InferenceResponse([pb_utils.Tensor("WEIGHTS", self.weights)])
         return [answer for _ in requests]
 """
-OWN_AGENT = """
-from pathlib import Path
-
-class Noting:
-    changes_files = False
-
-    def act(self, action, model):
-        with Path(model.parameters["log"]).open("a") as log:
-            log.write(f"{action.value}\\n")
-"""
 KEY = Ed25519PrivateKey.generate()
 PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
@@ -94,26 +85,6 @@ def infer_identity(
         tensor = library.InferInput("INPUT0", [count], "INT32")  # type: ignore[attr-defined]
         tensor.set_data_from_numpy(values)
         np.testing.assert_array_equal(client.infer("checked", [tensor]).as_numpy("OUTPUT0"), values)
-
-
-def install_own_agent(folder: Path) -> dict[str, str]:
-    """Write a distribution with an agent; return an environment that has it."""
-    info = folder / "noting-1.0.dist-info"
-    info.mkdir(parents=True)
-    (folder / "noting.py").write_text(OWN_AGENT)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noting\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[manta.repository_agents]\nnoting = noting:Noting\n")
-    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-
-
-def told(client: triton_http.InferenceServerClient, log: Path, *actions: str) -> bool:
-    """Whether an agent is told of these actions; the last may come after the client's answer."""
-    for _ in range(10_000):
-        if log.exists() and log.read_text().split() == list(actions):
-            return True
-        client.is_server_live()
-    return False
 
 
 def has_logged(server: RunningServer, text: str) -> bool:

@@ -14,7 +14,7 @@ from backends.registry import backend_name
 from cluster.repository.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
-    SIGNATURE_FILE,
+    OWN_FILES,
     Manifest,
     parse_manifest,
 )
@@ -22,8 +22,6 @@ from cluster.repository.model_directory import check_model_name
 from cluster.repository.repository import CONFIG_FILE, INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
 from cluster.repository.version_policy import find_versions
-
-_OWN = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +179,6 @@ def state_of(store: Store, model: StoredModel, version: int) -> str:
         return "unreadable"
     if manifest is None:
         return "none"
-    there = {path: file.size_bytes for path, file in files.items() if path not in _OWN}
+    there = {path: file.size_bytes for path, file in files.items() if path not in OWN_FILES}
     listed = {path: file.size_bytes for path, file in manifest.files.items()}
     return "complete" if there == listed else "differs"

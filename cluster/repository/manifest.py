@@ -29,7 +29,8 @@ MAX_FILES: Final = 100_000
 _MAX_PATH_CHARACTERS: Final = 4096
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _VERSION: Final = re.compile(r"[0-9]+", re.ASCII)
-_OWN: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
+# Of a directory those that no manifest lists.
+OWN_FILES: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
             f"manifest {where} lists {len(manifest.files)} files, at most {MAX_FILES} are allowed"
         )
     for path, file in manifest.files.items():
-        if not is_plain_path(path) or path in _OWN:
+        if not is_plain_path(path) or path in OWN_FILES:
             raise InvalidArgumentError(
                 f"manifest {where} lists '{path[:200]}', expected a path below its directory"
             )
@@ -286,7 +287,7 @@ def _is_utf8(text: str) -> bool:
 
 def _listed(directory: Path, *, versions_apart: bool) -> Iterable[str]:
     for path in files_below(directory):
-        if path not in _OWN and not (versions_apart and _is_of_a_version(path)):
+        if path not in OWN_FILES and not (versions_apart and _is_of_a_version(path)):
             yield path
 
 

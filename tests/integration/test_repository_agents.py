@@ -14,17 +14,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 from tritonclient.utils import InferenceServerException
 
-from cluster.repository.agents.decrypt import encrypt_file
-from cluster.repository.agents.verify import sign_model
+from cluster.cli import main
 from tests.support.own_agent import install_own_agent, told
 from tests.support.server import RunningServer
 
@@ -59,8 +51,6 @@ class TritonPythonModel:
         answer = pb_utils.InferenceResponse([pb_utils.Tensor("WEIGHTS", self.weights)])
         return [answer for _ in requests]
 """
-KEY = Ed25519PrivateKey.generate()
-PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def agent(name: str, **parameters: object) -> str:
@@ -140,25 +130,28 @@ def test_checksums_and_own_agents(tmp_path: Path) -> None:
 def test_a_model_that_is_encrypted_and_signed_loads_and_others_do_not(tmp_path: Path) -> None:
     repository = tmp_path / "models"
     model = repository / "secret"
-    (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(SECRET)
-    (model / "1" / "model.py").write_text(READS_WEIGHTS)
-    (tmp_path / "weights").write_bytes(b"forty-two")
-    encrypt_file(tmp_path / "weights", model / "1" / "weights.enc", bytes(32))
-    sign_model(model, PEM)
+    source = tmp_path / "source"
+    (source / "1").mkdir(parents=True)
+    (source / "config.pbtxt").write_text(SECRET)
+    (source / "1" / "model.py").write_text(READS_WEIGHTS)
+    (source / "1" / "weights").write_bytes(b"forty-two")
+    signing, encryption = tmp_path / "release.pem", tmp_path / "model.key"
+    keys = ("--sign-with", str(signing), "--encrypt-with", str(encryption))
+    for command in (
+        ("keygen", str(signing)),
+        ("keygen", str(encryption), "--encryption"),
+        ("add", str(source), "--name", "secret", "--to", str(repository), *keys),
+    ):
+        assert main(["model", *command]) == 0
     write_identity(repository, "unsigned")
-    trusted = tmp_path / "trusted.pem"
-    trusted.write_bytes(
-        KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    )
     server = RunningServer(
         repository,
         "--model-control-mode=explicit",
         "--require-signed-models=true",
-        f"--trusted-keys={trusted}",
+        f"--trusted-keys={tmp_path / 'release.pub.pem'}",
         environment={
             **os.environ,
-            "MANTA_TEST_MODEL_KEY": bytes(32).hex(),
+            "MANTA_TEST_MODEL_KEY": encryption.read_text(),
         },
     )
     with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
@@ -169,15 +162,15 @@ def test_a_model_that_is_encrypted_and_signed_loads_and_others_do_not(tmp_path: 
         assert weights == b"forty-two"
         assert Path(place.decode(), "weights").read_bytes() == weights
         assert sorted(path.name for path in (model / "1").iterdir()) == [
-            *("manifest.json", "manifest.sig", "model.py", "weights.enc"),
+            *("manifest.json", "manifest.sig", "model.py.enc", "weights.enc"),
         ]
         with pytest.raises(InferenceServerException, match="failed to load 'unsigned', failed to"):
             client.load_model("unsigned")
-        (model / "1" / "model.py").write_text(READS_WEIGHTS + "# changed\n")
+        (model / "1" / "model.py.enc").write_text(READS_WEIGHTS)
         with pytest.raises(InferenceServerException, match="failed to load 'secret', failed to"):
             client.load_model("secret")
         assert client.infer("secret", [tensor]).as_numpy("WEIGHTS")[0] == b"forty-two"
     assert server.terminate() == 0
     assert not Path(place.decode()).exists()
     assert has_logged(server, "model directory 'unsigned': model 'unsigned' is not signed: there")
-    assert has_logged(server, "'secret': file 'model.py' of version 1 of model 'secret' has")
+    assert has_logged(server, "'secret': file 'model.py.enc' of version 1 of model 'secret' has")

@@ -1,9 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the config of a model in a directory the way it takes in a server, in this process."""
+"""Takes the config of a model in a directory the way it takes in a server, in this process.
 
-from collections.abc import Sequence
+And tables of upstream's cases as tests: what becomes of configs that are empty, in part or wrong.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +27,71 @@ _DEFAULTS = (
     "version_policy { latest { num_versions: 1 } } "
     "optimization { input_pinned_memory { enable: true } output_pinned_memory { enable: true } } "
 )
+
+
+# Name of a case and of its model, its config.pbtxt, what comes of it, and how its model is made.
+Row = tuple[Any, ...]
+
+
+def refused_test(
+    make: Callable[..., None],
+    rows: Sequence[Row],
+    gpu_ids: Sequence[int] = (),
+    is_said: Callable[[str, str], bool] = operator.eq,
+) -> Callable[..., None]:
+    """Return a test of configs that are refused.
+
+    Args:
+        make: Writes a model's files; gets its directory, and what a row has beyond three values.
+        rows: Each with the text of the refusal.
+        gpu_ids: GPUs of the server.
+        is_said: Compares the refusal with that text.
+    """
+
+    @pytest.mark.parametrize("row", rows, ids=lambda row: row[0])
+    def test(tmp_path: Path, row: Row) -> None:
+        case, config, says, *given = row
+        directory = model_dir(tmp_path, case, config)
+        make(directory, *given)
+        said = refusal(directory, gpu_ids)
+        assert is_said(said, says), said
+
+    return test
+
+
+def completed_test(
+    make: Callable[..., None], rows: Sequence[Row], of: Callable[[str], str] = lambda case: ""
+) -> Callable[..., None]:
+    """Return a test of configs that are completed.
+
+    Args:
+        make: As for `refused_test`.
+        rows: Each with the completed config.
+        of: Gives what comes before that for a case.
+    """
+
+    @pytest.mark.parametrize("row", rows, ids=lambda row: row[0])
+    def test(tmp_path: Path, row: Row) -> None:
+        case, config, becomes, *given = row
+        directory = model_dir(tmp_path, case, config)
+        make(directory, *given)
+        assert to_pbtxt(completed(directory)) == expected(of(case) + becomes)
+
+    return test
+
+
+def tensor(side: str, name: str, dims: str, datatype: str, rest: str = "") -> str:
+    """Return an input or output of a config."""
+    return f'{side} {{ name: "{name}" data_type: TYPE_{datatype} dims: [ {dims} ] {rest} }} '
+
+
+def lacking(side: str, datatype: str, dims: str = "16") -> str:
+    """Return two tensors, one without dims and one without datatype."""
+    names = [f"{side.upper()}{place}" for place in (0, 1)]
+    return (
+        f'{side} {{ name: "{names[0]}" data_type: TYPE_{datatype} }} '
+        f'{side} {{ name: "{names[1]}" dims: [ {dims} ] }} '
+    )
 
 
 def model_dir(root: Path, name: str, config: str | None) -> Path:

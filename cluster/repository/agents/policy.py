@@ -8,7 +8,7 @@ from typing import Self
 
 from backends.api.model_config import ModelConfig
 from cluster.repository.agents.contracts import CHECKSUM, KEYS, MANIFEST, VERIFY
-from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
+from cluster.repository.manifest import MANIFEST_FILE, OWN_FILES
 from deployments.model_files.contracts import AgentCall, ModelFiles
 
 
@@ -75,7 +75,7 @@ def _has_more_to_compare(files: ModelFiles, version: int) -> bool:
         return True
     undigested = {f.path for f in files.files if f.path.startswith(own) and not f.sha256}
     return f"{own}{MANIFEST_FILE}" in undigested and bool(
-        undigested - {f"{own}{MANIFEST_FILE}", f"{own}{SIGNATURE_FILE}"}
+        undigested - {f"{own}{name}" for name in OWN_FILES}
     )
 
 

@@ -21,7 +21,7 @@ from cluster.repository.filesystem import CACHE_DIRECTORY
 from cluster.repository.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
-    SIGNATURE_FILE,
+    OWN_FILES,
     compare_files,
     parse_manifest,
 )
@@ -30,7 +30,6 @@ from deployments.model_files.contracts import AgentCall, FileChangedError, Model
 
 # They look at files, and change none.
 _LOOKING: Final = frozenset({CHECKSUM, MANIFEST, VERIFY})
-_OWN: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 _PART_BYTES: Final = 8 << 20
 
 
@@ -152,7 +151,7 @@ class StoredVersion:
             compare_files(
                 parse_manifest(content, f"of {where}"),
                 where,
-                {path: size for path, size in sizes.items() if path not in _OWN},
+                {path: size for path, size in sizes.items() if path not in OWN_FILES},
                 digest_of,
             )
 

@@ -10,7 +10,7 @@ from backends.api.errors import AlreadyExistsError, InvalidArgumentError
 from backends.config.pbtxt import MAX_CONFIG_BYTES
 from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.filesystem import CACHE_DIRECTORY
-from cluster.repository.manifest import MANIFEST_FILE, SIGNATURE_FILE
+from cluster.repository.manifest import OWN_FILES
 from cluster.repository.model_directory import check_model_name
 from cluster.repository.stores.contracts import Store
 from cluster.repository.version_policy import find_versions
@@ -21,7 +21,6 @@ from cluster.tools.publish.stored_models import StoredModel, find_stored
 from cluster.tools.publish.targets import Content
 
 _MAX_VERSION = 2**63 - 1
-_OWN = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,7 @@ def _of_repository(path: Path, version: int) -> tuple[str, dict[str, Content], d
     shared: dict[str, Content] = {}
     for each in sorted(path.rglob("*")):
         relative = each.relative_to(path).as_posix()
-        if not each.is_file() or CACHE_DIRECTORY in each.parts or each.name in _OWN:
+        if not each.is_file() or CACHE_DIRECTORY in each.parts or each.name in OWN_FILES:
             continue
         top, slash, rest = relative.partition("/")
         if slash and top == str(version):

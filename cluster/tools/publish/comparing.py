@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from backends.config.pbtxt import edit, to_pbtxt
-from cluster.repository.manifest import MANIFEST_FILE
+from cluster.repository.manifest import OWN_FILES
 from cluster.repository.stores.contracts import Store, StoredFile
 from cluster.tools.publish.stored_models import StoredModel, config_of, manifest_of
 
@@ -68,7 +68,7 @@ def _digests(side: Side) -> dict[str, tuple[str, int]]:
     listed = {} if manifest is None else manifest.files
     found = {}
     for path, file in side.model.version(side.version).items():
-        if path == MANIFEST_FILE:
+        if path in OWN_FILES:
             continue
         known = listed.get(path)
         is_known = known is not None and known.size_bytes == file.size_bytes

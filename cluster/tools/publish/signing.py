@@ -3,8 +3,7 @@
 """Signs models of a repository in any store: what is there, and what is being added."""
 
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from backends.api.errors import InvalidArgumentError, TritonError
 from cluster.repository.agents.verify import is_signature, read_private_key, signature_of
@@ -12,6 +11,7 @@ from cluster.repository.filesystem import CACHE_DIRECTORY
 from cluster.repository.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
+    OWN_FILES,
     SIGNATURE_FILE,
     Manifest,
     ManifestFile,
@@ -22,14 +22,12 @@ from cluster.repository.manifest import (
 )
 from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
+from cluster.tools.publish.comparing import digest_of
 from cluster.tools.publish.stored_models import StoredModel, manifest_of
 from cluster.tools.publish.targets import Content, described
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-_PART_BYTES: Final = 8 << 20
-_OWN: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 
 class Signer:
@@ -141,7 +139,7 @@ def _signed_by(store: Store, model: StoredModel, signer: Signer) -> Manifest:
         manifest = parse_manifest(texts[0], f"of {where}")
         files = dict(_listed(model.shared))
         sizes = {path: file.size_bytes for path, file in files.items()}
-        compare_files(manifest, where, sizes, lambda path: _digest(store, files[path]))
+        compare_files(manifest, where, sizes, lambda path: digest_of(store, files[path]))
     except TritonError as error:
         raise InvalidArgumentError(
             f"what the versions of {where} share is not signed with this key: {error.message}; "
@@ -158,20 +156,12 @@ def _manifest(store: Store, files: Mapping[str, StoredFile], where: str) -> Mani
                 f"file {path!a} of {where} cannot be in a manifest: its name is no plain UTF-8 "
                 "path; rename it"
             )
-        made[path] = ManifestFile(_digest(store, file), file.size_bytes)
+        made[path] = ManifestFile(digest_of(store, file), file.size_bytes)
     return Manifest(made)
 
 
 def _listed(files: Mapping[str, StoredFile]) -> Iterator[tuple[str, StoredFile]]:
     """Yield those that a manifest lists."""
     for path, file in files.items():
-        if path not in _OWN and CACHE_DIRECTORY not in path.split("/")[:-1]:
+        if path not in OWN_FILES and CACHE_DIRECTORY not in path.split("/")[:-1]:
             yield path, file
-
-
-def _digest(store: Store, file: StoredFile) -> str:
-    digest = sha256()
-    for offset in range(0, file.size_bytes, _PART_BYTES):
-        length = min(_PART_BYTES, file.size_bytes - offset)
-        digest.update(store.read(file.path, offset, length, file.stamp))
-    return digest.hexdigest()

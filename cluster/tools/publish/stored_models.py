@@ -15,7 +15,7 @@ from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
-    SIGNATURE_FILE,
+    OWN_FILES,
     Manifest,
     parse_manifest,
 )
@@ -23,8 +23,6 @@ from cluster.repository.model_directory import check_model_name
 from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
 from cluster.repository.version_policy import find_versions
-
-_OWN = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +180,6 @@ def state_of(store: Store, model: StoredModel, version: int) -> str:
         return "unreadable"
     if manifest is None:
         return "none"
-    there = {path: file.size_bytes for path, file in files.items() if path not in _OWN}
+    there = {path: file.size_bytes for path, file in files.items() if path not in OWN_FILES}
     listed = {path: file.size_bytes for path, file in manifest.files.items()}
     return "complete" if there == listed else "differs"

@@ -21,6 +21,7 @@ from backends.api.errors import AlreadyExistsError, UnavailableError
 from cluster.repository.filesystem import reason_of
 from cluster.repository.manifest import (
     MANIFEST_FILE,
+    OWN_FILES,
     SIGNATURE_FILE,
     Manifest,
     ManifestFile,
@@ -37,8 +38,6 @@ Content = Path | bytes
 # Gives the content of a manifest's signature.
 Sign = Callable[[bytes], bytes]
 
-# Unlike other files that versions share these are replaced.
-_SIGNED: Final = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
 _IS_THERE: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 
 
@@ -159,7 +158,7 @@ class StoreTarget:
                     f"model '{name}' with 'manta model rm' and add it again"
                 )
         for path, content in shared.items():
-            self._store.write(f"{name}/{path}", content, if_absent=path not in _SIGNED)
+            self._store.write(f"{name}/{path}", content, if_absent=path not in OWN_FILES)
         for path, content in _manifest_files(manifest, sign).items():
             self._store.write(f"{below}/{path}", content)
         self._store.remove(f"{below}/{INCOMPLETE_FILE}")
@@ -213,7 +212,7 @@ def _publish(made: Path, model: Path, version: int) -> None:
     if target.exists():
         raise AlreadyExistsError(f"'{target}' is there already; use --next")
     for path in sorted(made.iterdir()):
-        is_kept = path.name not in _SIGNED and (model / path.name).exists()
+        is_kept = path.name not in OWN_FILES and (model / path.name).exists()
         if path.name != target.name and not is_kept:
             path.rename(model / path.name)
     if not _renamed(made / target.name, target):

@@ -9,48 +9,42 @@ server/qa/L0_pytorch_python_runtime
 import numpy as np
 import pytest
 
-from backends.config.pbtxt import to_pbtxt
-from tests.support.autofill import completed, expected, model_dir, refusal, served
+from tests.support.autofill import (
+    completed,
+    completed_test,
+    model_dir,
+    refused_test,
+    served,
+    tensor,
+)
 from tests.support.recording import execute, recorded
 
 torch = pytest.importorskip("torch")
 
 from tests.support import torch_models as models  # noqa: E402 - once PyTorch is known to be there
 
-
-def tensor(side, name, datatype="INT32"):
-    return f'{side} {{ name: "{name}" data_type: TYPE_{datatype} dims: [ 16 ] }} '
-
-
-INPUTS = tensor("input", "INPUT__0") + tensor("input", "INPUT__1")
-OUTPUTS = tensor("output", "OUTPUT__0") + tensor("output", "OUTPUT__1")
+INPUTS = "".join(tensor("input", f"INPUT__{place}", "16", "INT32") for place in (0, 1))
+OUTPUTS = "".join(tensor("output", f"OUTPUT__{place}", "16", "INT32") for place in (0, 1))
 BATCHED = "max_batch_size: 8 " + INPUTS + OUTPUTS
 
 
-def add_sub(tmp_path, case, config):
-    directory = model_dir(tmp_path, case, config)
+def add_sub(directory):
     models.save_script(models.AddSub(), str(directory / "1/model.pt"))
-    return directory
 
 
-@pytest.mark.parametrize(
-    ("case", "config", "says"),
-    [
-        (
-            "too_few_inputs",
-            'max_batch_size: 1 backend: "pytorch" ' + OUTPUTS,
-            "unable to load model 'too_few_inputs', configuration expects 0 inputs, model "
-            "provides 2",
-        ),
-        (
-            "too_few_outputs",
-            'max_batch_size: 1 backend: "pytorch" ' + INPUTS,
-            "model configuration must contain at least one output, none were specified",
-        ),
-    ],
-)
-def test_config_is_refused(tmp_path, case, config, says):
-    assert refusal(add_sub(tmp_path, case, config)).startswith(says)
+REFUSED = [
+    (
+        "too_few_inputs",
+        'max_batch_size: 1 backend: "pytorch" ' + OUTPUTS,
+        "unable to load model 'too_few_inputs', configuration expects 0 inputs, model provides 2",
+    ),
+    (
+        "too_few_outputs",
+        'max_batch_size: 1 backend: "pytorch" ' + INPUTS,
+        "model configuration must contain at least one output, none were specified",
+    ),
+]
+test_config_is_refused = refused_test(add_sub, REFUSED, is_said=str.startswith)
 
 
 def of(case, kind, rest=BATCHED):
@@ -66,19 +60,15 @@ ON_CPU = (
 )
 
 
-@pytest.mark.parametrize(
-    ("case", "config", "rest"),
-    [
-        ("no_name_platform", BATCHED, of("no_name_platform", "kind: KIND_GPU gpus: 0")),
-        (
-            "cpu_instance",
-            ON_CPU + BATCHED,
-            of("cpu_instance", "kind: KIND_CPU", 'default_model_filename: "model.pt" ' + BATCHED),
-        ),
-    ],
-)
-def test_config_is_completed(tmp_path, case, config, rest):
-    assert to_pbtxt(completed(add_sub(tmp_path, case, config))) == expected(rest)
+COMPLETED = [
+    ("no_name_platform", BATCHED, of("no_name_platform", "kind: KIND_GPU gpus: 0")),
+    (
+        "cpu_instance",
+        ON_CPU + BATCHED,
+        of("cpu_instance", "kind: KIND_CPU", 'default_model_filename: "model.pt" ' + BATCHED),
+    ),
+]
+test_config_is_completed = completed_test(add_sub, COMPLETED)
 
 
 CLASS = (

@@ -15,7 +15,14 @@ import pytest
 
 from backends.config.pbtxt import to_pbtxt
 from backends.tensorflow import choice
-from tests.support.autofill import completed, expected, model_dir, refusal
+from tests.support import autofill
+from tests.support.autofill import (
+    completed,
+    completed_test,
+    expected,
+    model_dir,
+    refused_test,
+)
 from tests.support.saved_models import (
     Named,
     add_sub_graph,
@@ -34,7 +41,11 @@ def no_tensorflow(monkeypatch):
 
 
 def entry(side, name, dims="16", datatype="INT32", rest=""):
-    return f'{side} {{ name: "{name}" data_type: TYPE_{datatype} dims: [ {dims} ] {rest} }} '
+    return autofill.tensor(side, name, dims, datatype, rest)
+
+
+def add_sub(directory):
+    save_add_sub(str(directory / "1/model.savedmodel"), (-1, 16))
 
 
 INPUT0, INPUT1 = entry("input", "INPUT0"), entry("input", "INPUT1")
@@ -43,57 +54,50 @@ TENSORS = INPUT0 + INPUT1 + OUTPUT0 + OUTPUT1
 FULL = "max_batch_size: 1 " + TENSORS
 
 
-@pytest.mark.parametrize(
-    ("case", "config", "says"),
-    [
-        (
-            "bad_input_dims",
-            FULL.replace(INPUT0, entry("input", "INPUT0", "16, 1")),
-            "unable to autofill for 'bad_input_dims', model tensor configurations are "
-            "contradicting each other in terms of whether batching is supported",
-        ),
-        (
-            "bad_input_type",
-            FULL.replace(INPUT1, entry("input", "INPUT1", datatype="FP32")),
-            "unable to load model 'bad_input_type', configuration expects datatype TYPE_FP32 for "
-            "input 'INPUT1', model provides TYPE_INT32",
-        ),
-        (
-            "bad_output_dims",
-            FULL.replace(OUTPUT1, entry("output", "OUTPUT1", "1")),
-            "model 'bad_output_dims', tensor 'OUTPUT1': the model expects 2 dimensions (shape "
-            "[-1,16]) but the model configuration specifies 2 dimensions (an initial batch "
-            "dimension because max_batch_size > 0 followed by the explicit tensor shape, making "
-            "complete shape [-1,1])",
-        ),
-        (
-            "bad_output_type",
-            FULL.replace(OUTPUT0, entry("output", "OUTPUT0", datatype="INT16")),
-            "unable to load model 'bad_output_type', configuration expects datatype TYPE_INT16 "
-            "for output 'OUTPUT0', model provides TYPE_INT32",
-        ),
-        (
-            "too_many_inputs",
-            FULL + INPUT1,
-            "unable to load model 'too_many_inputs', configuration expects 3 inputs, model "
-            "provides 2",
-        ),
-        (
-            "unknown_input",
-            FULL.replace("INPUT1", "INPUT_UNKNOWN"),
-            "unexpected inference input 'INPUT_UNKNOWN', allowed inputs are: INPUT0, INPUT1",
-        ),
-        (
-            "unknown_output",
-            FULL.replace(OUTPUT1, "").replace("OUTPUT0", "OUTPUT_UNKNOWN"),
-            "unexpected inference output 'OUTPUT_UNKNOWN', allowed outputs are: OUTPUT0, OUTPUT1",
-        ),
-    ],
-)
-def test_config_is_refused(tmp_path, case, config, says):
-    directory = model_dir(tmp_path, case, config)
-    save_add_sub(str(directory / "1/model.savedmodel"), (-1, 16))
-    assert refusal(directory) == says
+REFUSED = [
+    (
+        "bad_input_dims",
+        FULL.replace(INPUT0, entry("input", "INPUT0", "16, 1")),
+        "unable to autofill for 'bad_input_dims', model tensor configurations are "
+        "contradicting each other in terms of whether batching is supported",
+    ),
+    (
+        "bad_input_type",
+        FULL.replace(INPUT1, entry("input", "INPUT1", datatype="FP32")),
+        "unable to load model 'bad_input_type', configuration expects datatype TYPE_FP32 for "
+        "input 'INPUT1', model provides TYPE_INT32",
+    ),
+    (
+        "bad_output_dims",
+        FULL.replace(OUTPUT1, entry("output", "OUTPUT1", "1")),
+        "model 'bad_output_dims', tensor 'OUTPUT1': the model expects 2 dimensions (shape "
+        "[-1,16]) but the model configuration specifies 2 dimensions (an initial batch "
+        "dimension because max_batch_size > 0 followed by the explicit tensor shape, making "
+        "complete shape [-1,1])",
+    ),
+    (
+        "bad_output_type",
+        FULL.replace(OUTPUT0, entry("output", "OUTPUT0", datatype="INT16")),
+        "unable to load model 'bad_output_type', configuration expects datatype TYPE_INT16 "
+        "for output 'OUTPUT0', model provides TYPE_INT32",
+    ),
+    (
+        "too_many_inputs",
+        FULL + INPUT1,
+        "unable to load model 'too_many_inputs', configuration expects 3 inputs, model provides 2",
+    ),
+    (
+        "unknown_input",
+        FULL.replace("INPUT1", "INPUT_UNKNOWN"),
+        "unexpected inference input 'INPUT_UNKNOWN', allowed inputs are: INPUT0, INPUT1",
+    ),
+    (
+        "unknown_output",
+        FULL.replace(OUTPUT1, "").replace("OUTPUT0", "OUTPUT_UNKNOWN"),
+        "unexpected inference output 'OUTPUT_UNKNOWN', allowed outputs are: OUTPUT0, OUTPUT1",
+    ),
+]
+test_config_is_refused = refused_test(add_sub, REFUSED)
 
 
 def of(case, kind="kind: KIND_GPU gpus: 0 count: 1", group=None, file="savedmodel"):
@@ -113,60 +117,50 @@ SWAPPED_ANY_16 = SWAPPED_ANY_16.replace("OTHER", "OUTPUT0")
 
 
 def lacking(side):
-    names = [f"{side.upper()}{place}" for place in (0, 1)]
-    return (
-        f'{side} {{ name: "{names[0]}" data_type: TYPE_INT32 }} '
-        f'{side} {{ name: "{names[1]}" dims: [ 16 ] }} '
-    )
+    return autofill.lacking(side, "INT32")
 
 
-@pytest.mark.parametrize(
-    ("case", "config", "rest"),
-    [
-        (
-            "cpu_instance",
-            'platform: "tensorflow_savedmodel" max_batch_size: 4 dynamic_batching { } '
-            'instance_group { name: "cpu_instance" kind: KIND_CPU } ' + TENSORS,
-            of("cpu_instance", TWO_ON_CPU) + BATCHED + TENSORS,
-        ),
-        ("empty_config", "", of("empty_config") + BATCHED + TENSORS),
-        (
-            "hint_for_no_batch_1",
-            f"{HINTS[0]} {HINTS[1]} -1, 16 ] }}",
-            of("hint_for_no_batch_1") + ANY_16,
-        ),
-        (
-            "hint_for_no_batch_2",
-            f"{HINTS[1]} -1, 16 ] }} {HINTS[0]}",
-            of("hint_for_no_batch_2") + SWAPPED_ANY_16,
-        ),
-        ("incomplete_input", lacking("input"), of("incomplete_input") + BATCHED + TENSORS),
-        ("incomplete_output", lacking("output"), of("incomplete_output") + BATCHED + TENSORS),
-        (
-            "kind_model_config",
-            "instance_group { kind: KIND_MODEL }",
-            of("kind_model_config", "kind: KIND_MODEL count: 1", "kind_model_config_0")
-            + BATCHED
-            + TENSORS,
-        ),
-        (
-            "max_batch_size_set",
-            "max_batch_size: 8",
-            of("max_batch_size_set") + BATCHED.replace("4", "8") + TENSORS,
-        ),
-        ("no_config", None, of("no_config") + BATCHED + TENSORS),
-        ("no_name_platform", FULL, of("no_name_platform") + FULL),
-        (
-            "too_few_inputs",
-            "max_batch_size: 1 " + INPUT1 + OUTPUT0 + OUTPUT1,
-            of("too_few_inputs") + "max_batch_size: 1 " + INPUT1 + INPUT0 + OUTPUT0 + OUTPUT1,
-        ),
-    ],
-)
-def test_config_is_completed(tmp_path, case, config, rest):
-    directory = model_dir(tmp_path, case, config)
-    save_add_sub(str(directory / "1/model.savedmodel"), (-1, 16))
-    assert to_pbtxt(completed(directory)) == expected(rest)
+COMPLETED = [
+    (
+        "cpu_instance",
+        'platform: "tensorflow_savedmodel" max_batch_size: 4 dynamic_batching { } '
+        'instance_group { name: "cpu_instance" kind: KIND_CPU } ' + TENSORS,
+        of("cpu_instance", TWO_ON_CPU) + BATCHED + TENSORS,
+    ),
+    ("empty_config", "", of("empty_config") + BATCHED + TENSORS),
+    (
+        "hint_for_no_batch_1",
+        f"{HINTS[0]} {HINTS[1]} -1, 16 ] }}",
+        of("hint_for_no_batch_1") + ANY_16,
+    ),
+    (
+        "hint_for_no_batch_2",
+        f"{HINTS[1]} -1, 16 ] }} {HINTS[0]}",
+        of("hint_for_no_batch_2") + SWAPPED_ANY_16,
+    ),
+    ("incomplete_input", lacking("input"), of("incomplete_input") + BATCHED + TENSORS),
+    ("incomplete_output", lacking("output"), of("incomplete_output") + BATCHED + TENSORS),
+    (
+        "kind_model_config",
+        "instance_group { kind: KIND_MODEL }",
+        of("kind_model_config", "kind: KIND_MODEL count: 1", "kind_model_config_0")
+        + BATCHED
+        + TENSORS,
+    ),
+    (
+        "max_batch_size_set",
+        "max_batch_size: 8",
+        of("max_batch_size_set") + BATCHED.replace("4", "8") + TENSORS,
+    ),
+    ("no_config", None, of("no_config") + BATCHED + TENSORS),
+    ("no_name_platform", FULL, of("no_name_platform") + FULL),
+    (
+        "too_few_inputs",
+        "max_batch_size: 1 " + INPUT1 + OUTPUT0 + OUTPUT1,
+        of("too_few_inputs") + "max_batch_size: 1 " + INPUT1 + INPUT0 + OUTPUT0 + OUTPUT1,
+    ),
+]
+test_config_is_completed = completed_test(add_sub, COMPLETED)
 
 
 def test_no_config_no_batch(tmp_path):

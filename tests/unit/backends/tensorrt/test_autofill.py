@@ -10,8 +10,8 @@ autofill_noplatform_success/tensorrt, custom_parameters/tensorrt
 
 import pytest
 
-from backends.config.pbtxt import to_pbtxt
-from tests.support.autofill import ONE_GPU, completed, expected, model_dir, refusal
+from tests.support import autofill
+from tests.support.autofill import ONE_GPU, completed_test, refused_test
 from tests.support.tensorrt_plans import add_sub, limits
 from tests.support.tensorrt_standin import plan_of, tensor
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("gpu")
 
 
 def entry(side, name, dims="16", datatype="FP32", rest=""):
-    return f'{side} {{ name: "{name}" data_type: TYPE_{datatype} dims: [ {dims} ] {rest} }} '
+    return autofill.tensor(side, name, dims, datatype, rest)
 
 
 def config_of(dims="16", head="max_batch_size: 8 ", **other):
@@ -92,6 +92,12 @@ def contradicting(case):
     )
 
 
+def write(directory, plan):
+    (directory / "1/model.plan").write_bytes(plan)
+    # It is ignored.
+    (directory / "1/dummy_file.txt").write_text("dummy_content")
+
+
 LINEAR_MARKED = (
     " uses a linear IO format, but 'is_non_linear_format_io' is incorrectly set to true in the "
     "model configuration."
@@ -109,127 +115,123 @@ def shaped(values, output_dims):
     )
 
 
-@pytest.mark.parametrize(
-    ("case", "plan", "config", "says"),
-    [
-        (
-            "bad_dynamic_shapes_max",
-            BOUNDED,
-            config_of("33", ""),
-            out_of_range("bad_dynamic_shapes_max", 33),
-        ),
-        (
-            "bad_dynamic_shapes_min",
-            BOUNDED,
-            config_of("3", ""),
-            out_of_range("bad_dynamic_shapes_min", 3),
-        ),
-        (
-            "bad_input_dims",
-            FIXED,
-            config_of(INPUT1=entry("input", "INPUT1", "7")),
-            bad_dims("bad_input_dims", "INPUT1"),
-        ),
-        (
-            "bad_input_non_linear_format_io",
-            FIXED,
-            config_of(INPUT0=entry("input", "INPUT0", rest=NOT_LINEAR)),
-            "'INPUT0'" + LINEAR_MARKED,
-        ),
-        (
-            "bad_input_shape",
-            FIXED,
-            config_of(INPUT1=entry("input", "INPUT1", "16, 1")),
-            contradicting("bad_input_shape"),
-        ),
-        (
-            "bad_input_shape_tensor",
-            FIXED,
-            config_of(INPUT0=entry("input", "INPUT0", rest=IS_SHAPE)),
-            "'INPUT0' is incorrectly specified as a shape tensor.",
-        ),
-        (
-            "bad_input_type",
-            FIXED,
-            config_of(INPUT0=entry("input", "INPUT0", datatype="FP16")),
-            "unexpected datatype TYPE_FP32 for inference input 'INPUT0', expecting TYPE_FP16 for "
-            "bad_input_type",
-        ),
-        (
-            "bad_output_dims",
-            FIXED,
-            config_of(OUTPUT1=entry("output", "OUTPUT1", "7")),
-            bad_dims("bad_output_dims", "OUTPUT1"),
-        ),
-        (
-            "bad_output_shape",
-            FIXED,
-            config_of(OUTPUT1=entry("output", "OUTPUT1", "16, 1")),
-            contradicting("bad_output_shape"),
-        ),
-        (
-            "bad_output_shape_tensor",
-            FIXED,
-            config_of(OUTPUT1=entry("output", "OUTPUT1", rest=IS_SHAPE)),
-            "'OUTPUT1' is incorrectly specified as a shape tensor.",
-        ),
-        (
-            "bad_output_type",
-            FIXED,
-            config_of(OUTPUT1=entry("output", "OUTPUT1", datatype="INT8")),
-            "unexpected datatype TYPE_FP32 for inference output 'OUTPUT1', expecting TYPE_INT8 "
-            "for bad_output_type",
-        ),
-        (
-            # As upstream spells it.
-            "bad_outut_non_linear_format_io",
-            FIXED,
-            config_of(OUTPUT1=entry("output", "OUTPUT1", rest=NOT_LINEAR)),
-            "'OUTPUT1'" + LINEAR_MARKED,
-        ),
-        (
-            "mixed_batch_hint_dims",
-            SHAPES,
-            shaped("2", "-1, -1, -1"),
-            contradicting("mixed_batch_hint_dims"),
-        ),
-        (
-            "mixed_batch_hint_shape_values",
-            SHAPES,
-            shaped("3", "-1, -1"),
-            contradicting("mixed_batch_hint_shape_values"),
-        ),
-        (
-            "too_few_inputs",
-            FIXED,
-            config_of(INPUT0=""),
-            "failed to specify the dimensions of all input tensors or values of all input shape "
-            "tensors",
-        ),
-        (
-            "too_many_inputs",
-            FIXED,
-            config_of(INPUT_EXTRA=entry("input", "INPUT_EXTRA")),
-            "unexpected inference input 'INPUT_EXTRA', allowed inputs are: INPUT0, INPUT1",
-        ),
-        (
-            "unknown_input",
-            FIXED,
-            config_of(INPUT1=entry("input", "INPUT_UNKNOWN")),
-            "unexpected inference input 'INPUT_UNKNOWN', allowed inputs are: INPUT0, INPUT1",
-        ),
-        (
-            "unknown_output",
-            FIXED,
-            config_of(OUTPUT0=entry("output", "OUTPUT_UNKNOWN")),
-            "unexpected inference output 'OUTPUT_UNKNOWN', allowed outputs are: OUTPUT0, OUTPUT1",
-        ),
-    ],
+REFUSED = [
+    (
+        "bad_dynamic_shapes_max",
+        BOUNDED,
+        config_of("33", ""),
+        out_of_range("bad_dynamic_shapes_max", 33),
+    ),
+    (
+        "bad_dynamic_shapes_min",
+        BOUNDED,
+        config_of("3", ""),
+        out_of_range("bad_dynamic_shapes_min", 3),
+    ),
+    (
+        "bad_input_dims",
+        FIXED,
+        config_of(INPUT1=entry("input", "INPUT1", "7")),
+        bad_dims("bad_input_dims", "INPUT1"),
+    ),
+    (
+        "bad_input_non_linear_format_io",
+        FIXED,
+        config_of(INPUT0=entry("input", "INPUT0", rest=NOT_LINEAR)),
+        "'INPUT0'" + LINEAR_MARKED,
+    ),
+    (
+        "bad_input_shape",
+        FIXED,
+        config_of(INPUT1=entry("input", "INPUT1", "16, 1")),
+        contradicting("bad_input_shape"),
+    ),
+    (
+        "bad_input_shape_tensor",
+        FIXED,
+        config_of(INPUT0=entry("input", "INPUT0", rest=IS_SHAPE)),
+        "'INPUT0' is incorrectly specified as a shape tensor.",
+    ),
+    (
+        "bad_input_type",
+        FIXED,
+        config_of(INPUT0=entry("input", "INPUT0", datatype="FP16")),
+        "unexpected datatype TYPE_FP32 for inference input 'INPUT0', expecting TYPE_FP16 for "
+        "bad_input_type",
+    ),
+    (
+        "bad_output_dims",
+        FIXED,
+        config_of(OUTPUT1=entry("output", "OUTPUT1", "7")),
+        bad_dims("bad_output_dims", "OUTPUT1"),
+    ),
+    (
+        "bad_output_shape",
+        FIXED,
+        config_of(OUTPUT1=entry("output", "OUTPUT1", "16, 1")),
+        contradicting("bad_output_shape"),
+    ),
+    (
+        "bad_output_shape_tensor",
+        FIXED,
+        config_of(OUTPUT1=entry("output", "OUTPUT1", rest=IS_SHAPE)),
+        "'OUTPUT1' is incorrectly specified as a shape tensor.",
+    ),
+    (
+        "bad_output_type",
+        FIXED,
+        config_of(OUTPUT1=entry("output", "OUTPUT1", datatype="INT8")),
+        "unexpected datatype TYPE_FP32 for inference output 'OUTPUT1', expecting TYPE_INT8 "
+        "for bad_output_type",
+    ),
+    (
+        # As upstream spells it.
+        "bad_outut_non_linear_format_io",
+        FIXED,
+        config_of(OUTPUT1=entry("output", "OUTPUT1", rest=NOT_LINEAR)),
+        "'OUTPUT1'" + LINEAR_MARKED,
+    ),
+    (
+        "mixed_batch_hint_dims",
+        SHAPES,
+        shaped("2", "-1, -1, -1"),
+        contradicting("mixed_batch_hint_dims"),
+    ),
+    (
+        "mixed_batch_hint_shape_values",
+        SHAPES,
+        shaped("3", "-1, -1"),
+        contradicting("mixed_batch_hint_shape_values"),
+    ),
+    (
+        "too_few_inputs",
+        FIXED,
+        config_of(INPUT0=""),
+        "failed to specify the dimensions of all input tensors or values of all input shape "
+        "tensors",
+    ),
+    (
+        "too_many_inputs",
+        FIXED,
+        config_of(INPUT_EXTRA=entry("input", "INPUT_EXTRA")),
+        "unexpected inference input 'INPUT_EXTRA', allowed inputs are: INPUT0, INPUT1",
+    ),
+    (
+        "unknown_input",
+        FIXED,
+        config_of(INPUT1=entry("input", "INPUT_UNKNOWN")),
+        "unexpected inference input 'INPUT_UNKNOWN', allowed inputs are: INPUT0, INPUT1",
+    ),
+    (
+        "unknown_output",
+        FIXED,
+        config_of(OUTPUT0=entry("output", "OUTPUT_UNKNOWN")),
+        "unexpected inference output 'OUTPUT_UNKNOWN', allowed outputs are: OUTPUT0, OUTPUT1",
+    ),
+]
+test_config_is_refused = refused_test(
+    write, [(case, *rest, plan) for case, plan, *rest in REFUSED], ONE_GPU, str.startswith
 )
-def test_config_is_refused(tmp_path, case, plan, config, says):
-    directory = model_dir(tmp_path, case, config)
-    (directory / "1/model.plan").write_bytes(plan)
-    assert refusal(directory, ONE_GPU).startswith(says)
 
 
 DYNAMIC = "dynamic_batching { preferred_batch_size: 8 } "
@@ -245,12 +247,8 @@ def groups(case, *profiles):
     )
 
 
-def lacking(side, dims="16"):
-    names = [f"{side.upper()}{place}" for place in (0, 1)]
-    return (
-        f'{side} {{ name: "{names[0]}" data_type: TYPE_FP32 }} '
-        f'{side} {{ name: "{names[1]}" dims: [ {dims} ] }} '
-    )
+def lacking(side):
+    return autofill.lacking(side, "FP32")
 
 
 OUTER = ("4, 4", "2", "2, 2, 3", "1")
@@ -266,57 +264,55 @@ ANY_16 = (
 )
 
 
-@pytest.mark.parametrize(
-    ("case", "plan", "config", "rest"),
-    [
-        ("empty_config", FIXED, "", BATCHED),
-        ("empty_config_variable", VARIABLE, "", ANY),
-        ("hint_for_no_batch", VARIABLE, ANY_16, config_of("-1, 16", "")),
-        ("incomplete_input", FIXED, lacking("input"), BATCHED),
-        ("incomplete_output", FIXED, lacking("output"), BATCHED),
-        (
-            "multi_prof_max_bs",
-            PROFILES,
-            "".join(f'instance_group {{ profile: "{each}" }} ' for each in range(3)),
-            ANY,
-        ),
-        ("no_config", FIXED, None, BATCHED),
-        (
-            "no_config_non_linear_format_io",
-            NON_LINEAR,
-            None,
-            config_of(
-                "-1, 2, 1",
-                INPUT0=entry("input", "INPUT0", "-1, 2, 1", rest=NOT_LINEAR),
-                INPUT1=entry("input", "INPUT1", "-1, 2, 1", rest=NOT_LINEAR),
-            )
-            + DYNAMIC,
-        ),
-        (
-            "no_config_shape_tensor",
-            SHAPES,
-            None,
-            "max_batch_size: 8 "
-            + entry("input", "INPUT0", "2", "INT32", IS_SHAPE)
-            + entry("input", "DUMMY_INPUT0", "-1, -1")
-            + entry("output", "DUMMY_OUTPUT0", "-1, -1")
-            + entry("output", "OUTPUT0", "2", "INT64", IS_SHAPE)
-            + DYNAMIC,
-        ),
-        ("no_config_variable", VARIABLE, None, ANY),
-        ("no_name_platform", FIXED, config_of(), BATCHED),
-        ("no_name_platform_variable", VARIABLE, config_of(), BATCHED),
-        ("reshape_config_provided", RESHAPED, RESHAPES, RESHAPES + DYNAMIC),
-    ],
-)
-def test_config_is_completed(tmp_path, case, plan, config, rest):
-    directory = model_dir(tmp_path, case, config)
-    (directory / "1/model.plan").write_bytes(plan)
-    # It is ignored.
-    (directory / "1/dummy_file.txt").write_text("dummy_content")
-    of = (
+COMPLETED = [
+    ("empty_config", FIXED, "", BATCHED),
+    ("empty_config_variable", VARIABLE, "", ANY),
+    ("hint_for_no_batch", VARIABLE, ANY_16, config_of("-1, 16", "")),
+    ("incomplete_input", FIXED, lacking("input"), BATCHED),
+    ("incomplete_output", FIXED, lacking("output"), BATCHED),
+    (
+        "multi_prof_max_bs",
+        PROFILES,
+        "".join(f'instance_group {{ profile: "{each}" }} ' for each in range(3)),
+        ANY,
+    ),
+    ("no_config", FIXED, None, BATCHED),
+    (
+        "no_config_non_linear_format_io",
+        NON_LINEAR,
+        None,
+        config_of(
+            "-1, 2, 1",
+            INPUT0=entry("input", "INPUT0", "-1, 2, 1", rest=NOT_LINEAR),
+            INPUT1=entry("input", "INPUT1", "-1, 2, 1", rest=NOT_LINEAR),
+        )
+        + DYNAMIC,
+    ),
+    (
+        "no_config_shape_tensor",
+        SHAPES,
+        None,
+        "max_batch_size: 8 "
+        + entry("input", "INPUT0", "2", "INT32", IS_SHAPE)
+        + entry("input", "DUMMY_INPUT0", "-1, -1")
+        + entry("output", "DUMMY_OUTPUT0", "-1, -1")
+        + entry("output", "OUTPUT0", "2", "INT64", IS_SHAPE)
+        + DYNAMIC,
+    ),
+    ("no_config_variable", VARIABLE, None, ANY),
+    ("no_name_platform", FIXED, config_of(), BATCHED),
+    ("no_name_platform_variable", VARIABLE, config_of(), BATCHED),
+    ("reshape_config_provided", RESHAPED, RESHAPES, RESHAPES + DYNAMIC),
+]
+
+
+def of(case):
+    return (
         f'name: "{case}" backend: "tensorrt" platform: "tensorrt_plan" '
         'default_model_filename: "model.plan" '
-    )
-    of += groups(case, *(range(3) if case == "multi_prof_max_bs" else ()))
-    assert to_pbtxt(completed(directory)) == expected(of + rest)
+    ) + groups(case, *(range(3) if case == "multi_prof_max_bs" else ()))
+
+
+test_config_is_completed = completed_test(
+    write, [(case, *rest, plan) for case, plan, *rest in COMPLETED], of
+)

@@ -102,3 +102,12 @@ def test_publishing_does_not_look_like_a_model_meanwhile(tmp_path: Path) -> None
     (tmp_path / ".publish.x" / "m" / "1").mkdir(parents=True)
     LocalTarget(tmp_path).add("m", 1, FILES, {})
     assert list(ModelRepository([str(tmp_path)]).scan().directories) == ["m"]
+
+
+def test_a_version_that_came_in_between_is_left_as_it_is(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    StoreTarget(store).add("m", 2, FILES, SHARED)
+    with pytest.raises(AlreadyExistsError, match="use --next"):
+        StoreTarget(store).add("m", 2, {"model.onnx": b"late"}, {})
+    assert state(tmp_path, 2) == "complete"
+    assert store.read("m/2/model.onnx") == FILES["model.onnx"]

@@ -17,6 +17,7 @@ from cluster.repository.stores.opening import open_store
 from cluster.tools.publish.adding import plan_addition
 from cluster.tools.publish.comparing import Side, differences
 from cluster.tools.publish.pulling import pull_model
+from cluster.tools.publish.sources import local_source
 from cluster.tools.publish.stored_models import (
     StoredModel,
     backend_of,
@@ -70,7 +71,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         return made
 
     add = command("add", _add, "publish a file or folder as a version of a model")
-    add.add_argument("path", type=Path)
+    add.add_argument("path", help="file, folder, or a location with one model (hf://, mlflow://)")
     add.add_argument("--name", required=True, help="the model's name")
     number = add.add_mutually_exclusive_group()
     number.add_argument("--version", type=int, metavar="K")
@@ -108,7 +109,12 @@ def _store_of(location: str) -> Store:
 
 def _add(given: argparse.Namespace) -> int:
     store = _store_of(given.location)
-    addition = plan_addition(store, given.path, given.name, given.version, next_version=given.next)
+    with local_source(given.path) as source:
+        return _add_from(source, store, given)
+
+
+def _add_from(source: Path, store: Store, given: argparse.Namespace) -> int:
+    addition = plan_addition(store, source, given.name, given.version, next_version=given.next)
     where = f"{store.location}/{addition.name}/{addition.version}"
     print(f"found {addition.title}")
     if given.dry_run:

@@ -23,6 +23,7 @@ class HubServer:
 
     Attributes:
         token: What requests need; empty for none.
+        leaked: Paths that the other host was asked for with credentials.
         requests: Paths that came, and those that the other host saw, with a star before them.
         revisions: Commit by repository and revision.
         trees: Files by commit.
@@ -98,6 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
         if is_other:
             if self.headers.get("Authorization"):
                 self.hub.leaked.append(self.path)
+            if at.query != "signed=%27%2B":
+                self._send(403, b"the signature does not match")
+                return
             self._send_part(
                 self.hub.trees[parts[0]]["/".join(parts[1:])], not self.hub.is_without_ranges
             )
@@ -137,7 +141,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
         elif len(body) > LARGE_BYTES:
             digest = hashlib.sha256(body).hexdigest()
-            place = {"Location": f"{self.hub.other_url}/{commit}/{path}", "X-Linked-Etag": digest}
+            place = {
+                "Location": f"{self.hub.other_url}/{commit}/{path}?signed=%27%2B",
+                "X-Linked-Etag": digest,
+            }
             self._send(302, b"", place)
         else:
             self._send_part(body, True)

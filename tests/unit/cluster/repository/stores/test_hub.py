@@ -196,10 +196,9 @@ def test_repositories_without_one_model_are_refused(paths: list[str], message: s
         show_repository("hf://o/n", "n", paths)
 
 
-_PART = st.sampled_from(
-    "1 2 a é model.onnx model.onnx_data b.pt saved_model.pb variables m.xml m.bin config.pbtxt "
-    "README.md .git xgboost.json labels.txt".split()
-)
+_FOLDERS = ["1", "2", "a", "é", "variables", ".git", ""]
+_FILES = ["model.onnx", "model.onnx_data", "b.pt", "saved_model.pb", "m.xml", "m.bin", "labels.txt"]
+_PART = st.sampled_from([*_FOLDERS, *_FILES, "config.pbtxt", "README.md", "xgboost.json"])
 
 
 @given(st.sets(st.lists(_PART, min_size=1, max_size=3).map("/".join)))

@@ -238,7 +238,7 @@ def test_artifacts_that_cannot_be_served(text: bytes, paths: list[str], problem:
 
 
 _PATH = st.lists(
-    st.sampled_from(["1", "a", "..", "model.onnx", "model.pth", "saved_model.pb", "model.lgb"]),
+    st.sampled_from(["1", "a", "..", "model.onnx", "model.pth", "saved_model.pb", "model.lgb", ""]),
     max_size=3,
 ).map("/".join)
 _VALUE = st.one_of(_PATH, st.none(), st.integers(), st.lists(_PATH, max_size=1))

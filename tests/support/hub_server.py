@@ -27,6 +27,7 @@ class HubServer:
         requests: Paths that came, and those that the other host saw, with a star before them.
         revisions: Commit by repository and revision.
         trees: Files by commit.
+        sent: Contents that the other host sends in place of those that were pushed.
         is_without_ranges: Whether the other host sends whole files only.
     """
 
@@ -35,6 +36,7 @@ class HubServer:
     leaked: list[str] = field(default_factory=list)
     revisions: dict[tuple[str, str], str] = field(default_factory=dict)
     trees: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    sent: dict[str, bytes] = field(default_factory=dict)
     is_without_ranges: bool = False
 
     def __post_init__(self) -> None:
@@ -102,9 +104,9 @@ class _Handler(BaseHTTPRequestHandler):
             if at.query != "signed=%27%2B":
                 self._send(403, b"the signature does not match")
                 return
-            self._send_part(
-                self.hub.trees[parts[0]]["/".join(parts[1:])], not self.hub.is_without_ranges
-            )
+            path = "/".join(parts[1:])
+            body = self.hub.sent.get(path) or self.hub.trees[parts[0]][path]
+            self._send_part(body, not self.hub.is_without_ranges)
             return
         if self.hub.token and self.headers.get("Authorization") != f"Bearer {self.hub.token}":
             self._send(401, b"", {"X-Error-Message": "Invalid username or password."})

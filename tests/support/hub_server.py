@@ -23,9 +23,11 @@ class HubServer:
 
     Attributes:
         token: What requests need; empty for none.
+        leaked: Paths that the other host was asked for with credentials.
         requests: Paths that came, and those that the other host saw, with a star before them.
         revisions: Commit by repository and revision.
         trees: Files by commit.
+        sent: Contents that the other host sends in place of those that were pushed.
         is_without_ranges: Whether the other host sends whole files only.
     """
 
@@ -34,6 +36,7 @@ class HubServer:
     leaked: list[str] = field(default_factory=list)
     revisions: dict[tuple[str, str], str] = field(default_factory=dict)
     trees: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    sent: dict[str, bytes] = field(default_factory=dict)
     is_without_ranges: bool = False
 
     def __post_init__(self) -> None:
@@ -98,9 +101,12 @@ class _Handler(BaseHTTPRequestHandler):
         if is_other:
             if self.headers.get("Authorization"):
                 self.hub.leaked.append(self.path)
-            self._send_part(
-                self.hub.trees[parts[0]]["/".join(parts[1:])], not self.hub.is_without_ranges
-            )
+            if at.query != "signed=%27%2B":
+                self._send(403, b"the signature does not match")
+                return
+            path = "/".join(parts[1:])
+            body = self.hub.sent.get(path) or self.hub.trees[parts[0]][path]
+            self._send_part(body, not self.hub.is_without_ranges)
             return
         if self.hub.token and self.headers.get("Authorization") != f"Bearer {self.hub.token}":
             self._send(401, b"", {"X-Error-Message": "Invalid username or password."})
@@ -137,7 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
         elif len(body) > LARGE_BYTES:
             digest = hashlib.sha256(body).hexdigest()
-            place = {"Location": f"{self.hub.other_url}/{commit}/{path}", "X-Linked-Etag": digest}
+            place = {
+                "Location": f"{self.hub.other_url}/{commit}/{path}?signed=%27%2B",
+                "X-Linked-Etag": digest,
+            }
             self._send(302, b"", place)
         else:
             self._send_part(body, True)

@@ -178,7 +178,7 @@ def _values(scheme: str, entry: object, where: str) -> dict[str, str]:
 
 def _described(scheme: str, variables: Mapping[str, str], values: Mapping[str, str]) -> str:
     if not values:
-        names = " or ".join(name for key, name in variables.items() if "endpoint" not in key)
-        none = f"nobody ({names} are not set)" if scheme in _WITHOUT_CHAIN else ""
+        names = ", ".join(name for key, name in variables.items() if "endpoint" not in key)
+        none = f"nobody (not set: {names})" if scheme in _WITHOUT_CHAIN else ""
         return none or "the cloud's default chain"
     return f"environment ({', '.join(variables[key] for key in values)})"

@@ -126,6 +126,8 @@ class HttpSession:
             self._session = aiohttp.ClientSession(
                 headers=self._headers,
                 timeout=timeout,
+                # Where one is sent may be signed as it is.
+                requote_redirect_url=False,
                 # That of a host in ~/.netrc would go beside the one that is given.
                 trust_env=False,
             )

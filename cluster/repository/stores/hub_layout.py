@@ -31,7 +31,8 @@ def show_repository(location: str, name: str, paths: Iterable[str]) -> Shown:
     visible = sorted(path for path in paths if not path.startswith("."))
     models = {top for top, slash, rest in map(_split, visible) if slash and _is_of_model(rest)}
     if models:
-        return {path: path for path in visible if _split(path)[0] in models}
+        below = tuple(f"{model}/" for model in models)
+        return {path: path for path in visible if path.startswith(below)}
     if any(map(_VERSION.fullmatch, visible)):
         return {f"{name}/{path}": path for path in visible if not _PAPERS.fullmatch(path)}
     found = find_plain(visible)

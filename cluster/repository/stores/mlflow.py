@@ -7,8 +7,7 @@ versions share, a config and labels, is that of the newest. A registered version
 what it consists of is looked up once.
 
 MLflow: mlflow/mlflow mlflow/protos/model_registry.proto getModelVersion, searchModelVersions,
-getModelVersionByAlias, getModelVersionDownloadUri; mlflow/tracking/request_header and
-mlflow/utils/rest_utils.py http_request
+getModelVersionByAlias, getModelVersionDownloadUri; mlflow/utils/rest_utils.py http_request
 """
 
 from base64 import b64encode

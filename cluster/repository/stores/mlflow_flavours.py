@@ -15,7 +15,13 @@ from typing import Any, Final
 
 import yaml
 
-from cluster.repository.stores.plain_models import CONFIG_FILE, PlainModel, plain_model, rename
+from cluster.repository.stores.plain_models import (
+    CONFIG_FILE,
+    PlainModel,
+    plain_model,
+    proper,
+    rename,
+)
 
 MLMODEL_FILE: Final = "MLmodel"
 # What MLflow writes beside a model.
@@ -56,7 +62,7 @@ def show_artifacts(paths: Iterable[str], mlmodel: bytes) -> PlainModel | str:
         flavours = dict(said["flavors"])
     except (yaml.YAMLError, ValueError, KeyError, TypeError):
         return f"its {MLMODEL_FILE} is no YAML with 'flavors'"
-    known = frozenset(paths)
+    known = proper(paths)
     problem = ""
     for name, show in _FLAVOURS.items():
         if isinstance(flavours.get(name), Mapping):

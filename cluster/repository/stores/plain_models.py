@@ -84,7 +84,7 @@ def find_plain(paths: Iterable[str]) -> PlainModel | str:
     Returns:
         The model, or what is wrong.
     """
-    all_paths = frozenset(paths)
+    all_paths = proper(paths)
     found = [
         (each, row)
         for each in map(PurePosixPath, sorted(all_paths))
@@ -102,6 +102,11 @@ def find_plain(paths: Iterable[str]) -> PlainModel | str:
         names = ", ".join(f"'{each}'" for each, _ in called)
         return f"there are several model files, {names}: expected one, or one called 'model'"
     return plain_model(path, row.filename, all_paths, row.shared)
+
+
+def proper(paths: Iterable[str]) -> frozenset[str]:
+    """Return the paths that are those of files: what else stores may have as keys is left out."""
+    return frozenset(path for path in paths if path and str(PurePosixPath(path)) == path)
 
 
 def plain_model(

@@ -27,6 +27,7 @@ from cluster.tools.publish.keys import (
 )
 from cluster.tools.publish.pulling import pull_model
 from cluster.tools.publish.signing import Signer, sign_stored, signed_shared
+from cluster.tools.publish.sources import local_source
 from cluster.tools.publish.stored_models import (
     StoredModel,
     backend_of,
@@ -82,7 +83,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         return made
 
     add = command("add", _add, "publish a file or folder as a version of a model")
-    add.add_argument("path", type=Path)
+    add.add_argument("path", help="file, folder, or a location with one model (hf://, mlflow://)")
     add.add_argument("--name", required=True, help="the model's name")
     number = add.add_mutually_exclusive_group()
     number.add_argument("--version", type=int, metavar="K")
@@ -129,19 +130,21 @@ def _store_of(location: str) -> Store:
 
 
 def _add(given: argparse.Namespace) -> int:
-    # Others may take the number that comes next.
-    for _ in range(_ATTEMPTS - 1 if given.next else 0):
-        with suppress(AlreadyExistsError):
-            return _add_once(given)
-    return _add_once(given)
+    store = _store_of(given.location)
+    with local_source(given.path) as source:
+        # Others may take the number that comes next.
+        for _ in range(_ATTEMPTS - 1 if given.next else 0):
+            with suppress(AlreadyExistsError):
+                return _add_once(given, source, store)
+        return _add_once(given, source, store)
 
 
-def _add_once(given: argparse.Namespace) -> int:
-    store, key_file = _store_of(given.location), given.encrypt_with
+def _add_once(given: argparse.Namespace, source: Path, store: Store) -> int:
+    key_file = given.encrypt_with
     key = read_encryption_key(key_file) if key_file else b""
     signer = Signer(read_key_file(given.sign_with)) if given.sign_with else None
     addition = plan_addition(
-        store, given.path, given.name, given.version, next_version=given.next, key_file=key_file
+        store, source, given.name, given.version, next_version=given.next, key_file=key_file
     )
     shared = addition.shared
     if signer is not None:

@@ -108,3 +108,14 @@ def test_the_clouds_own_ca_comes_before_the_general_one():
     credentials = Credentials(environ, File({}).read)
     assert credentials.of(parse_location("s3://b")).ca_bundle == "/aws"
     assert credentials.of(parse_location("gs://b")).ca_bundle == "/all"
+
+
+def test_registries_are_asked_with_what_the_environment_has():
+    environ = {"HF_TOKEN": "hidden", "MLFLOW_TRACKING_USERNAME": "me", "HF_ENDPOINT": "http://h"}
+    credentials = Credentials(environ, File({}).read)
+    hub = credentials.of(parse_location("hf://org/net"))
+    assert (hub.get("token"), hub.get("endpoint")) == ("hidden", "http://h")
+    assert hub.source == "environment (HF_TOKEN, HF_ENDPOINT)"
+    assert credentials.of(parse_location("mlflow://h/models/n")).get("username") == "me"
+    none = Credentials({}, File({}).read).of(parse_location("hf://org/net"))
+    assert none.source == "nobody (not set: HF_TOKEN)"

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -192,3 +194,19 @@ def test_layouts(paths: list[str], shown: list[str]):
 def test_repositories_without_one_model_are_refused(paths: list[str], message: str):
     with pytest.raises(InvalidArgumentError, match=message):
         show_repository("hf://o/n", "n", paths)
+
+
+_FOLDERS = ["1", "2", "a", "é", "variables", ".git", ""]
+_FILES = ["model.onnx", "model.onnx_data", "b.pt", "saved_model.pb", "m.xml", "m.bin", "labels.txt"]
+_PART = st.sampled_from([*_FOLDERS, *_FILES, "config.pbtxt", "README.md", "xgboost.json"])
+
+
+@given(st.sets(st.lists(_PART, min_size=1, max_size=3).map("/".join)))
+def test_any_tree_is_shown_from_its_own_files_or_refused(paths: set[str]):
+    try:
+        shown = show_repository("hf://o/n", "n", paths)
+    except InvalidArgumentError:
+        return
+    assert shown
+    assert all("/" in path for path in shown)
+    assert {source for source in shown.values() if isinstance(source, str)} <= paths

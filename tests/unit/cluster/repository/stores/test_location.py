@@ -29,6 +29,19 @@ from cluster.repository.stores.location import Location, parse_location
         ("as://acc/box/a/b", Location("as", "a/b", "box", account="acc")),
         ("as://acc.blob.core.windows.net/box", Location("as", "", "box", account="acc")),
         ("as://acc/box/a?sig=x", Location("as", "a", "box", account="acc")),
+        ("hf://org/net", Location("hf", "", "org/net")),
+        ("hf://org/net@v1/m/", Location("hf", "m", "org/net@v1")),
+        ("hf://org/net@refs%2Fpr%2F1", Location("hf", "", "org/net@refs%2Fpr%2F1")),
+        ("mlflow://h:5/models/n", Location("mlflow", "", "models/n", "http://h:5")),
+        ("mlflow://http://h:5/models/n/", Location("mlflow", "", "models/n", "http://h:5")),
+        ("mlflow://https://h/models/n/3", Location("mlflow", "", "models/n/3", "https://h")),
+        ("mlflow://h/models/n/3/n", Location("mlflow", "n", "models/n/3", "http://h")),
+        ("mlflow://h/models/n/n", Location("mlflow", "n", "models/n", "http://h")),
+        ("mlflow://h/models/7/7", Location("mlflow", "7", "models/7", "http://h")),
+        (
+            "mlflow://h/models/a b@best/a b",
+            Location("mlflow", "a b", "models/a b@best", "http://h"),
+        ),
         ("models", Location("file", "models")),
         ("/a b/c", Location("file", "/a b/c")),
         ("file:///a/b", Location("file", "/a/b")),
@@ -93,6 +106,19 @@ def test_what_a_location_is_shown_as_is_read_as_the_same(begin: str, bucket: str
     assert location.below("m/1").path == (f"{path}/m/1" if path else "m/1")
 
 
+@given(
+    st.sampled_from(["hf://owner/", "mlflow://h:1/models/", "mlflow://https://h.x:1/models/"]),
+    _NAME,
+    st.sampled_from(["", "@v1"]),
+    _PATH,
+)
+def test_so_is_a_location_of_a_registry(begin: str, name: str, revision: str, path: str):
+    location = parse_location(f"{begin}{name}{revision}/{path}")
+    assert parse_location(str(location)) == location
+    model = location.below("net")
+    assert parse_location(str(model)) == model
+
+
 @given(st.text())
 def test_any_text_is_a_location_or_refused(text: str):
     try:
@@ -100,3 +126,18 @@ def test_any_text_is_a_location_or_refused(text: str):
     except TritonError:
         return
     assert location.is_local or location.bucket or location.url
+
+
+@pytest.mark.parametrize("text", ["hf://", "hf://net", "hf://datasets/org/net", "hf://org/net@"])
+def test_locations_of_the_hub_name_owner_and_repository(text: str):
+    with pytest.raises(InvalidArgumentError, match="must be like hf://org/name or hf://org/name@"):
+        parse_location(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["mlflow://", "mlflow://h:5", "mlflow://h/n", "mlflow://me:secret@h:5/models/n"]
+)
+def test_locations_of_mlflow_name_a_model_and_no_password(text: str):
+    with pytest.raises(InvalidArgumentError, match="must be like mlflow://host:port/m") as caught:
+        parse_location(text)
+    assert "secret" not in caught.value.message

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -233,3 +235,28 @@ def test_artifacts_that_cannot_be_served(text: bytes, paths: list[str], problem:
     shown = show_artifacts(paths, text)
     assert isinstance(shown, str)
     assert problem in shown
+
+
+_PATH = st.lists(
+    st.sampled_from(["1", "a", "..", "model.onnx", "model.pth", "saved_model.pb", "model.lgb", ""]),
+    max_size=3,
+).map("/".join)
+_VALUE = st.one_of(_PATH, st.none(), st.integers(), st.lists(_PATH, max_size=1))
+_FLAVOUR = st.dictionaries(
+    st.sampled_from(["data", "model_data", "saved_model_dir"]), _VALUE, max_size=3
+)
+_NAMES = st.sampled_from(["onnx", "triton", "tensorflow", "pytorch", "xgboost", "sklearn"])
+
+
+@given(st.dictionaries(_NAMES, st.one_of(_FLAVOUR, _VALUE)), st.sets(_PATH))
+def test_any_artifact_is_shown_from_its_own_files_or_told_why_not(
+    flavours: dict[str, object], paths: set[str]
+):
+    shown = show_artifacts(paths, mlmodel(**flavours))
+    if isinstance(shown, str):
+        assert shown
+        return
+    assert shown.filename
+    assert shown.version
+    sources = {*shown.version.values(), *shown.shared.values()}
+    assert {source for source in sources if isinstance(source, str)} <= paths

@@ -113,9 +113,8 @@ class _S3Client:
         self._open_reader = open_reader
         self._reader: Any = None
         self._lock = Lock()
-        # First of all: botocore itself parses each page twice, the second time for a minute and a
-        # half in a million files.
-        self._s3.meta.events.register_first("before-parse.s3.ListObjectsV2", _read_listing)
+        # So spelt it comes before botocore's own handlers, the first of which parses the page, too.
+        self._s3.meta.events.register("before-parse.*.ListObjectsV2", _read_listing)
 
     def list_page(self, prefix: str, token: str) -> Page:
         given = {"ContinuationToken": token} if token else {}

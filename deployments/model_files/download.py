@@ -25,8 +25,8 @@ from deployments.model_files.partial import PART_BYTES, Partial
 # Requests under way in one process, of all its downloads. One connection to an object store carries
 # 50 to 100 MB/s; clients of their makers use 8 to 10.
 PARALLEL: Final = 8
-# Parts that one request asks for: a request costs the CPU time of 2 MiB. Their count has no effect
-# on what a download that was cut off reads again.
+# Parts that one request asks for at most. A request to S3 costs the CPU time of 3 MiB; the digest,
+# which follows in order, waits the longer the larger they are. What is cut off loses no part.
 _RUN_PARTS: Final = 4
 _CHUNK_BYTES: Final = 1 << 20
 

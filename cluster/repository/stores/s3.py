@@ -40,7 +40,7 @@ _OK: Final = 200
 # Where the files of a page are in its answer.
 _LISTED: Final = "StoredFiles"
 # Read from a connection at a time.
-_CHUNK_BYTES: Final = 512 << 10
+_CHUNK_BYTES: Final = 256 << 10
 _PART_BYTES: Final = 16 << 20
 _PARTS_AT_A_TIME: Final = 4
 _MAX_PARTS: Final = 10_000

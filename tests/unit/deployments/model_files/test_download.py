@@ -10,10 +10,11 @@ import pytest
 from backends.api.errors import UnavailableError
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFile, Write
-from tests.support.file_sources import PART, DirectorySource, listed, random_bytes, write
+from tests.support.file_sources import PART, DirectorySource, listed, write
 
-PARTS = 70
-CONTENT = random_bytes(PARTS * PART - 5)
+PARTS = 35
+# All parts differ.
+CONTENT = b"".join(bytes([part]) * PART for part in range(PARTS))[:-5]
 _CHUNK = PART // 2 + 1
 
 
@@ -48,7 +49,7 @@ def test_a_large_file_takes_few_requests(folder: Path, tmp_path: Path) -> None:
         directory = cache.ensure(listed(folder, with_sha256=True), source)
         assert (directory / "1/big").read_bytes() == CONTENT
         assert cache.statistics().downloaded_bytes == len(CONTENT)
-    assert len(source.asked) == -(-PARTS // 4)
+    assert len(source.asked) == -(-PARTS // 2)
     assert sum(length for _, length in source.asked) == len(CONTENT)
 
 
@@ -62,7 +63,7 @@ def test_a_small_file_is_read_by_all_threads(tmp_path: Path) -> None:
 
 def test_parts_of_a_request_that_was_cut_are_not_read_again(folder: Path, tmp_path: Path) -> None:
     def cut(offset: int) -> None:
-        if offset % (4 * PART) > 2 * PART:
+        if offset >= 9 * PART + _CHUNK:
             raise UnavailableError("the store is away")
 
     first = Streaming(folder, cut)
@@ -71,11 +72,10 @@ def test_parts_of_a_request_that_was_cut_are_not_read_again(folder: Path, tmp_pa
         with pytest.raises(UnavailableError, match="away"):
             cache.ensure(files, first)
         there_bytes = cache.statistics().downloaded_bytes
-        assert there_bytes >= 2 * PART
+        assert 0 < there_bytes <= 9 * PART
         second = Streaming(folder)
         assert (cache.ensure(files, second) / "1/big").read_bytes() == CONTENT
     assert second.read_bytes == len(CONTENT) - there_bytes
-    assert (0, PART) not in second.asked
 
 
 @pytest.mark.parametrize("skipped_bytes", [0, 1])

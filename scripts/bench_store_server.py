@@ -26,7 +26,9 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
 
 BUCKET: Final = "bench"
+ROOT: Final = "models/"
 FILE_KEY: Final = "models/m/1/model.bin"
+_CONFIG: Final = b'backend: "identity" max_batch_size: 8'
 _ETAG: Final = "0123456789abcdef0123456789abcdef"
 _DATE: Final = "2026-11-23T00:00:00.000Z"
 _RFC_DATE: Final = "Mon, 23 Nov 2026 00:00:00 GMT"
@@ -84,24 +86,28 @@ class Listing:
         self.google = cache(self._google)
         self.azure = cache(self._azure)
 
-    def _keys(self, begin: int, count: int) -> Iterator[tuple[str, str]]:
+    def range_of(self, prefix: str) -> tuple[int, int]:
+        """Return where the keys begin and end that begin with a prefix: all, or one model's."""
+        if prefix in {"", ROOT}:
+            return 0, self.count
+        number = prefix.removeprefix(f"{ROOT}model_").rstrip("/")
+        begin = int(number) * self._files if number.isdigit() else self.count
+        return begin, min(begin + self._files, self.count)
+
+    def _keys(self, begin: int, end: int) -> Iterator[tuple[str, str]]:
         """Yield names and the digests of what they stand for."""
-        for index in range(begin, min(begin + count, self.count)):
+        for index in range(begin, end):
             model, file = divmod(index, self._files)
             # Digits sort before letters.
             name = "config.pbtxt" if file == self._files - 1 else f"1/file_{file:05d}.bin"
-            yield f"models/model_{model:05d}/{name}", f"{index:032x}"
+            yield f"{ROOT}model_{model:05d}/{name}", f"{index:032x}"
 
-    def _next(self, begin: int, count: int) -> str:
-        return str(begin + count) if begin + count < self.count else ""
-
-    def _s3(self, begin: int) -> bytes:
-        token = self._next(begin, 1000)
+    def _s3(self, begin: int, end: int, token: str) -> bytes:
         contents = "".join(
             f"<Contents><Key>{key}</Key><LastModified>{_DATE}</LastModified>"
             f"<ETag>&quot;{digest}&quot;</ETag><Size>4096</Size>"
             "<StorageClass>STANDARD</StorageClass></Contents>"
-            for key, digest in self._keys(begin, 1000)
+            for key, digest in self._keys(begin, end)
         )
         following = f"<NextContinuationToken>{token}</NextContinuationToken>" if token else ""
         return (
@@ -113,7 +119,7 @@ class Listing:
             "</ListBucketResult>"
         ).encode()
 
-    def _google(self, begin: int) -> bytes:
+    def _google(self, begin: int, end: int, token: str) -> bytes:
         items = [
             {
                 "name": key,
@@ -121,36 +127,54 @@ class Listing:
                 "generation": digest,
                 "md5Hash": "AAAAAAAAAAAAAAAAAAAAAA==",
             }
-            for key, digest in self._keys(begin, 1000)
+            for key, digest in self._keys(begin, end)
         ]
-        return json.dumps({"items": items, "nextPageToken": self._next(begin, 1000)}).encode()
+        return json.dumps({"items": items, "nextPageToken": token}).encode()
 
-    def _azure(self, begin: int) -> bytes:
+    def _azure(self, begin: int, end: int, token: str) -> bytes:
         blobs = "".join(
             f"<Blob><Name>{key}</Name><Properties><Creation-Time>{_RFC_DATE}</Creation-Time>"
             f"<Last-Modified>{_RFC_DATE}</Last-Modified><Etag>0x{digest[-15:]}</Etag>"
             "<Content-Length>4096</Content-Length>"
             "<Content-Type>application/octet-stream</Content-Type><Content-Encoding />"
-            "<Content-Language /><Content-CRC64 /><Content-MD5>AAAAAAAAAAAAAAAAAAAAAA==</Content-MD5>"
+            "<Content-Language /><Content-CRC64 />"
+            "<Content-MD5>AAAAAAAAAAAAAAAAAAAAAA==</Content-MD5>"
             "<Cache-Control /><Content-Disposition /><BlobType>BlockBlob</BlobType>"
             "<AccessTier>Hot</AccessTier><AccessTierInferred>true</AccessTierInferred>"
             "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>"
             "<ServerEncrypted>true</ServerEncrypted></Properties><OrMetadata /></Blob>"
-            for key, digest in self._keys(begin, 5000)
+            for key, digest in self._keys(begin, end)
         )
         return (
             '<?xml version="1.0" encoding="utf-8"?><EnumerationResults '
             f'ServiceEndpoint="http://127.0.0.1/" ContainerName="{BUCKET}">'
             f"<Prefix>models/</Prefix><MaxResults>5000</MaxResults><Blobs>{blobs}</Blobs>"
-            f"<NextMarker>{self._next(begin, 5000)}</NextMarker></EnumerationResults>"
+            f"<NextMarker>{token}</NextMarker></EnumerationResults>"
         ).encode()
 
 
-# By what a listing's request has in its query: the page's method, its token, its type.
-_DIALECTS: Final[dict[str, tuple[str, str, str]]] = {
-    "list-type": ("s3", "continuation-token", "application/xml"),
-    "maxResults": ("google", "pageToken", "application/json"),
-    "comp": ("azure", "marker", "application/xml"),
+@dataclass(frozen=True)
+class _Dialect:
+    """How a store is asked for a listing.
+
+    Attributes:
+        page: Method of `Listing` that makes a page.
+        token: Name of the token of a page.
+        page_keys: How many keys a page has.
+        kind: Content type of a page.
+    """
+
+    page: str
+    token: str
+    page_keys: int
+    kind: str
+
+
+# By what only such a request has in its query.
+_DIALECTS: Final = {
+    "list-type": _Dialect("s3", "continuation-token", 1000, "application/xml"),
+    "maxResults": _Dialect("google", "pageToken", 1000, "application/json"),
+    "comp": _Dialect("azure", "marker", 5000, "application/xml"),
 }
 
 
@@ -164,15 +188,23 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         at = urlsplit(self.path)
         if at.path == "/counts":
-            return self._answer(json.dumps(self.server.counts).encode(), "application/json")
+            counts = json.dumps(self.server.counts).encode()
+            return self._answer(counts, "application/json", is_counted=False)
         asked = {key: values[0] for key, values in parse_qs(at.query).items()}
-        for name, (page, token, kind) in _DIALECTS.items():
+        for name, dialect in _DIALECTS.items():
             if name in asked:
-                make: Callable[[int], bytes] = getattr(self.server.listing, page)
-                content = make(int(asked.get(token, "0")))
-                self.server.count(len(content))
-                return self._answer(content, kind)
+                return self._send_page(dialect, asked)
+        if at.path.endswith(".pbtxt"):
+            return self._answer(_CONFIG, "text/plain")
         return self._send_file()
+
+    def _send_page(self, dialect: _Dialect, asked: dict[str, str]) -> None:
+        listing = self.server.listing
+        begin, last = listing.range_of(asked.get("prefix", ""))
+        begin = int(asked.get(dialect.token, begin))
+        end = min(begin + dialect.page_keys, last)
+        make: Callable[[int, int, str], bytes] = getattr(listing, dialect.page)
+        self._answer(make(begin, end, str(end) if end < last else ""), dialect.kind)
 
     def do_HEAD(self) -> None:
         self.server.count(0)
@@ -194,8 +226,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.fileno(), self.server.descriptor, begin, end - begin
             )
 
-    def _answer(self, content: bytes, kind: str) -> None:
-        self._head(200, len(content), {"Content-Type": kind})
+    def _answer(self, content: bytes, kind: str, *, is_counted: bool = True) -> None:
+        if is_counted:
+            self.server.count(len(content))
+        self._head(200, len(content), {"Content-Type": kind, **_HTTP_DATE})
         self.wfile.write(content)
 
     def _head(self, status: int, length: int, headers: dict[str, str]) -> None:

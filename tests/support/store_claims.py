@@ -10,6 +10,7 @@ import pytest
 from backends.api.errors import NotFoundError
 from cluster.repository.stores.contracts import Store
 from deployments.model_files.contracts import FileChangedError
+from tests.support.file_sources import random_bytes
 
 Claim = Callable[[Store, Path], None]
 
@@ -47,6 +48,32 @@ def parts_are_read(store: Store, scratch: Path) -> None:
     assert store.read("empty") == b""
     with pytest.raises(NotFoundError, match="File does not exist at "):
         store.read("nothing")
+
+
+def files_are_streamed(store: Store, scratch: Path) -> None:
+    content = random_bytes(9 << 20)
+    store.write("x", content)
+    (listed,) = store.find()
+    stamp = listed.stamp
+    begin, length = 1000, (9 << 20) - 3000
+    made = bytearray()
+
+    def take(data: bytes, offset: int) -> None:
+        assert offset == begin + len(made)
+        made.extend(data)
+
+    while len(made) < length:
+        count = len(made)
+        came = store.stream("x", begin + count, length - count, stamp, take)
+        assert came == len(made) - count > 0
+    assert made == content[begin : begin + length]
+    store.write("x", b"other")
+    with pytest.raises(FileChangedError):
+        store.stream("x", 0, 5, stamp, take)
+    store.remove("x")
+    with pytest.raises(FileChangedError):
+        store.stream("x", 0, 5, stamp, take)
+    assert len(made) == length
 
 
 def a_file_that_changed_is_noticed(store: Store, scratch: Path) -> None:
@@ -111,6 +138,7 @@ ALL: tuple[Claim, ...] = (
     files_are_listed_sorted_by_path,
     what_is_listed_and_looked_at_is_the_same,
     parts_are_read,
+    files_are_streamed,
     a_file_that_changed_is_noticed,
     a_local_file_is_written,
     a_file_that_is_there_may_be_left_alone,

@@ -111,7 +111,7 @@ class _AzureClient:
         async with await client._send_request(request, stream=True) as answer:  # noqa: SLF001
             body = await answer.read()
         if answer.status_code != _OK:
-            error = HttpResponseError(response=answer)
+            error: Any = HttpResponseError(response=answer)
             error.error_code = answer.headers.get("x-ms-error-code")
             raise error
         found = read_azure(body)

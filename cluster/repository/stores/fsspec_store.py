@@ -66,6 +66,10 @@ class StreamingClient(Protocol):
         """Read as `ObjectClient.read`; what comes is written in order."""
 
 
+class _NotWrittenError(BaseException):
+    """What was read cannot be written: no error of the store's, which no attempt mends."""
+
+
 class FsspecStore:
     """Implements `cluster.repository.stores.contracts.Store`.
 
@@ -118,7 +122,7 @@ class FsspecStore:
             for file in page.files:
                 # Consoles write a key for the location itself.
                 if len(file.path) > cut:
-                    yield replace(file, path=file.path[cut:])
+                    yield StoredFile(file.path[cut:], file.size_bytes, file.stamp, file.md5)
                 is_empty = False
             token = page.token
             if not token:
@@ -154,7 +158,10 @@ class FsspecStore:
 
         def count(content: bytes, begin: int) -> None:
             nonlocal at
-            write(content, begin)
+            try:
+                write(content, begin)
+            except Exception as error:
+                raise _NotWrittenError from error
             at = begin + len(content)
 
         def request(client: ObjectClient) -> None:
@@ -164,7 +171,10 @@ class FsspecStore:
             else:
                 count(client.read(key, at, min(end - at, PIECE_BYTES), stamp), at)
 
-        self._read(path, stamp, request)
+        try:
+            self._read(path, stamp, request)
+        except _NotWrittenError as error:
+            raise error.__cause__ or error from None
         return at - offset_bytes
 
     def _read(self, path: str, stamp: str, request: Callable[[ObjectClient], _T]) -> _T:

@@ -40,7 +40,7 @@ _OK: Final = 200
 # Where the files of a page are in its answer.
 _LISTED: Final = "StoredFiles"
 # Read from a connection at a time.
-_CHUNK_BYTES: Final = 512 << 10
+_CHUNK_BYTES: Final = 256 << 10
 _PART_BYTES: Final = 16 << 20
 _PARTS_AT_A_TIME: Final = 4
 _MAX_PARTS: Final = 10_000
@@ -113,9 +113,8 @@ class _S3Client:
         self._open_reader = open_reader
         self._reader: Any = None
         self._lock = Lock()
-        # First of all: botocore itself parses each page twice, the second time for a minute and a
-        # half in a million files.
-        self._s3.meta.events.register_first("before-parse.s3.ListObjectsV2", _read_listing)
+        # So spelt it comes before botocore's own handlers, the first of which parses the page, too.
+        self._s3.meta.events.register("before-parse.*.ListObjectsV2", _read_listing)
 
     def list_page(self, prefix: str, token: str) -> Page:
         given = {"ContinuationToken": token} if token else {}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from backends.api.errors import InvalidArgumentError
-from cluster.repository.repository import CONFIG_FILE
+from cluster.repository.configs import CONFIG_FILE
 from cluster.repository.stores.location import parse_location
 from cluster.repository.stores.opening import open_store
 from cluster.tools.publish.pulling import pull_model

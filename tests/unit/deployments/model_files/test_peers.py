@@ -268,7 +268,9 @@ def said_to(connection: socket.socket, data: bytes) -> bytes:
     said = b""
     with suppress(ConnectionError):
         connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
+        # Of a connection that the peer has reset this is no ConnectionError.
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
         while more := connection.recv(1 << 16):
             said += more
     return said

@@ -5,7 +5,9 @@
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import psutil
@@ -29,6 +31,8 @@ class TritonPythonModel:
         answer = pb_utils.InferenceResponse([pb_utils.Tensor("WHERE", self.where)])
         return [answer for _ in requests]
 """
+# Larger than what nodes do not ask each other for.
+WEIGHTS = bytes(range(256)) * 1024
 CONFIG = {
     "backend": "python",
     "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [1]}],
@@ -36,20 +40,49 @@ CONFIG = {
 }
 
 
+NODES = ("n1", "n2")
+
+
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    node = {"num_cpus": 1, "object_store_memory": STORE_BYTES}
-    started = Cluster(initialize_head=True, head_node_args=node)
-    started.add_node(**node)
+def folders() -> Iterator[dict[str, Path]]:
+    """Each node's folder for temporary files; its path is short, for sockets lie in it."""
+    with ExitStack() as stack:
+        yield {
+            node: Path(stack.enter_context(TemporaryDirectory(prefix=f"{node}-"))) for node in NODES
+        }
+
+
+@pytest.fixture
+def cluster(folders: dict[str, Path]) -> Iterator[Cluster]:
+    first, second = (
+        {
+            "num_cpus": 1,
+            "object_store_memory": STORE_BYTES,
+            "resources": {node: 1},
+            "env_vars": {"TMPDIR": str(folders[node])},
+        }
+        for node in NODES
+    )
+    started = Cluster(initialize_head=True, head_node_args=first)
+    started.add_node(**second)
     yield started
     started.shutdown()
 
 
-def where(client: triton_http.InferenceServerClient) -> Path:
+def load(client: triton_http.InferenceServerClient, model: str, on_node: str = "") -> None:
+    config: dict[str, object] = dict(CONFIG)
+    if on_node:
+        needs = {"string_value": json.dumps({on_node: 0.01})}
+        config["parameters"] = {"ray_resources": needs}
+    files = {"file:1/model.py": MODEL, "file:1/weights": WEIGHTS}
+    client.load_model(model, config=json.dumps(config), files=files)
+
+
+def where(client: triton_http.InferenceServerClient, model: str = "given") -> Path:
     """Return where the model's instance has found its files."""
     tensor = triton_http.InferInput("IN", [1], "FP32")
     tensor.set_data_from_numpy(np.zeros(1, np.float32))
-    return Path(client.infer("given", [tensor]).as_numpy("WHERE")[0].decode())
+    return Path(client.infer(model, [tensor]).as_numpy("WHERE")[0].decode())
 
 
 def instance() -> psutil.Process:
@@ -59,20 +92,19 @@ def instance() -> psutil.Process:
     return found
 
 
-def test_an_instance_without_the_controllers_files_fetches_them(
-    cluster: Cluster, tmp_path: Path
+def test_an_instance_on_another_node_fetches_the_files_from_the_controllers(
+    cluster: Cluster, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    cache = tmp_path / ".cache"
     server = RunningServer(
-        tmp_path,
-        f"--ray-address={cluster.address}",
-        "--model-control-mode=explicit",
-        f"--model-cache-directory={cache}",
+        tmp_path, f"--ray-address={cluster.address}", "--model-control-mode=explicit"
     )
     with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
-        client.load_model("given", config=json.dumps(CONFIG), files={"file:1/model.py": MODEL})
+        load(client, "probe")
+        (own,) = (n for n in NODES if where(client, "probe").is_relative_to(folders[n]))
+        (other,) = set(NODES) - {own}
+        load(client, "given", other)
         controllers = where(client)
-        # As it is on another node.
+        # The nodes of this machine see each other's disks; those of a cluster do not.
         shutil.rmtree(controllers)
         victim = instance()
         server.kill(victim)
@@ -84,8 +116,8 @@ def test_an_instance_without_the_controllers_files_fetches_them(
             break
         else:
             raise AssertionError("the instance never came back")
-        assert fetched != controllers
-        assert fetched.is_relative_to(cache)
+        assert fetched.is_relative_to(folders[other])
         assert (fetched / "1" / "model.py").read_bytes() == MODEL
+        assert (fetched / "1" / "weights").read_bytes() == WEIGHTS
         client.unload_model("given")
     assert server.terminate() == 0

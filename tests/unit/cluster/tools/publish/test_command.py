@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import given
@@ -258,3 +260,23 @@ def test_a_model_that_completes_its_config_needs_none(
     Path("own.py").write_bytes(COMPLETING)
     run(capsys, "add", "own.py", "--name", "own")
     assert tree(repository) == ["own/1/manifest.json", "own/1/model.py"]
+
+
+def test_additions_at_once_get_versions_of_their_own(repository: Path) -> None:
+    count = 6
+    barrier = Barrier(count)
+    for number in range(count):
+        Path(f"code{number}.py").write_bytes(PYTHON + b"# %d" % number)
+
+    def add(number: int) -> int:
+        barrier.wait()
+        path = f"code{number}.py"
+        return main(["model", "add", path, "--name", "m", "--next"])
+
+    with ThreadPoolExecutor(count) as pool:
+        assert list(pool.map(add, range(count))) == [0] * count
+    versions = [str(number) for number in range(1, count + 1)]
+    assert sorted(path.name for path in repository.glob("m/[0-9]*")) == versions
+    assert len({path.read_bytes() for path in repository.glob("m/*/model.py")}) == count
+    assert [path.name for path in repository.iterdir()] == ["m"]
+    assert ModelRepository([str(repository)]).read_model("m").versions == (count,)

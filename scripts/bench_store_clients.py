@@ -108,6 +108,7 @@ def poll(kind: str, port: str, times: str) -> dict[str, Any]:
         cpu_seconds.append(time.process_time() - begin_cpu_s)
         digests.add(tuple(scan.digests.values()))
     assert len(digests) == 1, "nothing has changed"
+    store.close()
     return {
         "models": len(scan.directories),
         "requests": (server.counts()["requests"] - before) / int(times),
@@ -130,6 +131,7 @@ def tables(port: str) -> dict[str, float]:
     os.environ.update(environ)
     store = open_store(location)
     assert not list(store.find("none"))
+    store.close()
     idle_mib = memory_mib("VmRSS")
 
     async def run() -> dict[str, float]:

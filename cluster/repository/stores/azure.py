@@ -10,6 +10,7 @@ Triton: core/src/filesystem/implementations/as.h ASFileSystem @05295b7
 
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from fsspec.asyn import get_loop, sync
 
@@ -103,7 +104,9 @@ class _AzureClient:
 
         # The most it gives is 5,000 at a time.
         asked = {"restype": "container", "comp": "list", "maxresults": "5000"}
-        asked |= {key: value for key, value in (("prefix", prefix), ("marker", token)) if value}
+        # The client does not quote what it is given, and signs it unquoted.
+        given = {"prefix": prefix, "marker": token}
+        asked |= {key: quote(value, safe="") for key, value in given.items() if value}
         version = {"x-ms-version": self._container.api_version, "Accept": "application/xml"}
         request = HttpRequest("GET", self._container.url, params=asked, headers=version)
         # What `list_blobs` makes of a page takes fifty times as long.

@@ -47,7 +47,7 @@ _DISK_BYTES = 64 << 20
 # Of several parts, so that something can happen between two.
 _BALLAST_BYTES = PART + (1 << 20)
 _POLL_S = 0.1
-_GIVE_UP_S = 60.0
+_GIVE_UP_S = 240.0
 _MOUNT = f'mount -t tmpfs -o size={_DISK_BYTES} tmpfs "$0" && exec "$@"'
 
 

@@ -268,7 +268,7 @@ def said_to(connection: socket.socket, data: bytes) -> bytes:
     said = b""
     with suppress(ConnectionError):
         connection.sendall(data)
-        # Of a connection that the peer has reset this is no ConnectionError.
+        # The peer may have gone before it was told so.
         with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         while more := connection.recv(1 << 16):

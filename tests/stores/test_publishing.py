@@ -16,7 +16,9 @@ import tritonclient.http as triton_http
 
 from cluster.cli import main
 from cluster.repository.contents import RepositoryModel
+from cluster.repository.remote import RemoteFileSystem
 from cluster.repository.repository import ModelRepository
+from cluster.repository.skeletons import Skeletons
 from cluster.repository.stores.contracts import Store
 from tests.stores.test_servers import CODE, CONFIG, ask
 from tests.support.object_stores import Emulator
@@ -51,8 +53,10 @@ def add(location: str, source: str, *flags: str) -> int:
     return main(["model", "add", source, "--name", "m", "--to", location, *flags])
 
 
-def read(location: str) -> RepositoryModel:
-    return ModelRepository([location]).read_model("m")
+def read(store: Store) -> RepositoryModel:
+    filesystem = RemoteFileSystem(store, Skeletons())
+    opened = lambda _: (filesystem, store.location)  # noqa: E731
+    return ModelRepository([store.location], open_location=opened).read_model("m")
 
 
 def states(location: str, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
@@ -86,7 +90,7 @@ def test_a_model_is_published_shown_compared_pulled_and_removed(
     assert add(location, source) == 1
     assert add(location, source, "--next") == 0
     assert states(location, capsys) == [("1", "complete"), ("2", "complete")]
-    assert read(location).versions == (1, 2)
+    assert read(store).versions == (1, 2)
 
     assert main(["model", "show", "m", "--at", location]) == 0
     assert "# 2/weights.txt  1 bytes  sha256 " in capsys.readouterr().out
@@ -106,6 +110,7 @@ def test_a_model_is_published_shown_compared_pulled_and_removed(
 def test_an_addition_killed_between_uploads_leaves_nothing_that_loads(
     emulator: Emulator,
     location: str,
+    store: Store,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     step: int,
@@ -127,7 +132,7 @@ def test_an_addition_killed_between_uploads_leaves_nothing_that_loads(
     assert process[0].wait(_WAIT_S) < 0
     emulator.proxy.heal()
 
-    model = read(location)
+    model = read(store)
     assert model.versions == (1,)
     expected = [("1", "complete")]
     assert states(location, capsys) == expected + [("2", "incomplete")] * (step > _MARK)
@@ -135,7 +140,7 @@ def test_an_addition_killed_between_uploads_leaves_nothing_that_loads(
     # The next one does not go on with it, and what is left can be removed.
     assert add(location, source, "--next") == 0
     newest = 3 if step > _MARK else 2
-    assert read(location).versions == (1, newest)
+    assert read(store).versions == (1, newest)
     if step > _MARK:
         assert main(["model", "rm", "m", "--version", "2", "--at", location]) == 0
     assert states(location, capsys) == [*expected, (str(newest), "complete")]
@@ -163,7 +168,7 @@ def test_two_additions_at_once_get_two_versions(
     with ThreadPoolExecutor() as pool:
         codes = list(pool.map(lambda source: add(location, source, "--next"), sources))
     assert codes == [0, 0]
-    assert read(location).versions == (1, 2, 3)
+    assert read(store).versions == (1, 2, 3)
     found = {store.read(f"m/{version}/weights.txt") for version in (2, 3)}
     assert found == {b"2", b"3"}
     assert main(["check", location]) == 0

@@ -6,12 +6,7 @@ A model begins as one that loads, and gets up to two faults. Nothing here says w
 with them: tests compare what `manta check` says of it with what a load says.
 """
 
-import hashlib
-import io
-import json
-import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -20,42 +15,21 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from onnx import helper
 
+from tests.support.agent_faults import AGENT_FAULTS
+from tests.support.broken_models import (
+    Fault,
+    Folder,
+    Link,
+    Model,
+    added,
+    changed,
+    content,
+    moved,
+    named,
+    parameter,
+    with_file,
+)
 from tests.support.onnx_graphs import FLOAT, INT32, value
-
-
-@dataclass(frozen=True)
-class Link:
-    """A symbolic link."""
-
-    target: str
-
-
-@dataclass(frozen=True)
-class Folder:
-    """An empty directory."""
-
-
-Entry = bytes | Link | Folder
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model's directory.
-
-    Attributes:
-        kind: What it began as.
-        config: Text of its config.pbtxt; None for none.
-        files: What else is there, by path.
-        suffix: The end of its name.
-        faults: What was done to it.
-    """
-
-    kind: str
-    config: str | None
-    files: Mapping[str, Entry] = field(default_factory=dict)
-    suffix: str = ""
-    faults: tuple[str, ...] = ()
-
 
 PYTHON = b"""
 import triton_python_backend_utils as pb_utils
@@ -166,277 +140,178 @@ PARTS = {
     "nested": Model("ensemble", ENSEMBLE, {"1/.keep": b""}),
 }
 
-Fault = Callable[[Model], Model]
-
-
-def _added(text: str) -> Fault:
-    return lambda model: replace(model, config=(model.config or "") + text + "\n")
-
-
-def _changed(old: str, new: str) -> Fault:
-    return lambda model: replace(model, config=(model.config or "").replace(old, new))
-
-
-def _with(path: str, entry: Entry) -> Fault:
-    return lambda model: replace(model, files={**model.files, path: entry})
-
-
-def _moved(old: str, new: str) -> Fault:
-    """Move what lies below ``old`` to ``new``."""
-    return lambda model: replace(
-        model,
-        files={
-            new + path.removeprefix(old) if path.startswith(old) else path: entry
-            for path, entry in model.files.items()
-        },
-    )
-
-
-def _content(change: Callable[[bytes], Entry]) -> Fault:
-    """Change the model's own file."""
-    return lambda model: replace(
-        model,
-        files={
-            path: change(entry) if isinstance(entry, bytes) and "/model." in path else entry
-            for path, entry in model.files.items()
-        },
-    )
-
-
-def _named(suffix: str) -> Fault:
-    return lambda model: replace(model, suffix=suffix)
-
-
-def _parameter(key: str, text: str) -> Fault:
-    return _added(f'parameters {{ key: "{key}" value: {{ string_value: "{text}" }} }}')
-
-
-def _agent(name: str, key: str = "", text: str = "") -> Fault:
-    parameter = f'parameters {{ key: "{key}" value: "{text}" }}' if key else ""
-    return _added(f'model_repository_agents {{ agents {{ name: "{name}" {parameter} }} }}')
-
-
-def _first_file(model: Model) -> tuple[str, bytes]:
-    files = ((path, entry) for path, entry in model.files.items() if isinstance(entry, bytes))
-    return next(files, ("1/none", b""))
-
-
-def _checksum(model: Model) -> Model:
-    path, content = _first_file(model)
-    return _agent("checksum", f"SHA256:{path}", hashlib.sha256(content).hexdigest())(model)
-
-
-def _manifest(change: Callable[[dict[str, object]], None] = lambda row: None) -> Fault:
-    def put(model: Model) -> Model:
-        path, content = _first_file(model)
-        top, _, below = path.partition("/")
-        row = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
-        change(row)
-        text = json.dumps({"files": {below: row}}).encode()
-        return _with(f"{top}/manifest.json", text)(model)
-
-    return put
-
-
-def _archived(model: Model) -> Model:
-    """Put the first file into an archive, and have it unpacked."""
-    path, content = _first_file(model)
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr(path.rpartition("/")[2], content)
-    files = {name: entry for name, entry in model.files.items() if name != path}
-    files[f"{path.rpartition('/')[0]}/files.zip"] = made.getvalue()
-    return _agent("unpack")(replace(model, files=files))
-
-
 _ANY: dict[str, Fault] = {
-    "no such agent": _agent("none"),
-    "a checksum": _checksum,
-    "a wrong checksum": _agent("checksum", "MD5:config.pbtxt", "0" * 32),
-    "a checksum of no file": _agent("checksum", "MD5:1/missing", "0" * 32),
-    "a checksum of no algorithm": _agent("checksum", "CRC:config.pbtxt", "0"),
-    "a checksum elsewhere": _agent("checksum", "MD5:../part/config.pbtxt", "0" * 32),
-    "a manifest": _manifest(),
-    "a manifest of another content": _manifest(lambda row: row.update(sha256="0" * 64)),
-    "a manifest of another size": _manifest(lambda row: row.update(size_bytes=77)),
-    "a manifest that is none": _with("1/manifest.json", b'{"files": []}'),
-    "a manifest of the model": _with("manifest.json", b'{"files": {}}'),
-    "an archive": _archived,
-    "no archive to unpack": _agent("unpack"),
-    "no key to decrypt with": _agent("decrypt"),
-    "no signature": _agent("verify"),
-    "no such field": _added("max_batchsize: 4"),
-    "a brace is open": _added("dynamic_batching {"),
-    "no such type": _changed("TYPE_FP32", "TYPE_FLOAT"),
-    "another name": _added('name: "another"'),
-    "a string that is open": _added('platform: "x'),
-    "a negative batch size": _added("max_batch_size: -1"),
-    "a batch size": _added("max_batch_size: 4"),
-    "a number beyond 64 bits": _added("max_batch_size: 99999999999999999999"),
-    "no dims": _changed("dims: [ 4 ]", ""),
-    "dims of zero": _changed("dims: [ 4 ]", "dims: [ 0 ]"),
-    "other dims": _changed("dims: [ 4 ]", "dims: [ 4, 1 ]"),
-    "dims that vary": _changed("dims: [ 4 ]", "dims: [ -1 ]"),
-    "no data type": _changed("data_type: TYPE_FP32", ""),
-    "another data type": _changed("TYPE_FP32", "TYPE_INT32"),
-    "no tensor name": _changed('name: "IN"', ""),
-    "another tensor name": _changed('name: "IN"', 'name: "OTHER"'),
-    "a reshape that does not fit": _changed("dims: [ 4 ]", "dims: [ 4 ] reshape { shape: [ 3 ] }"),
-    "a reshape": _changed("dims: [ 4 ]", "dims: [ 4 ] reshape { shape: [ 2, 2 ] }"),
-    "a preferred size without batches": _added("dynamic_batching { preferred_batch_size: [ 8 ] }"),
-    "dynamic batching": _added("dynamic_batching { }"),
-    "no default priority": _added("dynamic_batching { priority_levels: 2 }"),
-    "priorities": _added("dynamic_batching { priority_levels: 2 default_priority_level: 1 }"),
-    "delays in order": _added(
+    **AGENT_FAULTS,
+    "no such field": added("max_batchsize: 4"),
+    "a brace is open": added("dynamic_batching {"),
+    "no such type": changed("TYPE_FP32", "TYPE_FLOAT"),
+    "another name": added('name: "another"'),
+    "a string that is open": added('platform: "x'),
+    "a negative batch size": added("max_batch_size: -1"),
+    "a batch size": added("max_batch_size: 4"),
+    "a number beyond 64 bits": added("max_batch_size: 99999999999999999999"),
+    "no dims": changed("dims: [ 4 ]", ""),
+    "dims of zero": changed("dims: [ 4 ]", "dims: [ 0 ]"),
+    "other dims": changed("dims: [ 4 ]", "dims: [ 4, 1 ]"),
+    "dims that vary": changed("dims: [ 4 ]", "dims: [ -1 ]"),
+    "no data type": changed("data_type: TYPE_FP32", ""),
+    "another data type": changed("TYPE_FP32", "TYPE_INT32"),
+    "no tensor name": changed('name: "IN"', ""),
+    "another tensor name": changed('name: "IN"', 'name: "OTHER"'),
+    "a reshape that does not fit": changed("dims: [ 4 ]", "dims: [ 4 ] reshape { shape: [ 3 ] }"),
+    "a reshape": changed("dims: [ 4 ]", "dims: [ 4 ] reshape { shape: [ 2, 2 ] }"),
+    "a preferred size without batches": added("dynamic_batching { preferred_batch_size: [ 8 ] }"),
+    "dynamic batching": added("dynamic_batching { }"),
+    "no default priority": added("dynamic_batching { priority_levels: 2 }"),
+    "priorities": added("dynamic_batching { priority_levels: 2 default_priority_level: 1 }"),
+    "delays in order": added(
         "dynamic_batching { preserve_ordering: true default_queue_policy { "
         "timeout_action: DELAY default_timeout_microseconds: 9 } }"
     ),
-    "no such backend": _changed('backend: "', 'backend: "no_'),
-    "no backend": _changed('backend: "', '# backend: "'),
-    "another platform": _added('platform: "tensorrt_plan"'),
-    "on a GPU": _changed("KIND_CPU", "KIND_GPU"),
-    "a GPU for the CPU": _changed("count: 1", "count: 1 gpus: [ 0 ]"),
-    "a profile": _changed("count: 1", 'count: 1 profile: [ "0" ]'),
-    "no such version": _added("version_policy { specific { versions: [ 7 ] } }"),
-    "no version wanted": _added("version_policy { latest { num_versions: 0 } }"),
-    "all versions": _added("version_policy { all { } }"),
-    "no such labels": _changed('name: "OUT"', 'name: "OUT" label_filename: "labels.txt"'),
-    "labels elsewhere": _changed('name: "OUT"', 'name: "OUT" label_filename: "../labels.txt"'),
-    "a sequence without controls": _added("sequence_batching { }"),
-    "a control without values": _added(
+    "no such backend": changed('backend: "', 'backend: "no_'),
+    "no backend": changed('backend: "', '# backend: "'),
+    "another platform": added('platform: "tensorrt_plan"'),
+    "on a GPU": changed("KIND_CPU", "KIND_GPU"),
+    "a GPU for the CPU": changed("count: 1", "count: 1 gpus: [ 0 ]"),
+    "a profile": changed("count: 1", 'count: 1 profile: [ "0" ]'),
+    "no such version": added("version_policy { specific { versions: [ 7 ] } }"),
+    "no version wanted": added("version_policy { latest { num_versions: 0 } }"),
+    "all versions": added("version_policy { all { } }"),
+    "no such labels": changed('name: "OUT"', 'name: "OUT" label_filename: "labels.txt"'),
+    "labels elsewhere": changed('name: "OUT"', 'name: "OUT" label_filename: "../labels.txt"'),
+    "a sequence without controls": added("sequence_batching { }"),
+    "a control without values": added(
         'sequence_batching { control_input [ { name: "START" control [ { '
         "kind: CONTROL_SEQUENCE_START } ] } ] }"
     ),
-    "a sequence and a response cache": _added(
+    "a sequence and a response cache": added(
         "sequence_batching { } response_cache { enable: true }"
     ),
-    "a state from no file": _added(
+    "a state from no file": added(
         'sequence_batching { state [ { input_name: "S" output_name: "T" data_type: TYPE_FP32 '
         'dims: [ 1 ] initial_state { name: "s" data_type: TYPE_FP32 dims: [ 1 ] data_file: "s" } '
         "} ] }"
     ),
-    "warmup from no file": _added(
+    "warmup from no file": added(
         'model_warmup [ { name: "w" batch_size: 1 inputs { key: "IN" value: { '
         'data_type: TYPE_FP32 dims: [ 4 ] input_data_file: "w" } } } ]'
     ),
-    "warmup": _added(
+    "warmup": added(
         'model_warmup [ { name: "w" batch_size: 1 inputs { key: "IN" value: { '
         "data_type: TYPE_FP32 dims: [ 4 ] zero_data: true } } } ]"
     ),
-    "warmup of another shape": _added(
+    "warmup of another shape": added(
         'model_warmup [ { name: "w" batch_size: 1 inputs { key: "IN" value: { '
         "data_type: TYPE_FP32 dims: [ 5 ] zero_data: true } } } ]"
     ),
-    "cpus that are no number": _parameter("ray_num_cpus", "few"),
-    "a timeout that is no number": _parameter("execution_timeout_us", "soon"),
-    "a relative environment": _parameter("EXECUTION_ENV_PATH", "here/env.tar.gz"),
-    "a runtime_env that is no JSON": _parameter("runtime_env", "pip"),
-    "buckets of no input": _parameter("shape_buckets.NONE", "1,2"),
-    "a queue that is no number": _parameter("max_queue_size", "long"),
-    "a file elsewhere": _added('default_model_filename: "../model.py"'),
-    "a file that is not there": _added('default_model_filename: "missing.py"'),
-    "a runtime that is not there": _added('runtime: "libtriton_none.so"'),
-    "a metric without family": _added("model_metrics { metric_control [ { } ] }"),
+    "cpus that are no number": parameter("ray_num_cpus", "few"),
+    "a timeout that is no number": parameter("execution_timeout_us", "soon"),
+    "a relative environment": parameter("EXECUTION_ENV_PATH", "here/env.tar.gz"),
+    "a runtime_env that is no JSON": parameter("runtime_env", "pip"),
+    "buckets of no input": parameter("shape_buckets.NONE", "1,2"),
+    "a queue that is no number": parameter("max_queue_size", "long"),
+    "a file elsewhere": added('default_model_filename: "../model.py"'),
+    "a file that is not there": added('default_model_filename: "missing.py"'),
+    "a runtime that is not there": added('runtime: "libtriton_none.so"'),
+    "a metric without family": added("model_metrics { metric_control [ { } ] }"),
     "an empty config": lambda model: replace(model, config=""),
-    "a comment": _added("# nothing"),
+    "a comment": added("# nothing"),
     "no config": lambda model: replace(model, config=None),
-    "a config that is no text": _with("config.pbtxt", b'backend: "\xff\xfe"'),
-    "a config that is a directory": _with("config.pbtxt/x", b""),
-    "a config that leads nowhere": _with("config.pbtxt", Link("missing")),
+    "a config that is no text": with_file("config.pbtxt", b'backend: "\xff\xfe"'),
+    "a config that is a directory": with_file("config.pbtxt/x", b""),
+    "a config that leads nowhere": with_file("config.pbtxt", Link("missing")),
     "no version": lambda model: replace(model, files={}),
-    "a version with a zero": _moved("1/", "01/"),
-    "a version in words": _moved("1/", "one/"),
-    "a large version": _moved("1/", "9223372036854775807/"),
-    "a version too large": _moved("1/", "9223372036854775808/"),
-    "version 0": _moved("1/", "0/"),
-    "a second version that is empty": _with("2/.keep", b""),
-    "another folder": _with("notes/readme.txt", b"hello"),
+    "a version with a zero": moved("1/", "01/"),
+    "a version in words": moved("1/", "one/"),
+    "a large version": moved("1/", "9223372036854775807/"),
+    "a version too large": moved("1/", "9223372036854775808/"),
+    "version 0": moved("1/", "0/"),
+    "a second version that is empty": with_file("2/.keep", b""),
+    "another folder": with_file("notes/readme.txt", b"hello"),
     "a version that is a file": lambda model: replace(model, files={"1": b"model"}),
     "a version that leads nowhere": lambda model: replace(model, files={"1": Link("missing")}),
-    "a link to itself": _with("2", Link("2")),
-    "a link to its parent": _with("1/again", Link("..")),
-    "a link elsewhere": _with("1/elsewhere", Link("/etc/hostname")),
-    "an empty file": _content(lambda _: b""),
-    "another file": _content(lambda _: b"\x08\x07\x12\x03abc"),
-    "half a file": _content(lambda content: content[: len(content) // 2]),
-    "a link in place of the file": _content(lambda _: Link("missing")),
-    "a space in its name": _named(" x"),
-    "a percent sign in its name": _named("%20"),
-    "letters of other languages in its name": _named("模型é"),
-    "quotes in its name": _named("'x\""),
-    "a dot in its name": _named(".onnx"),
-    "a long name": _named("x" * 200),
+    "a link to itself": with_file("2", Link("2")),
+    "a link to its parent": with_file("1/again", Link("..")),
+    "a link elsewhere": with_file("1/elsewhere", Link("/etc/hostname")),
+    "an empty file": content(lambda _: b""),
+    "another file": content(lambda _: b"\x08\x07\x12\x03abc"),
+    "half a file": content(lambda content: content[: len(content) // 2]),
+    "a link in place of the file": content(lambda _: Link("missing")),
+    "a space in its name": named(" x"),
+    "a percent sign in its name": named("%20"),
+    "letters of other languages in its name": named("模型é"),
+    "quotes in its name": named("'x\""),
+    "a dot in its name": named(".onnx"),
+    "a long name": named("x" * 200),
 }
 _BY_KIND: dict[str, dict[str, Fault]] = {
     "python": {
-        "no Python": _content(lambda content: content + b"\ndef (\n"),
-        "no class": _content(lambda content: content.replace(b"TritonPythonModel", b"Model")),
-        "no execute": _content(lambda content: content.replace(b"execute", b"run")),
-        "a null": _content(lambda content: content + b"\0"),
-        "return outside": _content(lambda content: content + b"\nreturn 1\n"),
-        "a class that is assigned": _content(
+        "no Python": content(lambda content: content + b"\ndef (\n"),
+        "no class": content(lambda content: content.replace(b"TritonPythonModel", b"Model")),
+        "no execute": content(lambda content: content.replace(b"execute", b"run")),
+        "a null": content(lambda content: content + b"\0"),
+        "return outside": content(lambda content: content + b"\nreturn 1\n"),
+        "a class that is assigned": content(
             lambda content: (
                 content.replace(b"class TritonPythonModel", b"class Model")
                 + b"\nTritonPythonModel = Model\n"
             )
         ),
-        "a class of a base": _content(
+        "a class of a base": content(
             lambda content: (
                 content.replace(b"class TritonPythonModel", b"class Base")
                 + b"\nclass TritonPythonModel(Base):\n    pass\n"
             )
         ),
-        "another suffix": _moved("1/model.py", "1/model.txt"),
-        "a stub": _with("triton_python_backend_stub", b""),
+        "another suffix": moved("1/model.py", "1/model.txt"),
+        "a stub": with_file("triton_python_backend_stub", b""),
         "a folder in place of the file": lambda model: replace(model, files={"1/model.py/x": b""}),
     },
     "onnx": {
-        "a folder around the file": _moved("1/model.onnx", "1/model.onnx/model.onnx"),
+        "a folder around the file": moved("1/model.onnx", "1/model.onnx/model.onnx"),
         "an empty folder in place of the file": lambda model: replace(
             model, files={"1/model.onnx/x": b""}
         ),
-        "integers in the file": _content(lambda _: onnx_file(kind=INT32)),
-        "batches in the file": _content(lambda _: onnx_file(batched=True)),
+        "integers in the file": content(lambda _: onnx_file(kind=INT32)),
+        "batches in the file": content(lambda _: onnx_file(batched=True)),
         "weights that are not there": lambda model: replace(
             model, files={"1/model.onnx": weighty_onnx_file()}
         ),
-        "no such execution mode": _parameter("execution_mode", "7"),
-        "an execution mode": _parameter("execution_mode", "1"),
-        "threads that are no number": _parameter("intra_op_thread_count", "many"),
-        "no such graph level": _added("optimization { graph { level: 9 } }"),
-        "operators that are not there": _added(
-            'model_operations { op_library_filename: "ops.so" }'
-        ),
-        "no such accelerator": _added(
+        "no such execution mode": parameter("execution_mode", "7"),
+        "an execution mode": parameter("execution_mode", "1"),
+        "threads that are no number": parameter("intra_op_thread_count", "many"),
+        "no such graph level": added("optimization { graph { level: 9 } }"),
+        "operators that are not there": added('model_operations { op_library_filename: "ops.so" }'),
+        "no such accelerator": added(
             'optimization { execution_accelerators { cpu_execution_accelerator : [ { name : "x" '
             "} ] } }"
         ),
-        "an input too many": _added('input [ { name: "MORE" data_type: TYPE_FP32 dims: [ 4 ] } ]'),
-        "an optional input": _changed('name: "IN"', 'name: "IN" optional: true'),
-        "a ragged input": _changed('name: "IN"', 'name: "IN" allow_ragged_batch: true'),
+        "an input too many": added('input [ { name: "MORE" data_type: TYPE_FP32 dims: [ 4 ] } ]'),
+        "an optional input": changed('name: "IN"', 'name: "IN" optional: true'),
+        "a ragged input": changed('name: "IN"', 'name: "IN" allow_ragged_batch: true'),
     },
     "identity": {
-        "a delay that is no number": _parameter("execute_delay_ms", "long"),
-        "an input too many": _added('input [ { name: "MORE" data_type: TYPE_FP32 dims: [ 4 ] } ]'),
+        "a delay that is no number": parameter("execute_delay_ms", "long"),
+        "an input too many": added('input [ { name: "MORE" data_type: TYPE_FP32 dims: [ 4 ] } ]'),
     },
     "ensemble": {
-        "a model that is not there": _changed('model_name: "part"', 'model_name: "absent"'),
-        "a model that does not load": _changed('model_name: "part"', 'model_name: "broken"'),
-        "a model of integers": _changed('model_name: "part"', 'model_name: "integers"'),
-        "a circle": _changed('model_name: "part"', 'model_name: "circle_a"'),
-        "an ensemble in it": _changed('model_name: "part"', 'model_name: "nested"'),
-        "no such version of a model": _changed("model_version: -1", "model_version: 4"),
-        "a version of a model": _changed("model_version: -1", "model_version: 1"),
-        "no such input": _changed('key: "IN"', 'key: "NONE"'),
-        "no such output": _changed('key: "OUT"', 'key: "NONE"'),
-        "an input that nobody reads": _changed('value: "IN"', 'value: "NONE"'),
-        "an output that nobody writes": _changed('value: "OUT"', 'value: "NONE"'),
-        "a tensor written twice": _changed('"MIDDLE"', '"OUT"'),
-        "an instance group": _added(CPU),
-        "a backend": _added('backend: "python"'),
-        "no platform": _changed('platform: "ensemble"', ""),
-        "no steps": _changed("ensemble_scheduling {", "ensemble_scheduling { } dynamic_batching {"),
-        "no such condition": _parameter("condition.9", "IN"),
+        "a model that is not there": changed('model_name: "part"', 'model_name: "absent"'),
+        "a model that does not load": changed('model_name: "part"', 'model_name: "broken"'),
+        "a model of integers": changed('model_name: "part"', 'model_name: "integers"'),
+        "a circle": changed('model_name: "part"', 'model_name: "circle_a"'),
+        "an ensemble in it": changed('model_name: "part"', 'model_name: "nested"'),
+        "no such version of a model": changed("model_version: -1", "model_version: 4"),
+        "a version of a model": changed("model_version: -1", "model_version: 1"),
+        "no such input": changed('key: "IN"', 'key: "NONE"'),
+        "no such output": changed('key: "OUT"', 'key: "NONE"'),
+        "an input that nobody reads": changed('value: "IN"', 'value: "NONE"'),
+        "an output that nobody writes": changed('value: "OUT"', 'value: "NONE"'),
+        "a tensor written twice": changed('"MIDDLE"', '"OUT"'),
+        "an instance group": added(CPU),
+        "a backend": added('backend: "python"'),
+        "no platform": changed('platform: "ensemble"', ""),
+        "no steps": changed("ensemble_scheduling {", "ensemble_scheduling { } dynamic_batching {"),
+        "no such condition": parameter("condition.9", "IN"),
     },
 }
 _FAULT_COUNTS = (0, 1, 1, 1, 1, 2)

@@ -3,6 +3,7 @@
 """Checks all models of repositories, ensembles last."""
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +16,12 @@ from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from cluster.options.parsing import ServerOptions
 from cluster.repository.agents.policy import AgentPolicy
 from cluster.repository.contents import require_listed
+from cluster.repository.filesystem import FileSystem
+from cluster.repository.remote import RemoteFileSystem, open_filesystem
 from cluster.repository.repository import ModelRepository
+from cluster.repository.skeletons import Skeletons
 from cluster.repository.stores.location import absolute, parse_location
+from cluster.repository.stores.opening import open_store
 from cluster.tools.check.agents import CheckedAgents
 from cluster.tools.check.defects import Severity
 from cluster.tools.check.model import ModelCheck, Verdict, defect
@@ -47,16 +52,28 @@ def check_repositories(options: ServerOptions, gpu_count: int | None = None) -> 
         InternalError: No repository can be listed.
         UnsupportedError: A location has a scheme that is not known.
     """
-    with TemporaryDirectory(prefix="manta-check-") as folder:
-        return _check(options, gpu_count, CheckedAgents(Path(folder) / "agents"))
+    with TemporaryDirectory(prefix="manta-check-") as folder, ExitStack() as opened:
+        agents = CheckedAgents(Path(folder) / "agents")
+        return _check(options, gpu_count, agents, opened)
 
 
-def _check(options: ServerOptions, gpu_count: int | None, agents: CheckedAgents) -> Report:
+def _check(
+    options: ServerOptions, gpu_count: int | None, agents: CheckedAgents, opened: ExitStack
+) -> Report:
+    def open_location(location: str) -> tuple[FileSystem, str]:
+        at = parse_location(location)
+        if at.is_local:
+            return open_filesystem(location)
+        store = open_store(at)
+        opened.callback(store.close)
+        return RemoteFileSystem(store, Skeletons()), store.location
+
     locations = options.model_repository
     repository = ModelRepository(
         locations,
         model_config_name=options.model_config_name,
         auto_complete=not options.disable_auto_complete_config,
+        open_location=open_location,
         agents=agents,
         policy=AgentPolicy.of(options.require_signed_models, options.trusted_keys),
     )

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -52,7 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser(os.environ)
     given = parser.parse_args(arguments)
     try:
-        code: int = given.run(given)
+        with ExitStack() as given.opened:
+            code: int = given.run(given)
     except TritonError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
@@ -121,16 +122,20 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _store_of(location: str) -> Store:
+def _store_of(given: argparse.Namespace, location: str = "") -> Store:
+    """Open the repository that is named, or another, until the command ends."""
+    location = location or given.location
     if not location:
         raise InvalidArgumentError(
             f"no repository is named; give --to or --at, or set {_REPOSITORY}"
         )
-    return open_store(location)
+    store = open_store(location)
+    given.opened.callback(store.close)
+    return store
 
 
 def _add(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
+    store = _store_of(given)
     with local_source(given.path) as source:
         # Others may take the number that comes next.
         for _ in range(_ATTEMPTS - 1 if given.next else 0):
@@ -186,7 +191,7 @@ def _what_is_written(
 
 
 def _sign(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
+    store = _store_of(given)
     model = require_stored(store, given.name)
     for path in sign_stored(store, model, Signer(read_key_file(given.key))):
         print(f"signed {store.location}/{path}")
@@ -204,7 +209,7 @@ def _keygen(given: argparse.Namespace) -> int:
 
 
 def _ls(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
+    store = _store_of(given)
     models = [require_stored(store, given.name)] if given.name else list_models(store)
     rows = [("NAME", "VERSION", "SIZE", "BACKEND", "MANIFEST")]
     for model in models:
@@ -228,7 +233,7 @@ def _ls(given: argparse.Namespace) -> int:
 
 
 def _show(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
+    store = _store_of(given)
     model = require_stored(store, given.name)
     config, text = config_of(store, model)
     if not text:
@@ -254,7 +259,7 @@ def _digests(store: Store, model: StoredModel) -> dict[str, str]:
 
 
 def _rm(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
+    store = _store_of(given)
     model = require_stored(store, given.name)
     version = None if given.all else given.version
     if version is None and not given.all:
@@ -282,25 +287,25 @@ def _rm(given: argparse.Namespace) -> int:
 
 
 def _diff(given: argparse.Namespace) -> int:
-    old, new = (_side(text, given.location) for text in (given.old, given.new))
+    old, new = (_side(given, text) for text in (given.old, given.new))
     lines = list(differences(old, new))
     for line in lines:
         print(line)
     return 1 if lines else 0
 
 
-def _side(text: str, location: str) -> Side:
+def _side(given: argparse.Namespace, text: str) -> Side:
     """Read ``NAME``, ``NAME@VERSION`` or either behind a location."""
     path, at, number = text.rpartition("@")
     has_version = bool(at) and number.isdecimal()
     where, slash, name = (path if has_version else text).rstrip("/").rpartition("/")
-    store = _store_of(where or "/" if slash else location)
+    store = _store_of(given, where or "/" if slash else "")
     model = require_stored(store, name)
     return Side(store, model, require_version(store, model, int(number) if has_version else None))
 
 
 def _pull(given: argparse.Namespace) -> int:
-    store = _store_of(given.location)
+    store = _store_of(given)
     model = require_stored(store, given.name)
     wanted = model.versions
     if given.version is not None or not wanted:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.cli import main
+from tests.support.broken_models import Model as Written
 from tests.support.broken_repositories import (
     COMPLETING,
     CPU,
@@ -17,7 +18,6 @@ from tests.support.broken_repositories import (
     onnx_file,
     write,
 )
-from tests.support.broken_repositories import Model as Written
 
 IDENTITY = f'backend: "identity"\n{TENSORS}{CPU}'
 

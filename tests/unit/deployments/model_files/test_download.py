@@ -3,6 +3,7 @@
 """Downloads from sources that stream: several parts with one request."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from backends.api.errors import UnavailableError
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFile, Write
+from deployments.model_files.registry import MemoryRegistry
+from tests.support.cache_node import Node
 from tests.support.file_sources import PART, DirectorySource, listed, write
 
 PARTS = 35
@@ -110,3 +113,24 @@ def test_what_a_source_sends_beyond_what_was_asked_is_not_written(
     with NodeCache(tmp_path / "cache") as cache:
         directory = cache.ensure(listed(folder), Much(folder))
         assert (directory / "1/big").read_bytes() == CONTENT
+
+
+def test_nodes_that_load_at_once_ask_a_streaming_store_for_everything_once(
+    folder: Path, tmp_path: Path
+) -> None:
+    registry = MemoryRegistry(stale_after_s=float("inf"))
+    nodes = [Node(tmp_path / name, registry) for name in ("a", "b", "c")]
+    sources = [Streaming(folder) for _ in nodes]
+    files = listed(folder)
+    try:
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            directories = list(
+                pool.map(lambda node, source: node.ensure(files, source), nodes, sources)
+            )
+        assert all((each / "1/big").read_bytes() == CONTENT for each in directories)
+        assert sum(source.read_bytes for source in sources) == len(CONTENT)
+        from_peers = sum(node.cache.statistics().from_peers_bytes for node in nodes)
+        assert from_peers == 2 * len(CONTENT)
+    finally:
+        for node in nodes:
+            node.close()

@@ -19,10 +19,12 @@ from deployments.model_files.contracts import ModelFile, ModelFiles
 from deployments.model_files.counters import CacheStatistics
 from tests.support.file_sources import PART, content_of, random_bytes
 from tests.support.object_stores import Emulator
+from tests.support.store_faults import is_complete_run
 from tests.support.store_nodes import StoreNode, shared_rows, store_node
 from tests.support.toxic_proxy import Seen, Toxic
 
-PARTS = 16
+# 200 MB where there is time for it.
+PARTS = 50 if is_complete_run() else 16
 SIZE = PARTS * PART
 WEIGHTS = "1/model.bin"
 CONFIG = b"name: 'm'"

@@ -109,6 +109,14 @@ class ControllerClient:
         """
         await self._call("report_wedged", name, incarnation, reason)
 
+    async def report_load(self, report: bytes) -> None:
+        """Tell what load this process puts on versions that autoscale.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        await self._call("report_load", self._router_id, report)
+
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes] = bytes
     ) -> None:

@@ -67,6 +67,16 @@ class ControllerLink(ClusterControl, Protocol):
             TritonError: There is no controller.
         """
 
+    async def report_load(self, report: bytes) -> None:
+        """Tell what load this process puts on versions that autoscale.
+
+        Args:
+            report: See `deployments.contracts.load_report`.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
     ) -> None:

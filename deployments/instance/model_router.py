@@ -10,9 +10,8 @@ from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
-from deployments.routing.reports import make_report
 from deployments.routing.router import Router
-from deployments.routing.table_watch import TableWatch
+from deployments.routing.table_watch import watch_table
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.call import Recorder
 
@@ -60,9 +59,7 @@ class ModelRouter:
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
         router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
-        self.watch = TableWatch(
-            "calls of the model", link, router.update, lambda: make_report(router)
-        )
+        self.watch = watch_table("calls of the model", link, router.update, router)
         self.recorder = Recorder()
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ The way of a load, and who answers for what on it:
   takes it over with the first version that serves from it. `_load` releases, and so removes the
   temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
   last instance made from it has drained.
-- The *operation* of a model is the task `_Model.work`, started and replaced under `_Model.lock`
+- The *operation* of a model is the task `ModelWork.work`, started and replaced under its `lock`
   only. Who may cancel it: an unload, at once and before it has the lock; a later load, with the
   lock, unless it is a poll that would load the same; `close`. A cancelled load cleans up after
   itself before the next operation begins.
@@ -37,7 +37,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_m
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
@@ -52,6 +52,7 @@ from cluster.models.dependencies import (
     ready_config,
     refuse_cycle,
 )
+from cluster.models.model_work import ModelWork
 from cluster.models.namespaces import not_resolved, resolve_steps
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
@@ -65,20 +66,6 @@ _log = logging.getLogger(__name__)
 _OUTDATED = (
     "Newer operation has been applied to the model lifecycle, current load operation is out-dated."
 )
-
-
-@dataclass(slots=True, eq=False)
-class _Model:
-    """What a record cannot hold: what serves, and the operation in progress."""
-
-    versions: ModelVersions
-    blocked: asyncio.Event
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    override: Override = NO_OVERRIDE
-    kept_override: Override = NO_OVERRIDE
-    loading: Candidate | None = None
-    has_changed: bool = False
-    work: asyncio.Task[None] | None = None
 
 
 class ModelLifecycle:
@@ -106,7 +93,7 @@ class ModelLifecycle:
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings
         self._routers_know = routers_know
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, ModelWork] = {}
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
@@ -289,12 +276,22 @@ class ModelLifecycle:
         """
         self._model(name).versions.adopt(version, digest, config, make, files_dir)
 
+    async def resize(self, name: str, version: int, count: int) -> bool:
+        """Give a version another count of instances; see `ModelWork.resize`."""
+        model = self._models.get(name)
+        return model is not None and await model.resize(version, count, self._followed)
+
+    def pool_of(self, name: str, version: int) -> VersionPool | None:
+        """Return the instances of a version; None while it is not in service."""
+        model = self._models.get(name)
+        return None if model is None else model.versions.pool_of(version)
+
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""
         self._records.restore_unloaded(name, versions)
 
     async def _load(
-        self, name: str, model: _Model, override: Override, *, is_explicit: bool, is_poll: bool
+        self, name: str, model: ModelWork, override: Override, *, is_explicit: bool, is_poll: bool
     ) -> None:
         try:
             model.has_changed = False
@@ -327,7 +324,7 @@ class ModelLifecycle:
             replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
         )
 
-    async def _is_loading(self, name: str, model: _Model) -> bool:
+    async def _is_loading(self, name: str, model: ModelWork) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""
         try:
             candidate = await self._source.read(name, NO_OVERRIDE, model.kept_override)
@@ -384,7 +381,7 @@ class ModelLifecycle:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""
         return self._model(name).override
 
-    def _model(self, name: str) -> _Model:
+    def _model(self, name: str) -> ModelWork:
         model = self._models.get(name)
         if model is None:
             blocked = asyncio.Event()
@@ -398,7 +395,7 @@ class ModelLifecycle:
                 blocked.set,
                 self._routers_know,
             )
-            model = self._models[name] = _Model(versions, blocked)
+            model = self._models[name] = ModelWork(versions, blocked)
         return model
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:

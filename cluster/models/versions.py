@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -30,9 +30,13 @@ from cluster.models.states import (
     versions_failed,
 )
 from cluster.models.version_loader import Loaded, VersionLoader
+from cluster.placement.staying import instances_by_node
 from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
 
 _log = logging.getLogger(__name__)
+
+# What an instance that is one too many may take to end what it has begun. Nobody waits for it.
+RESIZE_DRAIN_S: Final = 3600.0
 
 
 class ModelVersions:
@@ -50,6 +54,7 @@ class ModelVersions:
             before, so that what a router still sends to a drained instance is the exception.
 
     Attributes:
+        name: The model's key.
         failed: The candidate of the last load, if its versions failed.
     """
 
@@ -65,7 +70,7 @@ class ModelVersions:
         routers_know: Callable[[], Awaitable[None]],
     ) -> None:
         self.failed: Candidate | None = None
-        self._name = name
+        self.name = self._name = name
         self._records = records
         self._source = source
         self._loader = loader
@@ -79,6 +84,15 @@ class ModelVersions:
         self._composing: Mapping[str, ModelConfig] = {}
         # Adopted versions, whose instances may be others than their config asks for.
         self._adopted: set[int] = set()
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """What serves; None when nothing does, or when it is not known what that was read from."""
+        return self._candidate
+
+    def pool_of(self, version: int) -> VersionPool | None:
+        """Return the instances of a version; None when it has no pool."""
+        return self._pools.get(version)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -143,6 +157,34 @@ class ModelVersions:
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
         self._spawn(f"drain of '{self._name}'", self._shrink(pool))
+
+    async def resize(self, version: int, count: int) -> None:
+        """Give a version that is ready another count of instances; no other is left alone.
+
+        New instances take requests once all of them are ready, or wait for room. Those that are too
+        many take none any more and end when their requests and sequences have ended.
+
+        Args:
+            version: Version number.
+            count: How many instances shall take requests.
+
+        Raises:
+            TritonError: A new instance failed to load; there are as many as before.
+        """
+        pool, record = self._pools.get(version), self._records.of(self._name).versions.get(version)
+        if pool is None or record is None or record.config is None or not pool.specs:
+            return
+        everywhere = instances_by_node(self._records.all_endpoints())
+        outcome = await self._loader.resize(
+            self._name, version, Loaded(pool, record.config), count, everywhere
+        )
+        if not isinstance(outcome, Loaded):
+            raise outcome
+        if self._pools.get(version) is not pool:
+            await pool.unstage()
+            return
+        pool.commit(outcome.leaving)
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool, RESIZE_DRAIN_S))
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -277,10 +319,10 @@ class ModelVersions:
         self._spawn(f"notice of '{self._name}'", self._source.loaded(candidate))
         self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
-    async def _shrink(self, pool: VersionPool) -> None:
+    async def _shrink(self, pool: VersionPool, drain_s: float | None = None) -> None:
         """Drain and end the instances that a commit let go."""
         await self._routers_know()
-        await pool.let_go(self._settings.drain_s)
+        await pool.let_go(self._settings.drain_s if drain_s is None else drain_s)
 
     async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""

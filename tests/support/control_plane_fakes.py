@@ -23,9 +23,10 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
-from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool
+from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool, replan_pool
 from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
 from deployments.instance.spec import InstanceSpec
+from deployments.metrics.counters import Snapshot
 from tests.support import virtual_time
 
 LOAD_S = 1.0
@@ -200,6 +201,11 @@ class World:
         )
         return plan_pool(config, request, ClusterResources())
 
+    async def replan(
+        self, config: ModelConfig, like: InstanceSpec, count: int
+    ) -> Sequence[InstanceSpec]:
+        return replan_pool(config, like, 0.001, {}, ClusterResources(), count)
+
     async def loaded(self, candidate: Candidate) -> None:
         self.notices.append(f"loaded {candidate.config.name}")
 
@@ -219,6 +225,7 @@ class FakePool:
         self.staged: dict[str, InstanceSpec] = {}
         self.going: dict[str, InstanceSpec] = {}
         self.past: dict[str, bytes] = {}
+        self.counted: dict[str, Snapshot] = {}
         self.reason = ""
         self.config: ModelConfig | None = None
         self.load_duration_ns = 7
@@ -308,6 +315,9 @@ class FakePool:
         for name in names:
             self.going.pop(name, None)
         self.changed()
+
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        return {name: self.counted[name] for name in self.live if name in self.counted}
 
     async def close(self, drain_s: float) -> None:
         if self._world.fail_ends:

@@ -94,6 +94,11 @@ def is_autoscaled(config: ModelConfig) -> bool:
     return _MAX_INSTANCES in config.parameters
 
 
+def scales_by_latency(config: ModelConfig) -> bool:
+    """Whether the instances of a model have to note how long each request took."""
+    return f"{PREFIX}{Signal.LATENCY_P95_US}" in config.parameters
+
+
 def read_autoscaling(config: ModelConfig) -> AutoscalingRules | None:
     """Return the rules a config has; None when its instances are as many as its groups say.
 

@@ -23,6 +23,7 @@ from ray.exceptions import RayError
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
+from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
@@ -108,6 +109,8 @@ class ModelController:
         self._boot = Boot(
             options, host, self._state, self._source, self._lifecycle, self._publisher
         )
+        self._autoscaler = Autoscaler(self._lifecycle, self._source.counts, self._supervisor.spawn)
+        self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         if self._lifeline.period_s:
             self._supervisor.keep("watch of the owner", self._watch_owner)
@@ -168,6 +171,7 @@ class ModelController:
             return
         self._shutting_down = True
         self._publisher.mark_exiting()
+        self._autoscaling.cancel()
         self._boot_task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
@@ -233,6 +237,15 @@ class ModelController:
         """
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
         self._host.suspect(incarnation)
+
+    async def report_load(self, router_id: str, report: bytes) -> None:
+        """Take what a router tells of the load on versions that autoscale.
+
+        Args:
+            router_id: The router.
+            report: See `deployments.contracts.load_report`.
+        """
+        self._autoscaler.take(router_id, report)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.

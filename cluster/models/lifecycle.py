@@ -89,6 +89,7 @@ class ModelLifecycle:
     ) -> None:
         self._records = Records(on_change)
         self.records = self._records.by_name
+        self.desire = self._records.desire
         self._source = source
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings

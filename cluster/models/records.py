@@ -45,6 +45,12 @@ class Records:
         """Put the record of a version."""
         self.put(self.of(name).with_version(record))
 
+    def desire(self, name: str, version: int, count: int | None) -> None:
+        """Note how many instances a version shall have; None: it does not autoscale any more."""
+        known = self.of(name).versions.get(version)
+        if known is not None and known.desired_instances != count:
+            self.put_version(name, replace(known, desired_instances=count))
+
     def event(self, name: str, version: int, event: LifecycleEvent, reason: str = "") -> None:
         """Note what happened to a version.
 

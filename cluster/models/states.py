@@ -93,6 +93,7 @@ class VersionRecord:
         digest: Digest of what that generation was loaded with.
         leaving: Endpoints of instances that finish their last requests.
         past: By node: encoded counters of instances that have left the generation.
+        desired_instances: How many instances it shall have; None when it does not autoscale.
     """
 
     version: int
@@ -104,6 +105,7 @@ class VersionRecord:
     digest: str = ""
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = field(default_factory=dict)
+    desired_instances: int | None = None
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -136,6 +138,11 @@ class VersionRecord:
     def is_ready(self) -> bool:
         """Whether the version takes requests."""
         return self.state is ModelReadyState.READY
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether it was unloaded, rather than failed."""
+        return self.state is ModelReadyState.UNAVAILABLE and self.reason == UNLOADED_REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +197,7 @@ class ModelRecord:
                     digest=record.digest,
                     leaving=record.leaving,
                     past=dict(record.past),
+                    desired_instances=record.desired_instances,
                 )
                 for _, record in sorted(self.versions.items())
             ),

@@ -18,6 +18,7 @@ from backends.api.errors import (
 )
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from backends.api.model_identifier import name_of, namespace_of
+from cluster.autoscaling.counts import InstanceCounts
 from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
@@ -85,6 +86,7 @@ class World:
         overrides: What models were read with.
         notices: What the source was told of candidates, in order.
         directory_digest: Of every model's directory.
+        counts: How many instances versions that autoscale shall have.
         log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names, and
             ``known`` when the routers know the records as they were.
     """
@@ -108,6 +110,7 @@ class World:
         self.pools: list[FakePool] = []
         self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
         self.misfits: dict[str, str] = {}
+        self.counts = InstanceCounts()
         self._generation = 0
         self.lifecycle = ModelLifecycle(
             self,
@@ -198,6 +201,7 @@ class World:
             candidate.model_dir,
             auto_complete,
             model_namespace=candidate.namespace,
+            instance_count=self.counts.of(candidate.key, version, config),
         )
         return plan_pool(config, request, ClusterResources())
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
+from backends.config.autoscaling import is_autoscaled
 from backends.config.normalisation import change_requires_reload, with_groups_of
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.records import Records
@@ -156,10 +157,12 @@ class ModelVersions:
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
+        # Those that drain may be what a resize has let go.
+        drain_s = RESIZE_DRAIN_S if is_autoscaled(config) else None
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool, drain_s))
 
     async def resize(self, version: int, count: int) -> None:
-        """Give a version that is ready another count of instances; no other is left alone.
+        """Give a version another count of instances; one that has no instance is left alone.
 
         New instances take requests once all of them are ready, or wait for room. Those that are too
         many take none any more and end when their requests and sequences have ended.

@@ -16,7 +16,7 @@ instance notes each request's latencies, some microseconds, as it does for ``sum
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -45,7 +45,7 @@ _MEASURE_AGE_S: Final = 10.0
 _FIRST_RETRY_S: Final = 5.0
 _LAST_RETRY_S: Final = 60.0
 
-Rest = Callable[[str, int], Awaitable[None]]
+Rest = Callable[[str, int], bool]
 
 
 class ScaledModels(Protocol):
@@ -110,7 +110,8 @@ class Autoscaler:
         counts: Where counts are noted, for loads too.
         spawn: Runs in the background, under a name, what nobody waits for.
         rest: Lets go of all instances of a version, which stays ready and starts one when somebody
-            asks for it; None where there is no such thing, so that one instance stays.
+            asks for it; returns whether that was done. None where there is no such thing, so that
+            one instance stays.
         clock_s: Seconds of a clock that only goes forward.
 
     Attributes:
@@ -166,14 +167,15 @@ class Autoscaler:
             scaled = self._read(key, scaled, config, now_s)
         if scaled is None or (scaled.work is not None and not scaled.work.done()):
             return
-        state = scaled.state
-        if state.count == 0 and record.instances:
-            scaled.state = woken(state, scaled.rules, now_s)
+        reading = self.loads.read(key, now_s, self._measured(key, scaled, now_s))
+        if (
+            scaled.state.count == 0
+            and record.instances
+            and (scaled.applied == 0 or reading.is_used)
+        ):
+            scaled.state = woken(scaled.state, scaled.rules, now_s)
             self._note(key, scaled)
-            # Whoever woke it has started as many as are noted.
             scaled.applied = None
-        measured_us = self._measured(key, scaled, now_s)
-        reading = self.loads.read(key, now_s, measured_us)
         before = scaled.state.count
         scaled.state, decision = decide(scaled.rules, scaled.state, reading, now_s)
         if decision is not None:
@@ -231,7 +233,7 @@ class Autoscaler:
             if count:
                 is_done = await self._models.resize(*key, count)
             else:
-                is_done = await self._let_rest(key)
+                is_done = self._rest is not None and self._rest(*key)
         except TritonError as error:
             _log.warning(
                 "model '%s' version %d has not got %d instances, which is tried again in %g s: %s",
@@ -247,11 +249,6 @@ class Autoscaler:
         # Else a load or an unload was under way, or came between: the next look tries again.
         if is_done:
             scaled.applied, scaled.delay_s = count, _FIRST_RETRY_S
-
-    async def _let_rest(self, key: Key) -> bool:
-        if self._rest is not None:
-            await self._rest(*key)
-        return True
 
     def _measured(self, key: Key, scaled: _Scaled, now_s: float) -> float | None:
         """Return what its instances last said, and ask them again."""

@@ -20,10 +20,10 @@ The way of a load, and who answers for what on it:
   takes it over with the first version that serves from it. `_load` releases, and so removes the
   temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
   last instance made from it has drained.
-- The *operation* of a model is the task `ModelWork.work`, started and replaced under its `lock`
-  only. Who may cancel it: an unload, at once and before it has the lock; a later load, with the
-  lock, unless it is a poll that would load the same; `close`. A cancelled load cleans up after
-  itself before the next operation begins.
+- The *operation* of a model is the task `OperatedModel.work`, started and replaced under
+  `OperatedModel.lock` only: a load, or a resize. Who may cancel it: an unload, at once and before
+  it has the lock; a later load, with the lock, unless it is a poll that would load the same;
+  `close`. A cancelled load cleans up after itself before the next operation begins.
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
@@ -52,10 +52,11 @@ from cluster.models.dependencies import (
     ready_config,
     refuse_cycle,
 )
-from cluster.models.model_work import ModelWork
 from cluster.models.namespaces import not_resolved, resolve_steps
+from cluster.models.operated_model import OperatedModel
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
+from cluster.models.resizing import resize
 from cluster.models.states import load_failed
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import MakePool, ModelVersions
@@ -94,7 +95,7 @@ class ModelLifecycle:
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings
         self._routers_know = routers_know
-        self._models: dict[str, ModelWork] = {}
+        self._models: dict[str, OperatedModel] = {}
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
@@ -154,14 +155,8 @@ class ModelLifecycle:
             if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
                 return
             await operation.cancel(model.work)
-            model.blocked.clear()
             load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
-            work = model.work = self._followed(operation.begin(f"load of '{name}'", load))
-            blocked = asyncio.create_task(model.blocked.wait())
-            try:
-                await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                blocked.cancel()
+            work = await model.run(f"load of '{name}'", load, self._followed)
         if not work.done():
             raise UnavailableError(
                 f"load of model '{shown(name)}' is pending and goes on in the background:"
@@ -278,9 +273,9 @@ class ModelLifecycle:
         self._model(name).versions.adopt(version, digest, config, make, files_dir)
 
     async def resize(self, name: str, version: int, count: int) -> bool:
-        """Give a version another count of instances; see `ModelWork.resize`."""
+        """Give a version another count of instances; see `cluster.models.resizing`."""
         model = self._models.get(name)
-        return model is not None and await model.resize(version, count, self._followed)
+        return model is not None and await resize(model, version, count, self._followed)
 
     def pool_of(self, name: str, version: int) -> VersionPool | None:
         """Return the instances of a version; None while it is not in service."""
@@ -292,7 +287,13 @@ class ModelLifecycle:
         self._records.restore_unloaded(name, versions)
 
     async def _load(
-        self, name: str, model: ModelWork, override: Override, *, is_explicit: bool, is_poll: bool
+        self,
+        name: str,
+        model: OperatedModel,
+        override: Override,
+        *,
+        is_explicit: bool,
+        is_poll: bool,
     ) -> None:
         try:
             model.has_changed = False
@@ -325,7 +326,7 @@ class ModelLifecycle:
             replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
         )
 
-    async def _is_loading(self, name: str, model: ModelWork) -> bool:
+    async def _is_loading(self, name: str, model: OperatedModel) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""
         try:
             candidate = await self._source.read(name, NO_OVERRIDE, model.kept_override)
@@ -382,7 +383,7 @@ class ModelLifecycle:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""
         return self._model(name).override
 
-    def _model(self, name: str) -> ModelWork:
+    def _model(self, name: str) -> OperatedModel:
         model = self._models.get(name)
         if model is None:
             blocked = asyncio.Event()
@@ -396,7 +397,7 @@ class ModelLifecycle:
                 blocked.set,
                 self._routers_know,
             )
-            model = self._models[name] = ModelWork(versions, blocked)
+            model = self._models[name] = OperatedModel(versions, blocked)
         return model
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:

@@ -55,7 +55,6 @@ class ModelVersions:
             before, so that what a router still sends to a drained instance is the exception.
 
     Attributes:
-        name: The model's key.
         failed: The candidate of the last load, if its versions failed.
     """
 
@@ -71,7 +70,7 @@ class ModelVersions:
         routers_know: Callable[[], Awaitable[None]],
     ) -> None:
         self.failed: Candidate | None = None
-        self.name = self._name = name
+        self._name = name
         self._records = records
         self._source = source
         self._loader = loader
@@ -88,7 +87,7 @@ class ModelVersions:
 
     @property
     def candidate(self) -> Candidate | None:
-        """What serves; None when nothing does, or when it is not known what that was read from."""
+        """What serves was loaded from it; None when nothing serves, or what was adopted."""
         return self._candidate
 
     def pool_of(self, version: int) -> VersionPool | None:

@@ -39,12 +39,14 @@ class Scene:
 
     Attributes:
         load: Requests under way, told every second.
-        rested: The versions that were let rest.
+        is_busy: Whether something else is done with the model, so that it cannot rest.
+        rested: The versions that were, or should have been, let rest.
     """
 
     def __init__(self, served: Candidate, *, may_rest: bool = False) -> None:
         self.world = World(served)
         self.load = 0.0
+        self.is_busy = False
         self.rested: list[tuple[str, int]] = []
         self._tasks = Supervisor("test")
         self.autoscaler = Autoscaler(
@@ -56,11 +58,14 @@ class Scene:
         self._tasks.keep("autoscaling", self.autoscaler.run)
         self._tasks.keep("load", self._tell)
 
-    async def _rest(self, key: str, version: int) -> None:
+    def _rest(self, key: str, version: int) -> bool:
         self.rested.append((key, version))
+        if self.is_busy:
+            return False
         (pool,) = self.world.pools
         pool.live = {}
         pool.changed()
+        return True
 
     async def _tell(self) -> None:
         while True:
@@ -261,6 +266,21 @@ async def test_a_version_nobody_asks_for_rests_and_scales_again_when_it_was_woke
     scene.load = 12
     await asyncio.sleep(5)
     assert scene.count == 6
+
+
+@with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"), may_rest=True)
+async def test_a_version_that_cannot_rest_now_is_asked_again_unless_it_is_used(
+    scene: Scene,
+) -> None:
+    scene.is_busy = True
+    await asyncio.sleep(25)
+    assert len(scene.rested) > 2
+    scene.load = 1
+    await asyncio.sleep(2)
+    assert scene.desired == 1
+    count = len(scene.rested)
+    await asyncio.sleep(30)
+    assert len(scene.rested) == count
 
 
 @with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"))

@@ -45,7 +45,7 @@ from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
-from deployments.routing.table_watch import watch_table
+from deployments.routing.table_watch import TableWatch
 from deployments.scheduling.holds import holds_of
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
@@ -215,7 +215,7 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
-        self._watch = watch_table("ingress", controller, self._update, self._router)
+        self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()

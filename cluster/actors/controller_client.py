@@ -101,14 +101,6 @@ class ControllerClient:
         reports: list[bytes] = await self._call("router_reports", self._router_id)
         return reports
 
-    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
-        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
-
-        Raises:
-            UnavailableError: There is no controller.
-        """
-        await self._call("report_wedged", name, incarnation, reason)
-
     async def report_load(self, report: bytes) -> None:
         """Tell what load this process puts on versions that autoscale.
 
@@ -116,6 +108,14 @@ class ControllerClient:
             UnavailableError: There is no controller.
         """
         await self._call("report_load", self._router_id, report)
+
+    async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
+        """Have an instance looked at that does not answer any more, and replaced if it is wedged.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        await self._call("report_wedged", name, incarnation, reason)
 
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes] = bytes

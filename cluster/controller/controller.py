@@ -223,6 +223,15 @@ class ModelController:
             self._state.schedule()
         return await self._publisher.poll(known_version, timeout_s, router_id, reported, report)
 
+    async def report_load(self, router_id: str, report: bytes) -> None:
+        """Take what a router tells of the load on versions that autoscale.
+
+        Args:
+            router_id: The router.
+            report: See `deployments.contracts.load_report`.
+        """
+        self._autoscaler.take(router_id, report)
+
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""
         return await self._publisher.collect(router_id, _ROUTERS_TIMEOUT_S)
@@ -237,15 +246,6 @@ class ModelController:
         """
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
         self._host.suspect(incarnation)
-
-    async def report_load(self, router_id: str, report: bytes) -> None:
-        """Take what a router tells of the load on versions that autoscale.
-
-        Args:
-            router_id: The router.
-            report: See `deployments.contracts.load_report`.
-        """
-        self._autoscaler.take(router_id, report)
 
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.

@@ -91,9 +91,9 @@ class VersionRecord:
         instances: Endpoints that take requests now.
         load_duration_ns: Longest load among the instances of the serving generation.
         digest: Digest of what that generation was loaded with.
+        desired_instances: How many instances it shall have; None when it does not autoscale.
         leaving: Endpoints of instances that finish their last requests.
         past: By node: encoded counters of instances that have left the generation.
-        desired_instances: How many instances it shall have; None when it does not autoscale.
     """
 
     version: int
@@ -103,9 +103,9 @@ class VersionRecord:
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
     digest: str = ""
+    desired_instances: int | None = None
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = field(default_factory=dict)
-    desired_instances: int | None = None
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -195,9 +195,9 @@ class ModelRecord:
                     instances=record.instances,
                     load_duration_ns=record.load_duration_ns,
                     digest=record.digest,
+                    desired_instances=record.desired_instances,
                     leaving=record.leaving,
                     past=dict(record.past),
-                    desired_instances=record.desired_instances,
                 )
                 for _, record in sorted(self.versions.items())
             ),

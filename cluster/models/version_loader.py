@@ -108,36 +108,6 @@ class VersionLoader:
 
         return await self._try_often(shown(candidate.key), version, begin, on_blocked)
 
-    async def regroup(
-        self,
-        candidate: Candidate,
-        version: int,
-        serving: Loaded,
-        on_blocked: Callable[[], None],
-    ) -> Loaded | TritonError:
-        """Stage what a version lacks whose instance groups have changed.
-
-        An error is returned, as by `load`; then nothing is staged.
-
-        Args:
-            candidate: The model.
-            version: Version number.
-            serving: What the version serves with.
-            on_blocked: Called when the instances that leave have to wait for room for others.
-
-        Triton: core/src/backend_model.cc TritonModel::UpdateInstanceGroup @73aad7c
-        """
-        pool = serving.pool
-
-        async def work(on_blocked: Callable[[], None]) -> Loaded:
-            config = self._source.complete(with_groups_of(serving.config, candidate.config))
-            change = await self._regrouping(candidate, version, pool, config)
-            await pool.stage(change.added, change.leaving, on_blocked)
-            return Loaded(pool, config, change.leaving)
-
-        attempt = _Attempt(work, pool.unstage)
-        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
-
     async def resize(
         self,
         key: str,
@@ -169,6 +139,36 @@ class VersionLoader:
 
         attempt = _Attempt(work, pool.unstage)
         return await self._try_often(shown(key), version, lambda: attempt, lambda: None)
+
+    async def regroup(
+        self,
+        candidate: Candidate,
+        version: int,
+        serving: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Stage what a version lacks whose instance groups have changed.
+
+        An error is returned, as by `load`; then nothing is staged.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            serving: What the version serves with.
+            on_blocked: Called when the instances that leave have to wait for room for others.
+
+        Triton: core/src/backend_model.cc TritonModel::UpdateInstanceGroup @73aad7c
+        """
+        pool = serving.pool
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            config = self._source.complete(with_groups_of(serving.config, candidate.config))
+            change = await self._regrouping(candidate, version, pool, config)
+            await pool.stage(change.added, change.leaving, on_blocked)
+            return Loaded(pool, config, change.leaving)
+
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
 
     async def _regrouping(
         self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig

@@ -11,7 +11,7 @@ from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
-from deployments.routing.table_watch import watch_table
+from deployments.routing.table_watch import TableWatch
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.call import Recorder
 
@@ -59,7 +59,7 @@ class ModelRouter:
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
         router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
-        self.watch = watch_table("calls of the model", link, router.update, router)
+        self.watch = TableWatch.of_router("calls of the model", link, router.update, router)
         self.recorder = Recorder()
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ by an error of the controller's or of this process's, begins anew with the whole
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 from backends.api.errors import InternalError, TritonError
 from deployments.contracts.control import ControllerLink
@@ -57,6 +57,24 @@ class TableWatch:
         self._signals = signals
         if signals is not None:
             self._tasks.keep("signals of the load", lambda: self._tell_load(signals))
+
+    @classmethod
+    def of_router(
+        cls,
+        owner: str,
+        controller: ControllerLink,
+        update: Callable[[RoutingTable], None],
+        router: Router,
+    ) -> Self:
+        """Follow the table for a router, and tell the controller what it has counted and its load.
+
+        Args:
+            owner: As above.
+            controller: As above.
+            update: Takes each newer table, and hands it to the router.
+            router: The router.
+        """
+        return cls(owner, controller, update, lambda: make_report(router), LoadSignals(router))
 
     async def wait_first(self) -> None:
         """Wait until there is a table."""
@@ -106,20 +124,3 @@ class TableWatch:
                 except TritonError as error:
                     # The next report says all that there is to say then.
                     _log.warning("the load could not be told: %s", error.message)
-
-
-def watch_table(
-    owner: str,
-    controller: ControllerLink,
-    update: Callable[[RoutingTable], None],
-    router: Router,
-) -> TableWatch:
-    """Follow the table for a router, and tell the controller what it has counted and its load.
-
-    Args:
-        owner: As of `TableWatch`.
-        controller: As of `TableWatch`.
-        update: Takes each newer table, and hands it to the router.
-        router: The router.
-    """
-    return TableWatch(owner, controller, update, lambda: make_report(router), LoadSignals(router))

@@ -11,7 +11,7 @@ from deployments.contracts.load_report import VersionLoad, decode_loads
 from deployments.contracts.routing_table import RoutingTable
 from deployments.routing.load_signals import LoadSignals
 from deployments.routing.router import Router
-from deployments.routing.table_watch import TableWatch, watch_table
+from deployments.routing.table_watch import TableWatch
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
 from tests.support.lane_rig import Sink, until
 from tests.support.pool_node import node_of
@@ -133,7 +133,7 @@ class Controller:
 async def test_a_report_that_nobody_takes_is_followed_by_the_next() -> None:
     async with Routed(Instance(), config=AUTOSCALED) as here:
         controller = Controller(table(*here.instances, config=AUTOSCALED))
-        watch: TableWatch = watch_table("test", controller, here.router.update, here.router)  # type: ignore[arg-type]
+        watch = TableWatch.of_router("test", controller, here.router.update, here.router)  # type: ignore[arg-type]
         here.router.submit(here.model, request(), Sink())
         await until(lambda: controller.reports)
         (load,) = decode_loads(controller.reports[0])

@@ -44,7 +44,6 @@ from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
-from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
 from deployments.scheduling.holds import holds_of
@@ -216,9 +215,7 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
-        self._watch = TableWatch(
-            "ingress", controller, self._update, lambda: make_report(self._router)
-        )
+        self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()

@@ -101,6 +101,14 @@ class ControllerClient:
         reports: list[bytes] = await self._call("router_reports", self._router_id)
         return reports
 
+    async def report_load(self, report: bytes) -> None:
+        """Tell what load this process puts on versions that autoscale.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        await self._call("report_load", self._router_id, report)
+
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
         """Have an instance looked at that does not answer any more, and replaced if it is wedged.
 

@@ -23,6 +23,7 @@ from ray.exceptions import RayError
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
+from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
@@ -110,6 +111,8 @@ class ModelController:
         self._boot = Boot(
             options, host, self._state, self._source, self._lifecycle, self._publisher
         )
+        self._autoscaler = Autoscaler(self._lifecycle, self._source.counts, self._supervisor.spawn)
+        self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         if self._lifeline.period_s:
             self._supervisor.keep("watch of the owner", self._watch_owner)
@@ -176,6 +179,7 @@ class ModelController:
             return
         self._shutting_down = True
         self._publisher.mark_exiting()
+        self._autoscaling.cancel()
         self._boot_task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
@@ -226,6 +230,15 @@ class ModelController:
             self._state.saved.router_ids = [*self._publisher.router_ids, router_id]
             self._state.schedule()
         return await self._publisher.poll(known_version, timeout_s, router_id, reported, report)
+
+    async def report_load(self, router_id: str, report: bytes) -> None:
+        """Take what a router tells of the load on versions that autoscale.
+
+        Args:
+            router_id: The router.
+            report: See `deployments.contracts.load_report`.
+        """
+        self._autoscaler.take(router_id, report)
 
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""

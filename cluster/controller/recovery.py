@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from backends.api.errors import TritonError
+from backends.config.autoscaling import is_autoscaled
 from cluster.controller.host import ControllerHost
 from cluster.controller.repository_source import RepositorySource
 from cluster.instances.live import LiveInstance
@@ -57,7 +58,10 @@ async def adopt_live_instances(
             missing: Iterable[InstanceSpec] = ()
             try:
                 config = source.complete(newest.config)
-                if is_as_given(name):
+                if is_autoscaled(config):
+                    # As many as there are; what is wanted else its load will tell.
+                    source.counts.put(name, version, _serving_count(members))
+                elif is_as_given(name):
                     alive = {found.name.index for found in members}
                     plan = replan_pool(
                         config,
@@ -89,6 +93,11 @@ def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> in
         for generation, members in generations.items()
     }
     return max(serving, key=lambda g: (serving[g], g)) if any(serving.values()) else -1
+
+
+def _serving_count(members: Iterable[LiveInstance]) -> int:
+    described = (found.description for found in members)
+    return sum(not (each.is_draining or each.spec.group.passive) for each in described)
 
 
 def _adopting(

@@ -22,6 +22,7 @@ from backends.config.pbtxt import edit
 from backends.config.validation.composing import with_composing
 from backends.config.validation.model import validate, validate_before_auto_complete
 from backends.lookup import PYTHON_RUNTIME
+from cluster.autoscaling.counts import InstanceCounts
 from cluster.controller.backend_options import BackendOptions
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_watch import RepositoryWatch
@@ -33,7 +34,7 @@ from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp
-from cluster.placement.planner import PoolRequest, plan_pool, pool_digest
+from cluster.placement.planner import PoolRequest, plan_pool, pool_digest, replan_pool
 from cluster.repository.agents.contracts import Action
 from cluster.repository.agents.followed import NodeAgents, TellAgents
 from cluster.repository.agents.policy import AgentPolicy
@@ -66,6 +67,7 @@ class RepositorySource:
         tell_agents: Tells the agents of models in stores, on all nodes, what came of a load.
 
     Attributes:
+        counts: How many instances versions that autoscale shall have.
         files: The same.
         watch: What is known of the repositories' state.
     """
@@ -82,6 +84,7 @@ class RepositorySource:
         self._options = options
         self._state = state
         self._read_cluster = read_cluster
+        self.counts = InstanceCounts()
         self.files = files
         self._dropping: set[asyncio.Future[None]] = set()
         self._look: asyncio.Task[ClusterResources] | None = None
@@ -331,8 +334,16 @@ class RepositorySource:
             files=files,
             model_cache_directory=cache[0],
             model_cache_max_bytes=cache[1],
+            instance_count=self.counts.of(candidate.key, version, config),
         )
         return plan_pool(config, request, cluster)
+
+    async def replan(
+        self, config: ModelConfig, like: InstanceSpec, count: int
+    ) -> Sequence[InstanceSpec]:
+        """Plan another count of instances; see `cluster.models.contracts.ModelSource.replan`."""
+        cluster = await self.look_at_cluster()
+        return replan_pool(config, like, self.cpus_per_instance, self.host_policies, cluster, count)
 
     async def release(self, candidate: Candidate) -> None:
         """Remove the files made for a load; nothing when they are the repository's own.

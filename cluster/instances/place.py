@@ -111,6 +111,14 @@ class InstancePlace:
         with contextlib.suppress(ActorLostError, TritonError, TimeoutError):
             async with asyncio.timeout(timeout_s + 1):
                 self._is_hung = not await self._host.call(self._handle, "drain", timeout_s)
+            return await self.statistics()
+        return None
+
+    async def statistics(self) -> Snapshot | None:
+        """Return what a live actor has counted; None when it does not say."""
+        if self.description is None:
+            return None
+        with contextlib.suppress(ActorLostError, TritonError, TimeoutError):
             async with asyncio.timeout(_STATISTICS_TIMEOUT_S):
                 snapshot: Snapshot = await self._host.call(self._handle, "statistics")
                 return snapshot

@@ -20,7 +20,7 @@ from cluster.instances.place import InstancePlace
 from cluster.instances.prober import Prober
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
-from deployments.metrics import counters as statistics
+from deployments.metrics.counters import Snapshot, encode, merge
 
 
 class InstancePool:
@@ -40,9 +40,11 @@ class InstancePool:
         self._staged: list[InstancePlace] = []
         self._leaving: list[InstancePlace] = []
         self._to_drain: list[InstancePlace] = []
-        self._past: dict[str, statistics.Snapshot] = {}
+        self._past: dict[str, Snapshot] = {}
         self._next_index = 0
         self._changed = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._closing_s = 0.0
 
     @property
     def specs(self) -> tuple[InstanceSpec, ...]:
@@ -68,7 +70,7 @@ class InstancePool:
     @property
     def past(self) -> Mapping[str, bytes]:
         """By node: what instances that have left the pool had counted."""
-        return {node: statistics.encode(snapshot) for node, snapshot in self._past.items()}
+        return {node: encode(snapshot) for node, snapshot in self._past.items()}
 
     @property
     def is_live(self) -> bool:
@@ -161,15 +163,39 @@ class InstancePool:
         places, self._to_drain = self._to_drain, []
         await asyncio.gather(*(self._let_go(place, drain_s) for place in places))
 
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        """Ask the live members at once what they have counted.
+
+        Returns:
+            By actor name; without those that do not say.
+        """
+        places = [place for place in self._members if place.description is not None]
+        counted = await asyncio.gather(*(place.statistics() for place in places))
+        named = zip(places, counted, strict=True)
+        return {place.spec.name: each for place, each in named if each is not None}
+
     async def _let_go(self, place: InstancePlace, drain_s: float) -> None:
-        snapshot = await place.drain(drain_s)
+        snapshot = await self._drained(place, drain_s)
         if snapshot is not None and place.endpoint is not None:
             node_id = place.endpoint.node_id
             known = [self._past[node_id]] if node_id in self._past else []
-            self._past[node_id] = statistics.merge([*known, snapshot])
+            self._past[node_id] = merge([*known, snapshot])
         self._leaving.remove(place)
         self._notify()
         await place.end(drain_s)
+
+    async def _drained(self, place: InstancePlace, drain_s: float) -> Snapshot | None:
+        """Drain an instance, from the pool's closing on for no longer than its others get."""
+        drain = asyncio.ensure_future(place.drain(drain_s))
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait({drain, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if not drain.done():
+                await asyncio.wait({drain}, timeout=self._closing_s)
+            return drain.result() if drain.done() else None
+        finally:
+            drain.cancel()
+            closing.cancel()
 
     def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
         """Take over actors that another controller created, and start those it lacks.
@@ -190,11 +216,15 @@ class InstancePool:
             self._add(self._members, spec).settle()
 
     async def close(self, drain_s: float) -> None:
-        """Drain, shut down and kill every instance but those `let_go` sees to, in parallel.
+        """Drain, shut down and kill every instance, in parallel.
+
+        Those that `let_go` sees to end no later than the others, but not before this returns.
 
         Args:
             drain_s: How long requests in flight, and then the model's own clean-up, may take.
         """
+        self._closing_s = drain_s
+        self._closing.set()
         places = (*self._members, *self._staged)
         self._members, self._staged = [], []
         for place in places:

@@ -12,6 +12,7 @@ from cluster.models.override import NO_OVERRIDE, Override
 from cluster.repository.agents.prepared import PreparedFiles
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
+from deployments.metrics.counters import Snapshot
 from deployments.model_files.contracts import ModelFiles
 
 
@@ -120,6 +121,9 @@ class VersionPool(Protocol):
     async def let_go(self, drain_s: float) -> None:
         """Drain and end the members that a commit let go."""
 
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        """Return what each live instance has counted, by name; without those that do not say."""
+
     async def close(self, drain_s: float) -> None:
         """Drain and end all instances."""
 
@@ -185,6 +189,17 @@ class ModelSource(Protocol):
             TritonError: The config forbids it.
         """
 
+    async def replan(
+        self, config: ModelConfig, like: InstanceSpec, count: int
+    ) -> Sequence[InstanceSpec]:
+        """Plan the generation of an instance anew, with another count of instances.
+
+        Args:
+            config: The complete config that it serves with.
+            like: The instance.
+            count: How many shall take requests.
+        """
+
     async def loaded(self, candidate: Candidate) -> None:
         """Note that instances made of it serve."""
 
@@ -246,6 +261,10 @@ class NoInstances:
 
     async def let_go(self, drain_s: float) -> None:
         """End nothing."""
+
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        """Ask nobody."""
+        return {}
 
     async def close(self, drain_s: float) -> None:
         """End nothing."""

@@ -21,10 +21,10 @@ The way of a load, and who answers for what on it:
   takes it over with the first version that serves from it. `_load` releases, and so removes the
   temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
   last instance made from it has drained.
-- The *operation* of a model is the task `_Model.work`, started and replaced under `_Model.lock`
-  only. Who may cancel it: an unload, at once and before it has the lock; a later load, with the
-  lock, unless it is a poll that would load the same; `close`. A cancelled load cleans up after
-  itself before the next operation begins.
+- The *operation* of a model is the task `OperatedModel.work`, started and replaced under
+  `OperatedModel.lock` only: a load, or a resize. Who may cancel it: an unload, at once and before
+  it has the lock; a later load, with the lock, unless it is a poll that would load the same;
+  `close`. A cancelled load cleans up after itself before the next operation begins.
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
@@ -38,7 +38,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_m
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from backends.api.errors import TritonError, UnavailableError
@@ -48,8 +48,10 @@ from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import affected_by, dependents_of
 from cluster.models.ensembles import Ensembles
+from cluster.models.operated_model import OperatedModel
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
+from cluster.models.resizing import resize
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import MakePool, ModelVersions
 from deployments.supervision.supervisor import Supervisor
@@ -62,20 +64,6 @@ _RELIST_DELAYS_S: Final = (1.0, 2.0, 4.0)
 _OUTDATED = (
     "Newer operation has been applied to the model lifecycle, current load operation is out-dated."
 )
-
-
-@dataclass(slots=True, eq=False)
-class _Model:
-    """What a record cannot hold: what serves, and the operation in progress."""
-
-    versions: ModelVersions
-    blocked: asyncio.Event
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    override: Override = NO_OVERRIDE
-    kept_override: Override = NO_OVERRIDE
-    loading: Candidate | None = None
-    has_changed: bool = False
-    work: asyncio.Task[None] | None = None
 
 
 class ModelLifecycle:
@@ -99,11 +87,12 @@ class ModelLifecycle:
     ) -> None:
         self._records = Records(on_change)
         self.records = self._records.by_name
+        self.desire = self._records.desire
         self._source = source
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings
         self._routers_know = routers_know
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, OperatedModel] = {}
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
@@ -164,14 +153,8 @@ class ModelLifecycle:
             if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
                 return
             await operation.cancel(model.work)
-            model.blocked.clear()
             load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
-            work = model.work = self._followed(operation.begin(f"load of '{name}'", load))
-            blocked = asyncio.create_task(model.blocked.wait())
-            try:
-                await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                blocked.cancel()
+            work = await model.run(f"load of '{name}'", load, self._followed)
         if not work.done():
             raise UnavailableError(
                 f"load of model '{shown(name)}' is pending and goes on in the background:"
@@ -287,12 +270,28 @@ class ModelLifecycle:
         """
         self._model(name).versions.adopt(version, digest, config, make, files_dir)
 
+    async def resize(self, name: str, version: int, count: int) -> bool:
+        """Give a version another count of instances; see `cluster.models.resizing`."""
+        model = self._models.get(name)
+        return model is not None and await resize(model, version, count, self._followed)
+
+    def pool_of(self, name: str, version: int) -> VersionPool | None:
+        """Return the instances of a version; None while it is not in service."""
+        model = self._models.get(name)
+        return None if model is None else model.versions.pool_of(version)
+
     def restore_unloaded(self, name: str, versions: Iterable[int]) -> None:
         """Note versions an earlier controller had unloaded, for the index."""
         self._records.restore_unloaded(name, versions)
 
     async def _load(
-        self, name: str, model: _Model, override: Override, *, is_explicit: bool, is_poll: bool
+        self,
+        name: str,
+        model: OperatedModel,
+        override: Override,
+        *,
+        is_explicit: bool,
+        is_poll: bool,
     ) -> None:
         try:
             model.has_changed = False
@@ -329,7 +328,7 @@ class ModelLifecycle:
             replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
         )
 
-    async def _take(self, name: str, model: _Model, candidate: Candidate) -> None:
+    async def _take(self, name: str, model: OperatedModel, candidate: Candidate) -> None:
         """Load what was read; nothing is left of it unless it serves."""
         model.loading = candidate
         try:
@@ -341,7 +340,7 @@ class ModelLifecycle:
             if not model.versions.owns(candidate):
                 self._spawn(f"release of '{name}'", self._source.release(candidate))
 
-    async def _is_loading(self, name: str, model: _Model) -> bool:
+    async def _is_loading(self, name: str, model: OperatedModel) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""
         try:
             candidate = await self._source.read(name, NO_OVERRIDE, model.kept_override)
@@ -368,7 +367,7 @@ class ModelLifecycle:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""
         return self._model(name).override
 
-    def _model(self, name: str) -> _Model:
+    def _model(self, name: str) -> OperatedModel:
         model = self._models.get(name)
         if model is None:
             blocked = asyncio.Event()
@@ -382,7 +381,7 @@ class ModelLifecycle:
                 blocked.set,
                 self._routers_know,
             )
-            model = self._models[name] = _Model(versions, blocked)
+            model = self._models[name] = OperatedModel(versions, blocked)
         return model
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:

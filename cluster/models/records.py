@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of all models, and who hears of their changes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from backends.api.model_identifier import name_of
 from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
-from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
+from deployments.contracts.routing_table import (
+    UNLOADED_REASON,
+    InstanceEndpoint,
+    ModelReadyState,
+)
 
 
 class Records:
@@ -41,6 +45,12 @@ class Records:
         """Put the record of a version."""
         self.put(self.of(name).with_version(record))
 
+    def desire(self, name: str, version: int, count: int | None) -> None:
+        """Note how many instances a version shall have; None: it does not autoscale any more."""
+        known = self.of(name).versions.get(version)
+        if known is not None and known.desired_instances != count:
+            self.put_version(name, replace(known, desired_instances=count))
+
     def event(self, name: str, version: int, event: LifecycleEvent, reason: str = "") -> None:
         """Note what happened to a version.
 
@@ -50,6 +60,12 @@ class Records:
         record = self.of(name)
         before = record.versions.get(version, VersionRecord(version))
         self.put(record.with_version(before.after(event, reason)))
+
+    def all_endpoints(self) -> Iterator[InstanceEndpoint]:
+        """Return where the live instances of all models listen."""
+        for record in self.by_name.values():
+            for version in record.versions.values():
+                yield from version.instances
 
     def ready_keys(self, name: str) -> tuple[str, ...]:
         """Return the keys of the models of a name that have a ready version."""

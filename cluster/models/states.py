@@ -91,6 +91,7 @@ class VersionRecord:
         instances: Endpoints that take requests now.
         load_duration_ns: Longest load among the instances of the serving generation.
         digest: Digest of what that generation was loaded with.
+        desired_instances: How many instances it shall have; None when it does not autoscale.
         leaving: Endpoints of instances that finish their last requests.
         past: By node: encoded counters of instances that have left the generation.
     """
@@ -102,6 +103,7 @@ class VersionRecord:
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
     digest: str = ""
+    desired_instances: int | None = None
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -136,6 +138,11 @@ class VersionRecord:
     def is_ready(self) -> bool:
         """Whether the version takes requests."""
         return self.state is ModelReadyState.READY
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether it was unloaded, rather than failed."""
+        return self.state is ModelReadyState.UNAVAILABLE and self.reason == UNLOADED_REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,7 @@ class ModelRecord:
                     instances=record.instances,
                     load_duration_ns=record.load_duration_ns,
                     digest=record.digest,
+                    desired_instances=record.desired_instances,
                     leaving=record.leaving,
                     past=dict(record.past),
                 )

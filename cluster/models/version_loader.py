@@ -10,7 +10,7 @@ what it lacks.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.api.errors import InternalError, TritonError
@@ -26,6 +26,7 @@ from cluster.models.contracts import (
 )
 from cluster.models.load_slots import LoadSlots
 from cluster.placement.planner import Regrouping, regroup
+from cluster.placement.staying import staying_first
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelChangedError
 
@@ -107,6 +108,38 @@ class VersionLoader:
             return _Attempt(work, lambda: pool.close(0))
 
         return await self._try_often(shown(candidate.key), version, begin, on_blocked)
+
+    async def resize(
+        self,
+        key: str,
+        version: int,
+        serving: Loaded,
+        count: int,
+        instances_by_node: Mapping[str, int],
+    ) -> Loaded | TritonError:
+        """Stage what a version lacks that shall have another count of instances.
+
+        An error is returned, as by `load`; then nothing is staged.
+
+        Args:
+            key: The model's key.
+            version: Version number.
+            serving: What the version serves with.
+            count: How many instances shall take requests.
+            instances_by_node: How many live instances each node has, of all models.
+        """
+        pool = serving.pool
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            specs = pool.specs
+            plan = await self._source.replan(serving.config, specs[0], count)
+            present = staying_first(specs, pool.endpoints, instances_by_node)
+            change = regroup(plan, present, pool.next_index)
+            await pool.stage(change.added, change.leaving, on_blocked)
+            return Loaded(pool, serving.config, change.leaving)
+
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(shown(key), version, lambda: attempt, lambda: None)
 
     async def regroup(
         self,

@@ -14,11 +14,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
+from backends.config.autoscaling import is_autoscaled
 from backends.config.normalisation import change_requires_reload, with_groups_of
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.records import Records
@@ -30,10 +31,14 @@ from cluster.models.states import (
     versions_failed,
 )
 from cluster.models.version_loader import Loaded, VersionLoader
+from cluster.placement.staying import instances_by_node
 from deployments.contracts.routing_table import UNLOADED_REASON, ModelReadyState
 from deployments.model_files.contracts import ModelChangedError
 
 _log = logging.getLogger(__name__)
+
+# What an instance that is one too many may take to end what it has begun. Nobody waits for it.
+RESIZE_DRAIN_S: Final = 3600.0
 
 
 class ModelVersions:
@@ -82,6 +87,15 @@ class ModelVersions:
         self._composing: Mapping[str, ModelConfig] = {}
         # Adopted versions, whose instances may be others than their config asks for.
         self._adopted: set[int] = set()
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """What serves was loaded from it; None when nothing serves, or what was adopted."""
+        return self._candidate
+
+    def pool_of(self, version: int) -> VersionPool | None:
+        """Return the instances of a version; None when it has no pool."""
+        return self._pools.get(version)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -146,7 +160,37 @@ class ModelVersions:
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
         self._records.put(known.with_version(_of_pool(record, pool)))
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
+        # Those that drain may be what a resize has let go.
+        drain_s = RESIZE_DRAIN_S if is_autoscaled(config) else None
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool, drain_s))
+
+    async def resize(self, version: int, count: int) -> None:
+        """Give a version another count of instances; one that has no instance is left alone.
+
+        New instances take requests once all of them are ready, or wait for room. Those that are too
+        many take none any more and end when their requests and sequences have ended.
+
+        Args:
+            version: Version number.
+            count: How many instances shall take requests.
+
+        Raises:
+            TritonError: A new instance failed to load; there are as many as before.
+        """
+        pool, record = self._pools.get(version), self._records.of(self._name).versions.get(version)
+        if pool is None or record is None or record.config is None or not pool.specs:
+            return
+        everywhere = instances_by_node(self._records.all_endpoints())
+        outcome = await self._loader.resize(
+            self._name, version, Loaded(pool, record.config), count, everywhere
+        )
+        if not isinstance(outcome, Loaded):
+            raise outcome
+        if self._pools.get(version) is not pool:
+            await pool.unstage()
+            return
+        pool.commit(outcome.leaving)
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool, RESIZE_DRAIN_S))
 
     async def retire(self, versions: Sequence[int]) -> None:
         """End versions: tell routers first, then drain and end the instances."""
@@ -282,10 +326,10 @@ class ModelVersions:
         self._spawn(f"notice of '{self._name}'", self._source.loaded(candidate))
         self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
 
-    async def _shrink(self, pool: VersionPool) -> None:
+    async def _shrink(self, pool: VersionPool, drain_s: float | None = None) -> None:
         """Drain and end the instances that a commit let go."""
         await self._routers_know()
-        await pool.let_go(self._settings.drain_s)
+        await pool.let_go(self._settings.drain_s if drain_s is None else drain_s)
 
     async def _let_go(self, pools: Iterable[VersionPool], candidate: Candidate | None) -> None:
         """Drain and end instances, then free the files they were loaded from."""

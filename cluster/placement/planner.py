@@ -7,7 +7,7 @@ Triton: core/src/backend_model_instance.cc TritonModelInstance::SetInstances @73
 
 import hashlib
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,6 +62,7 @@ class PoolRequest:
         files: What the version is loaded from, which nodes fetch; None when ``model_dir`` has it.
         model_cache_directory: Folder of the nodes' caches of such files; empty for the user's own.
         model_cache_max_bytes: What such a cache may hold; 0 for half of what the disk has free.
+        instance_count: How many instances there shall be; 0 for as many as the groups say.
     """
 
     generation: int
@@ -86,6 +87,7 @@ class PoolRequest:
     files: ModelFiles | None = None
     model_cache_directory: str = ""
     model_cache_max_bytes: int = 0
+    instance_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def plan_pool(
     """
     if config.has_ensemble_scheduling:
         return ()
-    slots = tuple(_slots(config))
+    slots = _scaled(tuple(_slots(config)), request.instance_count)
     threads = max(1, cluster.cores_per_node // max(1, len(slots)))
     return tuple(
         _spec(index, slot, config, request, cluster, threads) for index, slot in enumerate(slots)
@@ -157,6 +159,30 @@ def _slots(config: ModelConfig) -> Iterator[_Slot]:
         for position in range(count):
             for device_id in devices:
                 yield _Slot(f"{group.name}_{position}", kind, device_id, group)
+
+
+def group_count(config: ModelConfig) -> int:
+    """Return how many instances that take requests the groups of a config say there are."""
+    return sum(not slot.group.passive for slot in _slots(config))
+
+
+def _scaled(slots: Sequence[_Slot], count: int) -> tuple[_Slot, ...]:
+    """Return as many slots as there shall be instances, the groups and devices in turn.
+
+    Passive instances take no requests: they are as many as ever.
+    """
+    active = [slot for slot in slots if not slot.group.passive]
+    if not count or not active:
+        return tuple(slots)
+    taken = (_again(active[n % len(active)], n // len(active)) for n in range(count))
+    return (*taken, *(slot for slot in slots if slot.group.passive))
+
+
+def _again(slot: _Slot, times: int) -> _Slot:
+    """Return a slot as its group would have it with so many times its count more."""
+    group, _, position = slot.instance_name.rpartition("_")
+    number = int(position) + times * max(1, slot.group.count)
+    return replace(slot, instance_name=f"{group}_{number}")
 
 
 def _spec(
@@ -239,10 +265,19 @@ def replan_pool(
     cpus_per_instance: float,
     host_policies: Mapping[str, Mapping[str, str]],
     cluster: ClusterResources,
+    instance_count: int = 0,
 ) -> tuple[InstanceSpec, ...]:
     """Plan the generation that ``like`` is a member of, from its complete config.
 
     True of a generation whose groups have never changed in place.
+
+    Args:
+        config: Its config.
+        like: One of its instances.
+        cpus_per_instance: CPU fraction an instance reserves.
+        host_policies: Settings of each ``--host-policy``.
+        cluster: The nodes there are.
+        instance_count: How many instances there shall be; 0 for as many as the groups say.
     """
     request = PoolRequest(
         generation=like.generation,
@@ -266,6 +301,7 @@ def replan_pool(
         files=like.files,
         model_cache_directory=like.model_cache_directory,
         model_cache_max_bytes=like.model_cache_max_bytes,
+        instance_count=instance_count,
     )
     return plan_pool(config, request, cluster)
 

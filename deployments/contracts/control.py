@@ -55,6 +55,16 @@ class ControllerLink(ClusterControl, Protocol):
     async def lane_secret(self) -> bytes:
         """Return the key of the lanes' handshake."""
 
+    async def report_load(self, report: bytes) -> None:
+        """Tell what load this process puts on versions that autoscale.
+
+        Args:
+            report: See `deployments.contracts.load_report`.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
         """Have an instance looked at that does not answer any more, and replaced if it is wedged.
 

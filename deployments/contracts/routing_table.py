@@ -70,6 +70,7 @@ class ModelVersion:
         load_duration_ns: How long the load took.
         digest: Of the files, config and options it was loaded with; changes with every reload that
             replaced the instances.
+        desired_instances: How many instances it shall have; None when it does not autoscale.
         leaving: Instances that finish their last requests; what they count still counts.
         past: By node: encoded counters of instances that have left while others still serve.
     """
@@ -82,6 +83,7 @@ class ModelVersion:
     instances: tuple[InstanceEndpoint, ...] = ()
     load_duration_ns: int = 0
     digest: str = ""
+    desired_instances: int | None = None
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: dict[str, bytes] = field(default_factory=dict)
 

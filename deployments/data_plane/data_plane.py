@@ -11,7 +11,7 @@ Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 import asyncio
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
+from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.distributions import bounds_ms
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.model_files import render_repositories
@@ -316,7 +317,8 @@ class DataPlane:
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
-        return page + render_repositories(table.reachable)
+        scaled = render_autoscaling(_scaled_versions(self._ready_entries()))
+        return page + render_repositories(table.reachable) + scaled
 
     def _sample_machine(
         self, settings: MetricsSettings
@@ -377,3 +379,11 @@ def _parse_version(text: str) -> int:
 def _tensor_metadata(config: ModelConfig, tensor: ModelInput | ModelOutput) -> dict[str, Any]:
     batch = [-1] if config.max_batch_size > 0 else []
     return {"name": tensor.name, "datatype": tensor.datatype, "shape": [*batch, *tensor.dims]}
+
+
+def _scaled_versions(entries: Sequence[Entry]) -> list[ScaledVersion]:
+    return [
+        ScaledVersion(key, entry.version, entry.desired_instances, len(entry.instances))
+        for key, entry in entries
+        if entry.desired_instances is not None
+    ]

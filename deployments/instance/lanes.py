@@ -11,6 +11,7 @@ import msgspec
 from backends.api.backend import ModelInstance
 from backends.api.errors import UnsupportedError
 from backends.api.model_config import ModelConfig
+from backends.config.autoscaling import scales_by_latency
 from deployments.instance.adoption import Adoption
 from deployments.instance.executor import Executor
 from deployments.instance.readiness import Readiness
@@ -51,6 +52,7 @@ class InstanceLanes:
         "_maps",
         "_metrics",
         "_readiness",
+        "_scales_by_latency",
         "_settings_version",
         "adoption",
         "asked",
@@ -83,6 +85,9 @@ class InstanceLanes:
         self.declined = adoption.declined
         self.holder_lost = adoption.holder_lost
         self._metrics = MetricsSettings()
+        self._scales_by_latency = scales_by_latency(config)
+        if self._scales_by_latency:
+            executor.observe(Distributions(has_summaries=True, bounds=None))
         # As they were last set up here; missing until a router has told of them.
         self._log_settings: LogSettings | None = None
         self._settings_version = 0
@@ -144,7 +149,8 @@ class InstanceLanes:
             return
         self._metrics = metrics
         distributions = None
-        if metrics.has_summaries or metrics.has_histograms:
+        has_summaries = metrics.has_summaries or self._scales_by_latency
+        if has_summaries or metrics.has_histograms:
             bounds = bounds_ms(self._config) if metrics.has_histograms else None
-            distributions = Distributions(has_summaries=metrics.has_summaries, bounds=bounds)
+            distributions = Distributions(has_summaries=has_summaries, bounds=bounds)
         self._executor.observe(distributions)

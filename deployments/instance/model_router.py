@@ -10,7 +10,6 @@ from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
-from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
 from deployments.slabs.pool import SlabPool
@@ -60,9 +59,7 @@ class ModelRouter:
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
         router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
-        self.watch = TableWatch(
-            "calls of the model", link, router.update, lambda: make_report(router)
-        )
+        self.watch = TableWatch.of_router("calls of the model", link, router.update, router)
         self.recorder = Recorder()
 
     async def close(self) -> None:

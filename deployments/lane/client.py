@@ -158,6 +158,11 @@ class LaneClient(PoolClient):
         """Whether requests can be submitted."""
         return not self._connection.is_lost
 
+    @property
+    def request_count(self) -> int:
+        """Requests sent until now; begins anew where their numbers do."""
+        return self._last_id - self._calls.count
+
     def submit(self, request: InferenceRequest, sink: ResponseSink) -> LaneInflight:
         """Send a request; never raises. See `start`."""
         inflight = LaneInflight(request, sink)

@@ -100,6 +100,10 @@ class NodeRoutes:
         for gone in known.values():
             self._part_from(gone)
 
+    def queues(self) -> list[NodeQueue]:
+        """Return the queues of the nodes that have one."""
+        return [place.queue for place in self._places if place.queue is not None]
+
     def close(self) -> None:
         """Take nothing back any more."""
         if self._timer is not None:

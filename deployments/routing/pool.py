@@ -91,6 +91,9 @@ class PoolRoutes(Protocol):
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""
 
+    def queues(self) -> "list[NodeQueue]":
+        """Return the queues of the nodes that have one."""
+
     def close(self) -> None:
         """Take nothing back any more."""
 

@@ -22,6 +22,7 @@ from mypy_extensions import mypyc_attr
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
+from backends.config.autoscaling import is_autoscaled
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient
@@ -330,6 +331,11 @@ class Router:
         """Whether another process of this node holds the queue of a version's pool."""
         pool = self._pools.get((name, version))
         return pool is not None and pool.is_pooled and pool.held is None
+
+    def autoscaled_pools(self) -> list[LinkPool]:
+        """Return the pools of the versions whose number of instances follows their load."""
+        pools = self._pools.values()
+        return [each for each in pools if each.config is not None and is_autoscaled(each.config)]
 
     def queue_counters(self) -> list[tuple[str, int, Snapshot]]:
         """Return what the queues held here have counted: model, version and counters."""

@@ -8,13 +8,19 @@ by an error of the controller's or of this process's, begins anew with the whole
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
-from backends.api.errors import InternalError
+from backends.api.errors import InternalError, TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
+from deployments.routing.load_signals import SAMPLE_S, LoadSignals
+from deployments.routing.reports import make_report
+from deployments.routing.router import Router
 from deployments.supervision.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
 
 # One table that cannot be applied may be followed by one that can.
 _MOST_FAILURES: Final = 3
@@ -28,6 +34,7 @@ class TableWatch:
         controller: Where the table comes from.
         update: Takes each newer table; called on the event loop.
         report: Makes the report of what this process has counted; called on the event loop.
+        signals: Tells the load on versions that autoscale; None for nothing.
     """
 
     def __init__(
@@ -36,6 +43,7 @@ class TableWatch:
         controller: ControllerLink,
         update: Callable[[RoutingTable], None],
         report: Callable[[], bytes],
+        signals: LoadSignals | None = None,
     ) -> None:
         self._controller = controller
         self._take = update
@@ -46,6 +54,27 @@ class TableWatch:
         self._last_error = ""
         self._tasks = Supervisor(owner)
         self._task = self._tasks.keep("watch of the routing table", self._follow)
+        self._signals = signals
+        if signals is not None:
+            self._tasks.keep("signals of the load", lambda: self._tell_load(signals))
+
+    @classmethod
+    def of_router(
+        cls,
+        owner: str,
+        controller: ControllerLink,
+        update: Callable[[RoutingTable], None],
+        router: Router,
+    ) -> Self:
+        """Follow the table for a router, and tell the controller what it has counted and its load.
+
+        Args:
+            owner: As above.
+            controller: As above.
+            update: Takes each newer table, and hands it to the router.
+            router: The router.
+        """
+        return cls(owner, controller, update, lambda: make_report(router), LoadSignals(router))
 
     async def wait_first(self) -> None:
         """Wait until there is a table."""
@@ -79,5 +108,19 @@ class TableWatch:
 
     def _update(self, table: RoutingTable) -> None:
         self._take(table)
+        if self._signals is not None:
+            self._signals.refresh()
         self._failures = 0
         self._has_table.set()
+
+    async def _tell_load(self, signals: LoadSignals) -> None:
+        while True:
+            await signals.wanted.wait()
+            await asyncio.sleep(SAMPLE_S)
+            report = signals.sample()
+            if report:
+                try:
+                    await self._controller.report_load(report)
+                except TritonError as error:
+                    # The next report says all that there is to say then.
+                    _log.warning("the load could not be told: %s", error.message)

@@ -18,14 +18,16 @@ from backends.api.errors import (
 )
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from backends.api.model_identifier import name_of, namespace_of
+from cluster.autoscaling.counts import InstanceCounts
 from cluster.models.contracts import Candidate, LifecycleSettings
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
-from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool
+from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool, replan_pool
 from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
 from deployments.instance.spec import InstanceSpec
+from deployments.metrics.counters import Snapshot
 from tests.support import virtual_time
 
 LOAD_S = 1.0
@@ -84,6 +86,7 @@ class World:
         overrides: What models were read with.
         notices: What the source was told of candidates, in order.
         directory_digest: Of every model's directory.
+        counts: How many instances versions that autoscale shall have.
         log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names, and
             ``known`` when the routers know the records as they were.
     """
@@ -107,6 +110,7 @@ class World:
         self.pools: list[FakePool] = []
         self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
         self.misfits: dict[str, str] = {}
+        self.counts = InstanceCounts()
         self._generation = 0
         self.lifecycle = ModelLifecycle(
             self,
@@ -197,8 +201,14 @@ class World:
             candidate.model_dir,
             auto_complete,
             model_namespace=candidate.namespace,
+            instance_count=self.counts.of(candidate.key, version, config),
         )
         return plan_pool(config, request, ClusterResources())
+
+    async def replan(
+        self, config: ModelConfig, like: InstanceSpec, count: int
+    ) -> Sequence[InstanceSpec]:
+        return replan_pool(config, like, 0.001, {}, ClusterResources(), count)
 
     async def loaded(self, candidate: Candidate) -> None:
         self.notices.append(f"loaded {candidate.config.name}")
@@ -219,6 +229,7 @@ class FakePool:
         self.staged: dict[str, InstanceSpec] = {}
         self.going: dict[str, InstanceSpec] = {}
         self.past: dict[str, bytes] = {}
+        self.counted: dict[str, Snapshot] = {}
         self.reason = ""
         self.config: ModelConfig | None = None
         self.load_duration_ns = 7
@@ -308,6 +319,9 @@ class FakePool:
         for name in names:
             self.going.pop(name, None)
         self.changed()
+
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        return {name: self.counted[name] for name in self.live if name in self.counted}
 
     async def close(self, drain_s: float) -> None:
         if self._world.fail_ends:

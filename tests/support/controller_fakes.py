@@ -159,15 +159,26 @@ def live_instance(spec: InstanceSpec, *, is_draining: bool = False) -> LiveInsta
     return LiveInstance(name, None, described)
 
 
-def write_model(root: Path, name: str, count: int = 1) -> None:
-    """Write a model that needs no completion by a backend."""
+def write_model(root: Path, name: str, count: int = 1, **parameters: str) -> None:
+    """Write a model that needs no completion by a backend.
+
+    Args:
+        root: The repository.
+        name: The model's name.
+        count: Its instances.
+        parameters: Those of autoscaling.
+    """
+    rows = " ".join(
+        f'parameters {{ key: "autoscaling.{key}" value {{ string_value: "{value}" }} }}'
+        for key, value in parameters.items()
+    )
     folder = root / name
     (folder / "1").mkdir(parents=True, exist_ok=True)
     (folder / "config.pbtxt").write_text(
         f'name: "{name}" backend: "identity" '
         'input { name: "X" data_type: TYPE_FP32 dims: [1] } '
         'output { name: "Y" data_type: TYPE_FP32 dims: [1] } '
-        f"instance_group {{ kind: KIND_CPU count: {count} }}"
+        f"instance_group {{ kind: KIND_CPU count: {count} }} {rows}"
     )
 
 

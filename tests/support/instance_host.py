@@ -44,6 +44,7 @@ class FakeActor:
         progress: What it answers; None while it is stopped and answers nothing.
         died: Done, with the error that calls meet, once its process is dead.
         questions: How often it was asked for its progress.
+        drain_s: How long its requests take.
     """
 
     spec: InstanceSpec
@@ -51,6 +52,7 @@ class FakeActor:
     died: asyncio.Future[None]
     progress: Progress | None = WELL
     questions: int = 0
+    drain_s: float = 0.0
     is_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, method: str) -> Any:
@@ -67,6 +69,8 @@ class FakeActor:
             if self.progress is None:
                 await asyncio.Event().wait()
             return self.progress
+        if method == "drain":
+            await asyncio.sleep(self.drain_s)
         if method == "statistics":
             return merge(())
         return True

@@ -14,6 +14,7 @@ from typing import Any
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.config.autoscaling import autoscaling_complaints
 from backends.config.normalisation import BACKEND_PLATFORMS
 from backends.config.pbtxt import to_message
 from backends.config.validation.ensemble import ensemble_complaints
@@ -201,6 +202,7 @@ _MODEL_RULES: tuple[Rule, ...] = (
     _ensemble,
     _response_cache,
     _metrics,
+    autoscaling_complaints,
 )
 
 

@@ -204,6 +204,28 @@ async def test_an_instance_that_leaves_is_drained_ended_and_not_replaced(world: 
 
 
 @with_world
+async def test_an_instance_that_leaves_has_its_time_unless_the_pool_closes(world: _World) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.host.actors[0].drain_s = 1000
+    world.pool.commit({spec(0).name})
+    letting_go = asyncio.create_task(world.pool.let_go(3600))
+    await asyncio.sleep(500)
+    assert not letting_go.done()
+    await world.pool.close(30)
+    await asyncio.sleep(31)
+    assert letting_go.done()
+    assert world.host.killed == ["i1", "i0"]
+
+
+@with_world
+async def test_live_instances_say_what_they_have_counted(world: _World) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.host.crash(world.host.actors[1])
+    await until(lambda: world.incarnations == ["i0"])
+    assert list(await world.pool.statistics()) == [spec(0).name]
+
+
+@with_world
 async def test_live_instances_are_found_and_adopted(world: _World) -> None:
     await world.pool.start([spec(0)])
     other = InstancePool(lambda: None, world.host, world.prober)

@@ -1,5 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 import pytest
 
 from backends.api.errors import (
@@ -118,6 +120,16 @@ async def test_models_of_one_name_are_told_apart_by_the_repository() -> None:
     assert plane.model_metadata("/a/m")["name"] == "m"
     page = (await plane.metrics_text()).decode()
     assert 'nv_inference_count{model="m",namespace="/b",version="1"} 0' in page
+
+
+async def test_the_page_tells_how_many_instances_a_version_that_autoscales_shall_have() -> None:
+    plane = _plane(replace(ONE, desired_instances=4), TWO)
+    lines = (await plane.metrics_text()).decode().splitlines()
+    scaled = [line for line in lines if line.startswith("manta_autoscaling")]
+    assert scaled == [
+        'manta_autoscaling_desired_instances{model="m",version="1"} 4',
+        'manta_autoscaling_instances{model="m",version="1"} 0',
+    ]
 
 
 async def test_the_page_tells_which_repositories_can_be_listed() -> None:

@@ -71,3 +71,21 @@ def test_readiness_is_answered_later(lanes):
 def test_an_unknown_call_is_refused(lanes):
     with pytest.raises(UnsupportedError, match="instances know no lane call 'dance'"):
         lanes.call("dance", b"")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_noted"),
+    [({}, False), ({"autoscaling.target_latency_p95_us": "1000"}, True)],
+)
+def test_latencies_are_noted_for_a_model_that_scales_by_them_whatever_metrics_show(
+    parameters, is_noted
+):
+    reactor = Reactor()
+    model, config = ScriptedModel(), ModelConfig("m", parameters=parameters)
+    executor = Executor(config, 1, model, Lead(reactor))
+    readiness = Readiness("m", model.is_ready)
+    lanes = InstanceLanes(config, executor, model, RegionMaps(), readiness)
+    for metrics in (MetricsSettings(), MetricsSettings(has_summaries=True), MetricsSettings()):
+        lanes._observe(metrics)
+    assert bool(executor.statistics().latencies) is is_noted
+    reactor.close()

@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The ``autoscaling.*`` parameters of a model: how many instances it may have, and what decides.
+
+Triton has no such thing. The names and defaults are those of Ray Serve's ``AutoscalingConfig``
+where it has the setting, with instances for replicas.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from backends.api.errors import InvalidArgumentError
+from backends.api.model_config import ModelConfig
+
+PREFIX: Final = "autoscaling."
+_MAX_INSTANCES: Final = f"{PREFIX}max_instances"
+_MIN_INSTANCES: Final = f"{PREFIX}min_instances"
+_TO_ZERO: Final = f"{PREFIX}scale_to_zero_after_s"
+
+
+class Signal(StrEnum):
+    """What is held at a target; the values are the parameters' names."""
+
+    ONGOING_REQUESTS = "target_ongoing_requests"
+    QUEUE_US = "target_queue_us"
+    LATENCY_P95_US = "target_latency_p95_us"
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalingRules:
+    """The bounds, the target and the delays of one model.
+
+    Attributes:
+        max_instances: Most instances of a version.
+        min_instances: Fewest; 0 lets a version have none while nobody asks for it.
+        signal: What is measured.
+        target: What it shall be: requests per instance, or microseconds.
+        upscale_delay_s: How long more instances have to be wanted before there are more.
+        downscale_delay_s: How long fewer have to be wanted before there are fewer.
+        scale_to_zero_after_s: How long nobody may have asked for a version that then has no
+            instance any more; meaningless unless ``min_instances`` is 0.
+        upscaling_factor: The part of the way up that one step goes.
+        downscaling_factor: The part of the way down.
+    """
+
+    max_instances: int
+    min_instances: int = 1
+    signal: Signal = Signal.ONGOING_REQUESTS
+    target: float = 2.0
+    upscale_delay_s: float = 30.0
+    downscale_delay_s: float = 600.0
+    scale_to_zero_after_s: float = 600.0
+    upscaling_factor: float = 1.0
+    downscaling_factor: float = 1.0
+
+    def within(self, count: int) -> int:
+        """Return the count of instances, at least one, that is allowed and nearest to ``count``."""
+        return min(max(count, self.min_instances, 1), self.max_instances)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """How one parameter is read, and which values it may have."""
+
+    convert: Callable[[str], float]
+    is_allowed: Callable[[float], bool]
+    expected: str
+
+
+def _from(smallest: float) -> Callable[[float], bool]:
+    return lambda value: smallest <= value < math.inf
+
+
+_SECONDS = _Parameter(float, _from(0), "a number of seconds, 0 or more")
+_FACTOR = _Parameter(float, lambda value: 0 < value <= 1, "a number above 0 and up to 1")
+_TARGET = _Parameter(float, lambda value: 0 < value < math.inf, "a number above 0")
+_PARAMETERS: Mapping[str, _Parameter] = {
+    _MIN_INSTANCES: _Parameter(int, _from(0), "a whole number, 0 or more"),
+    _MAX_INSTANCES: _Parameter(int, _from(1), "a whole number, 1 or more"),
+    **{f"{PREFIX}{signal}": _TARGET for signal in Signal},
+    f"{PREFIX}upscale_delay_s": _SECONDS,
+    f"{PREFIX}downscale_delay_s": _SECONDS,
+    _TO_ZERO: _SECONDS,
+    f"{PREFIX}upscaling_factor": _FACTOR,
+    f"{PREFIX}downscaling_factor": _FACTOR,
+}
+
+
+def is_autoscaled(config: ModelConfig) -> bool:
+    """Whether the number of a model's instances follows its load."""
+    return _MAX_INSTANCES in config.parameters
+
+
+def scales_by_latency(config: ModelConfig) -> bool:
+    """Whether the instances of a model have to note how long each request took."""
+    return f"{PREFIX}{Signal.LATENCY_P95_US}" in config.parameters
+
+
+def read_autoscaling(config: ModelConfig) -> AutoscalingRules | None:
+    """Return the rules a config has; None when its instances are as many as its groups say.
+
+    Raises:
+        InvalidArgumentError: A parameter is unknown, malformed, out of range, or fits no other.
+    """
+    given = _given(config.parameters)
+    if not given:
+        return None
+    for complaint in _complaints(config.name, given, is_ensemble=config.has_ensemble_scheduling):
+        raise InvalidArgumentError(complaint)
+    values: dict[str, Any] = {
+        name.removeprefix(PREFIX): _PARAMETERS[name].convert(text) for name, text in given.items()
+    }
+    for signal in Signal:
+        if signal in values:
+            values |= {"signal": signal, "target": values[signal]}
+    values.setdefault("scale_to_zero_after_s", values.get("downscale_delay_s", 600.0))
+    known = {field.name for field in fields(AutoscalingRules)}
+    return AutoscalingRules(**{name: value for name, value in values.items() if name in known})
+
+
+def autoscaling_complaints(message: Any) -> Iterator[str]:
+    """Yield what is wrong with the ``autoscaling.*`` parameters of an `inference.ModelConfig`."""
+    given = _given({name: each.string_value for name, each in message.parameters.items()})
+    is_ensemble = message.HasField("ensemble_scheduling")
+    yield from _complaints(message.name, given, is_ensemble=is_ensemble)
+
+
+def _given(parameters: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in sorted(parameters.items()) if name.startswith(PREFIX)}
+
+
+def _complaints(name: str, given: Mapping[str, str], *, is_ensemble: bool) -> Iterator[str]:
+    if not given:
+        return
+    if is_ensemble:
+        yield (
+            f"model '{name}' has parameter '{next(iter(given))}', but an ensemble has no instances;"
+            " give the parameter to the models it is made of"
+        )
+        return
+    values: dict[str, float] = {}
+    for key, text in given.items():
+        parameter = _PARAMETERS.get(key)
+        if parameter is None:
+            known = ", ".join(sorted(_PARAMETERS))
+            yield f"model '{name}' has unknown parameter '{key}', expected one of: {known}"
+            continue
+        value = _converted(parameter, text)
+        if value is None:
+            yield (
+                f"model '{name}' has parameter '{key}' with value '{text}', expected"
+                f" {parameter.expected}"
+            )
+            continue
+        values[key] = value
+    yield from _misfits(name, given, values)
+
+
+def _misfits(name: str, given: Mapping[str, str], values: Mapping[str, float]) -> Iterator[str]:
+    """Yield what is wrong with parameters together that are right one by one."""
+    if _MAX_INSTANCES not in given:
+        yield (
+            f"model '{name}' has parameter '{next(iter(given))}' without '{_MAX_INSTANCES}',"
+            " expected the most instances it may have"
+        )
+    least, most = values.get(_MIN_INSTANCES, 1), values.get(_MAX_INSTANCES, math.inf)
+    if least > most:
+        yield (
+            f"model '{name}' has parameter '{_MIN_INSTANCES}' with value {least:g}, expected at"
+            f" most '{_MAX_INSTANCES}', which is {most:g}"
+        )
+    targets = [f"'{PREFIX}{signal}'" for signal in Signal if f"{PREFIX}{signal}" in given]
+    if len(targets) > 1:
+        yield f"model '{name}' has parameters {' and '.join(targets)}, expected one target"
+    if _TO_ZERO in given and least:
+        yield (f"model '{name}' has parameter '{_TO_ZERO}', which needs '{_MIN_INSTANCES}' to be 0")
+
+
+def _converted(parameter: _Parameter, text: str) -> float | None:
+    try:
+        value = parameter.convert(text)
+    except ValueError:
+        return None
+    return value if parameter.is_allowed(value) else None

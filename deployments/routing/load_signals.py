@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a router tells the controller of versions that autoscale: requests under way, and how many.
+
+What it costs. A request costs nothing: what is read are counts that lanes and queues have anyway.
+While the table has no version that autoscales, nothing runs. Else the router reads, four times a
+second, one count for each lane of each such version, some microseconds all told, and sends one call
+a second to the controller; it sends none while it has no request for any of them. So a cluster pays
+one small call a second for each router that is busy with such versions, however many requests there
+are and however many versions.
+
+Every router reports the requests that it has itself, in queues of other processes too, so the sum
+over routers counts each request once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from deployments.contracts.load_report import VersionLoad, encode_loads
+from deployments.lane.client import LaneClient
+from deployments.pool_queue.held_queue import HeldQueue
+from deployments.pool_queue.queued_request import NodeQueue
+from deployments.pool_queue.ticket_queue import TicketQueue
+from deployments.routing.pool import LinkPool
+from deployments.routing.router import Router
+
+SAMPLE_S: Final = 0.25
+REPORT_S: Final = 1.0
+
+
+class LoadSignals:
+    """Reads the load of one router.
+
+    Args:
+        router: The router.
+        clock_s: Seconds of a clock that only goes forward.
+
+    Attributes:
+        wanted: Set while the table has versions that autoscale.
+    """
+
+    def __init__(self, router: Router, clock_s: Callable[[], float] | None = None) -> None:
+        self.wanted = asyncio.Event()
+        self._router = router
+        self._clock_s = clock_s or asyncio.get_running_loop().time
+        self._pools: list[_WatchedPool] = []
+        self._reported_s = self._clock_s()
+
+    def refresh(self) -> None:
+        """Look again at which versions autoscale: the table is another one."""
+        known = {watched.pool: watched for watched in self._pools}
+        pools = self._router.autoscaled_pools()
+        if not self._pools:
+            self._reported_s = self._clock_s()
+        self._pools = [known.get(pool) or _WatchedPool(pool) for pool in pools]
+        if pools:
+            self.wanted.set()
+        else:
+            self.wanted.clear()
+
+    def sample(self) -> bytes:
+        """Read the counts.
+
+        Returns:
+            A report, when one is due and there is something to tell; else nothing.
+        """
+        for watched in self._pools:
+            watched.sample()
+        now_s = self._clock_s()
+        period_s = now_s - self._reported_s
+        if period_s < REPORT_S:
+            return b""
+        self._reported_s = now_s
+        loads = [each.report(period_s) for each in self._pools]
+        told = [load for load in loads if load is not None]
+        return encode_loads(told) if told else b""
+
+
+class _WatchedPool:
+    """The counts of one version since the last report."""
+
+    def __init__(self, pool: LinkPool) -> None:
+        self.pool = pool
+        self._sent: dict[LaneClient, int] = {}
+        self._sent_count = 0
+        self._ongoing_sum = 0
+        self._sample_count = 0
+        self._was_quiet = True
+
+    def sample(self) -> None:
+        sent: dict[LaneClient, int] = {}
+        ongoing = len(self.pool.waiting)
+        for lane in self.pool.lanes:
+            ongoing += lane.outstanding
+            # A lane that opened since was at 0.
+            sent[lane] = lane.request_count
+            self._sent_count += max(0, sent[lane] - self._sent.get(lane, 0))
+        self._sent = sent
+        self._ongoing_sum += ongoing + sum(map(_own_waiting, _queues(self.pool)))
+        self._sample_count += 1
+
+    def report(self, period_s: float) -> VersionLoad | None:
+        """Return the load; None when it is as quiet as the last report has said."""
+        key, version = self.pool.key
+        ongoing = self._ongoing_sum / max(1, self._sample_count)
+        load = VersionLoad(key, version, ongoing, self._sent_count / period_s)
+        self._sent_count = self._ongoing_sum = self._sample_count = 0
+        was_quiet, self._was_quiet = self._was_quiet, load.is_quiet
+        return None if was_quiet and load.is_quiet else load
+
+
+def _queues(pool: LinkPool) -> set[NodeQueue]:
+    """Return the queues that requests for a version may wait in, of this and other nodes."""
+    queues = set() if pool.queue is None else {pool.queue}
+    return queues if pool.routes is None else queues.union(pool.routes.queues())
+
+
+def _own_waiting(queue: NodeQueue) -> int:
+    """Return how many requests of this process wait in a queue."""
+    if isinstance(queue, HeldQueue):
+        return queue.own_waiting_count
+    return queue.waiting_count if isinstance(queue, TicketQueue) else 0

@@ -72,6 +72,7 @@ class ModelVersion:
             replaced the instances.
         leaving: Instances that finish their last requests; what they count still counts.
         past: By node: encoded counters of instances that have left while others still serve.
+        is_dormant: Whether it is READY and has no instance until a request wakes it.
     """
 
     version: int
@@ -84,6 +85,7 @@ class ModelVersion:
     digest: str = ""
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: dict[str, bytes] = field(default_factory=dict)
+    is_dormant: bool = False
 
     @property
     def is_unloaded(self) -> bool:

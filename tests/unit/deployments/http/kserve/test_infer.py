@@ -244,3 +244,14 @@ def test_header_length_is_read_as_by_stoi(value: bytes, length: int) -> None:
 def test_wrong_header_length_is_refused(value: bytes, text: str) -> None:
     with pytest.raises(Exception, match=text):
         parse_header_length(value, 100)
+
+
+async def test_error_that_says_when_to_retry_has_a_retry_after_header() -> None:
+    async with running() as here:
+        here.plane.is_holding = True
+        client = await here.connect()
+        await client.send(post(INFER, simple_body()))
+        await here.plane.wait_pending(1)
+        here.plane.pending[0].sink.fail(UnavailableError("not now", retry_after_s=2.5))
+        answer = await client.answer()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "3")

@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Has dormant versions woken, once for all requests that wait for them.
+
+A dormant version is READY and has no instance. Its requests lie in the `LinkPool.waiting` of their
+version, in bounds of their own, while one task of this router asks the controller to wake it. The
+routing table then brings the instance. While the controller is away the task asks again; a load
+that fails is the error of all that wait, and the next request asks again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from backends.api.errors import TritonError, UnavailableError
+from backends.api.model_identifier import name_of
+from backends.api.request import InferenceRequest
+from deployments.lane.client import LaneInflight
+from deployments.routing.pool import LinkPool
+from deployments.supervision.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
+
+# Asks the controller to wake a version by model key and number; returns the load's error, if it has
+# one. Raises TritonError when the controller cannot be asked.
+Wake = Callable[[str, int], Awaitable[TritonError | None]]
+
+# The table is some milliseconds behind the answer.
+_FIRST_PAUSE_S: Final = 0.25
+_MOST_PAUSE_S: Final = 5.0
+# What clients are told to wait at least, and at most, before they try again.
+_LEAST_RETRY_S: Final = 1.0
+_MOST_RETRY_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WakeLimits:
+    """What may wait in one router for versions that are being woken.
+
+    Attributes:
+        request_count: Requests of one model version.
+        size_bytes: Tensors of all of them together.
+        wait_s: How long a request may wait, to within a second.
+    """
+
+    request_count: int = 1000
+    size_bytes: int = 64 << 20
+    wait_s: float = 120.0
+
+
+DEFAULT_WAKES: Final = WakeLimits()
+
+
+class Wakes:
+    """The dormant versions that requests of one router wait for.
+
+    Args:
+        wake: Asks the controller; None in a router without one, whose requests wait in vain.
+        limits: The bounds.
+    """
+
+    def __init__(self, wake: Wake | None = None, limits: WakeLimits = DEFAULT_WAKES) -> None:
+        self.limits = limits
+        self._wake = wake
+        self._tasks = Supervisor("wakes")
+        self._asking: dict[LinkPool, asyncio.Task[None]] = {}
+        # Counts what was added, and not what has left since; made right when it seems too much.
+        self._size_bytes = 0
+        self._pools: set[LinkPool] = set()
+
+    def refusal(self, pool: LinkPool, routed: LaneInflight) -> UnavailableError | None:
+        """Count a request in; or return why it may not wait for its version."""
+        limits = self.limits
+        if len(pool.waiting) >= limits.request_count:
+            return too_many(pool, f"{limits.request_count} requests wait for one already")
+        self._pools.add(pool)
+        size = size_bytes(routed.request)
+        if self._size_bytes + size > limits.size_bytes:
+            self._recount()
+        if self._size_bytes + size > limits.size_bytes:
+            return too_many(
+                pool,
+                f"the request's {size} bytes are more than what may wait, which is"
+                f" {limits.size_bytes} bytes of all such requests together",
+            )
+        self._size_bytes += size
+        return None
+
+    def begin(self, pool: LinkPool, fail: Callable[[LinkPool, TritonError], None]) -> None:
+        """Have a version woken that requests wait for.
+
+        Args:
+            pool: The version.
+            fail: Fails what waits for it.
+        """
+        if self._wake is not None and pool not in self._asking:
+            task = self._tasks.spawn(f"wake of {pool.key[0]}", self._ask(pool, self._wake, fail))
+            self._asking[pool] = task
+            task.add_done_callback(lambda _: self._asking.pop(pool, None))
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._tasks.close()
+
+    async def _ask(
+        self, pool: LinkPool, wake: Wake, fail: Callable[[LinkPool, TritonError], None]
+    ) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while pool.is_dormant and pool.waiting:
+            try:
+                error = await wake(*pool.key)
+            except TritonError as unreachable:
+                _log.info("wake of %s: %s", pool.key[0], unreachable.message)
+            else:
+                if error is not None and pool.is_dormant:
+                    # Before the callback of this task: a request that comes now asks anew.
+                    self._asking.pop(pool, None)
+                    fail(pool, error)
+                    return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+
+    def _recount(self) -> None:
+        self._pools = {pool for pool in self._pools if pool.is_dormant and pool.waiting}
+        waiting = (routed for pool in self._pools for routed in pool.waiting)
+        self._size_bytes = sum(size_bytes(routed.request) for routed in waiting)
+
+
+def size_bytes(request: InferenceRequest) -> int:
+    """Return the size of a request's tensors."""
+    return sum(tensor.data.nbytes for tensor in request.inputs)
+
+
+def too_many(pool: LinkPool, why: str) -> UnavailableError:
+    """Return the error of a request that may not wait for a dormant version."""
+    retry_s = min(max(pool.wake_s, _LEAST_RETRY_S), _MOST_RETRY_S)
+    return UnavailableError(
+        f"model '{name_of(pool.key[0])}' is being started by the requests that came first, and"
+        f" {why}; try again in {retry_s:.0f} s",
+        retry_after_s=retry_s,
+    )
+
+
+def too_long(pool: LinkPool, wait_s: float) -> UnavailableError:
+    """Return the error of a request whose version was not woken in time."""
+    return UnavailableError(
+        f"model '{name_of(pool.key[0])}' has no instance, and none has started within"
+        f" {wait_s:g} s; the request was not executed, try again",
+        retry_after_s=_LEAST_RETRY_S,
+    )

@@ -234,6 +234,17 @@ class ModelController:
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
         self._host.suspect(incarnation)
 
+    async def wake(self, model_key: str, version: int) -> TritonError | None:
+        """Wake a version that a router has requests for; see `ControllerLink.wake`."""
+        await self._boot.recovered.wait()
+        try:
+            if self._shutting_down:
+                raise UnavailableError("Server exiting")
+            await self._lifecycle.dormancy.wake(model_key, version)
+        except TritonError as error:
+            return error
+        return None
+
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.
 

@@ -20,10 +20,10 @@ The way of a load, and who answers for what on it:
   takes it over with the first version that serves from it. `_load` releases, and so removes the
   temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
   last instance made from it has drained.
-- The *operation* of a model is the task `_Model.work`, started and replaced under `_Model.lock`
-  only. Who may cancel it: an unload, at once and before it has the lock; a later load, with the
-  lock, unless it is a poll that would load the same; `close`. A cancelled load cleans up after
-  itself before the next operation begins.
+- The *operation* of a model is the task `OperatedModel.work`, started and replaced under
+  `OperatedModel.lock` only: a load, or a waking. Who may cancel it: an unload, at once and before
+  it has the lock; a later load, with the lock, unless it is a poll that would load the same;
+  `close`. A cancelled load cleans up after itself before the next operation begins.
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
@@ -37,7 +37,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_m
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
@@ -52,7 +52,9 @@ from cluster.models.dependencies import (
     ready_config,
     refuse_cycle,
 )
+from cluster.models.dormancy import Dormancy
 from cluster.models.namespaces import not_resolved, resolve_steps
+from cluster.models.operated_model import OperatedModel
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
 from cluster.models.states import load_failed
@@ -67,20 +69,6 @@ _OUTDATED = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Model:
-    """What a record cannot hold: what serves, and the operation in progress."""
-
-    versions: ModelVersions
-    blocked: asyncio.Event
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    override: Override = NO_OVERRIDE
-    kept_override: Override = NO_OVERRIDE
-    loading: Candidate | None = None
-    has_changed: bool = False
-    work: asyncio.Task[None] | None = None
-
-
 class ModelLifecycle:
     """All models of the server.
 
@@ -90,6 +78,10 @@ class ModelLifecycle:
         on_change: Called on the loop after each change of ``records``.
         settings: Limits.
         routers_know: Returns when routers have heard of the records as they are; bounded in time.
+
+    Attributes:
+        records: By key.
+        dormancy: Puts versions to rest and wakes them.
     """
 
     def __init__(
@@ -106,11 +98,12 @@ class ModelLifecycle:
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings
         self._routers_know = routers_know
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, OperatedModel] = {}
         self._supervisor = Supervisor("models")
         self._background: set[asyncio.Task[None]] = set()
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._composing: dict[str, frozenset[str]] = {}
+        self.dormancy = Dormancy(self._records, self._model, self._followed, self.load)
 
     async def load_all(
         self,
@@ -166,14 +159,8 @@ class ModelLifecycle:
             if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
                 return
             await operation.cancel(model.work)
-            model.blocked.clear()
             load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
-            work = model.work = self._followed(operation.begin(f"load of '{name}'", load))
-            blocked = asyncio.create_task(model.blocked.wait())
-            try:
-                await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                blocked.cancel()
+            work = await model.run(f"load of '{name}'", load, self._followed)
         if not work.done():
             raise UnavailableError(
                 f"load of model '{shown(name)}' is pending and goes on in the background:"
@@ -260,6 +247,7 @@ class ModelLifecycle:
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance. Nothing may be loaded afterwards."""
+        self.dormancy.close()
         for model in self._models.values():
             if model.work is not None:
                 model.work.cancel()
@@ -294,7 +282,13 @@ class ModelLifecycle:
         self._records.restore_unloaded(name, versions)
 
     async def _load(
-        self, name: str, model: _Model, override: Override, *, is_explicit: bool, is_poll: bool
+        self,
+        name: str,
+        model: OperatedModel,
+        override: Override,
+        *,
+        is_explicit: bool,
+        is_poll: bool,
     ) -> None:
         try:
             model.has_changed = False
@@ -327,7 +321,7 @@ class ModelLifecycle:
             replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
         )
 
-    async def _is_loading(self, name: str, model: _Model) -> bool:
+    async def _is_loading(self, name: str, model: OperatedModel) -> bool:
         """Whether the pending load of a model is what a load begun now would be."""
         try:
             candidate = await self._source.read(name, NO_OVERRIDE, model.kept_override)
@@ -384,7 +378,7 @@ class ModelLifecycle:
         """Return what a model was last asked to be loaded with, or kept from an earlier load."""
         return self._model(name).override
 
-    def _model(self, name: str) -> _Model:
+    def _model(self, name: str) -> OperatedModel:
         model = self._models.get(name)
         if model is None:
             blocked = asyncio.Event()
@@ -398,7 +392,7 @@ class ModelLifecycle:
                 blocked.set,
                 self._routers_know,
             )
-            model = self._models[name] = _Model(versions, blocked)
+            model = self._models[name] = OperatedModel(versions, blocked)
         return model
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:

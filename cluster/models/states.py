@@ -36,9 +36,13 @@ class LifecycleEvent(StrEnum):
     RELOADED = "RELOADED"
     INSTANCES_LOST = "INSTANCES_LOST"
     RECOVERED = "RECOVERED"
+    RESTED = "RESTED"
+    WOKEN = "WOKEN"
     UNLOAD = "UNLOAD"
     UNLOADED = "UNLOADED"
 
+
+DORMANT_REASON = "dormant"
 
 _STATE = ModelReadyState
 _EVENT = LifecycleEvent
@@ -54,6 +58,8 @@ TRANSITIONS: dict[ModelReadyState, dict[LifecycleEvent, ModelReadyState]] = {
     },
     _STATE.READY: {
         _EVENT.RELOADED: _STATE.READY,
+        _EVENT.RESTED: _STATE.READY,
+        _EVENT.WOKEN: _STATE.READY,
         _EVENT.INSTANCES_LOST: _STATE.UNAVAILABLE,
         _EVENT.UNLOAD: _STATE.UNLOADING,
     },
@@ -93,6 +99,7 @@ class VersionRecord:
         digest: Digest of what that generation was loaded with.
         leaving: Endpoints of instances that finish their last requests.
         past: By node: encoded counters of instances that have left the generation.
+        is_dormant: Whether it is READY and has no instance until it is woken.
     """
 
     version: int
@@ -104,6 +111,7 @@ class VersionRecord:
     digest: str = ""
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = field(default_factory=dict)
+    is_dormant: bool = False
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -122,10 +130,16 @@ class VersionRecord:
         instances: Iterable[InstanceEndpoint],
         leaving: Iterable[InstanceEndpoint] = (),
         past: Mapping[str, bytes] | None = None,
+        *,
+        is_dormant: bool = False,
     ) -> "VersionRecord":
         """Return the record with other endpoints, and counters of instances that are gone."""
         return replace(
-            self, instances=tuple(instances), leaving=tuple(leaving), past=dict(past or {})
+            self,
+            instances=tuple(instances),
+            leaving=tuple(leaving),
+            past=dict(past or {}),
+            is_dormant=is_dormant,
         )
 
     def because(self, reason: str) -> "VersionRecord":
@@ -150,6 +164,7 @@ class ModelRecord:
         is_known: Whether a load ever came as far as choosing versions.
         failure: Why the last load came to nothing; empty when it did not.
         composing: Keys of the models an ensemble is made of.
+        is_on_demand: Whether it is in a repository and loads with its first use.
     """
 
     name: str
@@ -159,6 +174,7 @@ class ModelRecord:
     is_known: bool = False
     failure: str = ""
     composing: frozenset[str] = frozenset()
+    is_on_demand: bool = False
 
     def with_version(self, record: VersionRecord) -> "ModelRecord":
         """Return the record with one version put in or replaced."""
@@ -190,6 +206,7 @@ class ModelRecord:
                     digest=record.digest,
                     leaving=record.leaving,
                     past=dict(record.past),
+                    is_dormant=record.is_dormant,
                 )
                 for _, record in sorted(self.versions.items())
             ),
@@ -233,8 +250,9 @@ def index_rows(
 
 def _version_row(name: str, record: VersionRecord) -> dict[str, str]:
     row = {"name": name, "version": str(record.version), "state": record.state.value}
-    if record.reason:
-        row["reason"] = record.reason
+    reason = record.reason or (DORMANT_REASON if record.is_dormant else "")
+    if reason:
+        row["reason"] = reason
     return row
 
 

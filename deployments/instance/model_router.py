@@ -13,6 +13,7 @@ from deployments.routing.membership import NodeMember
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
+from deployments.routing.wakes import Wakes
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.call import Recorder
 
@@ -59,6 +60,7 @@ class ModelRouter:
             own_incarnation=incarnation,
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
+        router.wake_with(Wakes(link.wake))
         router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
         self.watch = TableWatch(
             "calls of the model", link, router.update, lambda: make_report(router)

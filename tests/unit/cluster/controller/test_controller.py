@@ -327,3 +327,42 @@ async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> 
     await controller.start()
     await controller.report_wedged("manta/m/1/0/0", "abc", "showed no progress for 10 s")
     assert host.suspects == ["abc"]
+
+
+@in_virtual_time_with_folder
+async def test_a_router_has_a_dormant_version_woken_and_is_told_why_that_fails(
+    folder: Path,
+) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    controller._lifecycle.dormancy.rest("m", 1)
+    host.world.fail["m/1#1"] = [InternalError("no such file")]
+    error = await controller.wake("m", 1)
+    assert isinstance(error, UnavailableError)
+    assert error.message == "failed to start model 'm': Internal: no such file"
+    await asyncio.sleep(error.retry_after_s)
+    assert await controller.wake("m", 1) is None
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    (version,) = changes.models["m"].versions
+    assert (len(version.instances), version.is_dormant) == (1, False)
+
+
+@in_virtual_time_with_folder
+async def test_after_its_restart_the_controller_loads_what_was_dormant(folder: Path) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    controller._lifecycle.dormancy.rest("m", 1)
+    await asyncio.sleep(DRAIN_S + 1)
+    host.was_restarted = True
+    successor = await controller_of(folder, host)
+    assert await successor.wake("m", 1) is None
+    await successor.start()
+    changes = (await successor.routing_table(0, 1.0)).changes
+    assert changes is not None
+    (version,) = changes.models["m"].versions
+    assert (len(version.instances), version.is_dormant) == (1, False)

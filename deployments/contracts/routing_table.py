@@ -100,15 +100,23 @@ class Model:
     Attributes:
         name: Its key; see `backends.api.model_identifier`.
         versions: In ascending order.
+        is_on_demand: Whether it is loaded by its first use, so that nothing may be known of it.
     """
 
     name: str
     versions: tuple[ModelVersion, ...] = ()
+    is_on_demand: bool = False
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it has to be loaded before anything can be said of it."""
+        is_ready = any(entry.state is ModelReadyState.READY for entry in self.versions)
+        return self.is_on_demand and not is_ready
 
     @property
     def is_unloaded(self) -> bool:
         """Whether all its versions were unloaded or are being unloaded."""
-        return all(
+        return not self.is_on_demand and all(
             entry.is_unloaded or entry.state is ModelReadyState.UNLOADING for entry in self.versions
         )
 

@@ -11,7 +11,7 @@ Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 import asyncio
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -138,7 +138,7 @@ class DataPlane:
         if not self._strict_readiness:
             return True
         return all(
-            model.versions and all(_counts_as_ready(entry) for entry in model.versions)
+            model.is_on_demand or (model.versions and all(map(_counts_as_ready, model.versions)))
             for model in table.models.values()
         )
 
@@ -165,6 +165,18 @@ class DataPlane:
         if self.exiting:
             raise UnavailableError("Server exiting")
         return self._router.find(name, _parse_version(version) if version else -1)
+
+    def first_use(self, name: str) -> Awaitable[None] | None:
+        """Return what loads a model that `resolve` does not know yet; None for any other.
+
+        Awaited, it raises TritonError when the load fails.
+        """
+        return None if self.exiting else self._router.first_use(name)
+
+    def is_unread(self, name: str) -> bool:
+        """Whether a model is there to be loaded by its first use, and was not asked for yet."""
+        model = self._router.table.models.get(self._router.key_of(name))
+        return model is not None and model.is_on_demand and not model.versions
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a version is ready; an ensemble also needs the models of its steps.

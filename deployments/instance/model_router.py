@@ -15,6 +15,7 @@ from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
 from deployments.routing.wakes import Wakes
 from deployments.slabs.pool import SlabPool
+from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.call import Recorder
 
 
@@ -35,6 +36,7 @@ class ModelRouter:
         router: The router.
         watch: Has it follow the controller's table.
         recorder: Notes calls of requests that are traced.
+        tasks: Calls that wait for models to be loaded.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class ModelRouter:
             "calls of the model", link, router.update, lambda: make_report(router)
         )
         self.recorder = Recorder()
+        self.tasks = Supervisor("calls of the model")
 
     async def close(self) -> None:
         """Stop following the table and close all lanes; calls on them fail."""
         await self.watch.close()
+        await self.tasks.close()
         await self.router.close()

@@ -13,7 +13,7 @@ gone, the last table goes on being served.
 Everything here runs on one event loop.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 
 from mypy_extensions import mypyc_attr
@@ -152,6 +152,7 @@ class Router:
                 look_at(pool)
                 self._refresh_routes(pool)
         self._forget_unserved()
+        self._waiting.wakes.table_changed()
 
     def _forget_unserved(self) -> None:
         for served in [key for key in self._pools if key not in self._served]:
@@ -213,6 +214,10 @@ class Router:
         if self._opens_on_demand:
             self._links.open_all(found.pool)
         return found
+
+    def first_use(self, name: str) -> Awaitable[None] | None:
+        """Return what loads a model that `find` does not know yet; None for any other."""
+        return self._waiting.wakes.first_use(self.key_of(name), lambda: self.table)
 
     def key_of(self, name: str) -> str:
         """Return the key that a name means; the name where it is none's, or several models'."""

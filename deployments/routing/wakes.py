@@ -6,6 +6,9 @@ A dormant version is READY and has no instance. Its requests lie in the `LinkPoo
 version, in bounds of their own, while one task of this router asks the controller to wake it. The
 routing table then brings the instance. While the controller is away the task asks again; a load
 that fails is the error of all that wait, and the next request asks again.
+
+A model that was never loaded has no config, so that requests cannot even be read. Who meets one
+waits in `Wakes.first_use` and then begins anew.
 """
 
 import asyncio
@@ -17,6 +20,7 @@ from typing import Final
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
+from deployments.contracts.routing_table import RoutingTable
 from deployments.lane.client import LaneInflight
 from deployments.routing.pool import LinkPool
 from deployments.supervision.supervisor import Supervisor
@@ -69,6 +73,15 @@ class Wakes:
         # Counts what was added, and not what has left since; made right when it seems too much.
         self._size_bytes = 0
         self._pools: set[LinkPool] = set()
+        self._loads: dict[str, asyncio.Task[TritonError | None]] = {}
+        self._first_users: dict[str, int] = {}
+        self._changed = asyncio.Event()
+
+    def table_changed(self) -> None:
+        """Take note that the router has a newer table."""
+        # Waiters hold this event; the next ones wait for another.
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def refusal(self, pool: LinkPool, routed: LaneInflight) -> UnavailableError | None:
         """Count a request in; or return why it may not wait for its version."""
@@ -100,6 +113,54 @@ class Wakes:
             self._asking[pool] = task
             task.add_done_callback(lambda _: self._asking.pop(pool, None))
 
+    def first_use(self, key: str, table: Callable[[], RoutingTable]) -> Awaitable[None] | None:
+        """Return what has a model loaded of which nothing is known yet; None for any other.
+
+        Awaited, it raises TritonError when the load fails or takes too long, or too many wait.
+
+        Args:
+            key: The model's key.
+            table: Returns the routing table as it is.
+        """
+
+        def is_unread(key: str) -> bool:
+            model = table().models.get(key)
+            return model is not None and model.is_unread
+
+        wake = self._wake
+        return None if wake is None or not is_unread(key) else self._use(key, wake, is_unread)
+
+    async def _use(self, key: str, wake: Wake, is_unread: Callable[[str], bool]) -> None:
+        limits = self.limits
+        count = self._first_users.get(key, 0)
+        if count >= limits.request_count:
+            raise too_many(LinkPool(key=(key, -1)), f"{count} requests wait for it already")
+        self._first_users[key] = count + 1
+        try:
+            async with asyncio.timeout(limits.wait_s):
+                await self._load(key, wake)
+                while is_unread(key):
+                    await self._changed.wait()
+        except TimeoutError:
+            raise too_long(LinkPool(key=(key, -1)), limits.wait_s) from None
+        finally:
+            self._first_users[key] -= 1
+            if not self._first_users[key]:
+                del self._first_users[key]
+
+    async def _load(self, key: str, wake: Wake) -> None:
+        """Ask once for all callers, again while the controller is away."""
+        asked = self._loads.get(key)
+        if asked is None:
+            asked = self._loads[key] = self._tasks.spawn(f"load of {key}", _loaded(key, wake))
+            asked.add_done_callback(lambda _: self._loads.pop(key, None))
+        await asyncio.wait({asked})
+        if asked.cancelled():
+            raise UnavailableError("Server exiting")
+        error: TritonError | None = asked.result()
+        if error is not None:
+            raise error
+
     async def close(self) -> None:
         """Ask no more."""
         await self._tasks.close()
@@ -126,6 +187,17 @@ class Wakes:
         self._pools = {pool for pool in self._pools if pool.is_dormant and pool.waiting}
         waiting = (routed for pool in self._pools for routed in pool.waiting)
         self._size_bytes = sum(size_bytes(routed.request) for routed in waiting)
+
+
+async def _loaded(key: str, wake: Wake) -> TritonError | None:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return await wake(key, -1)
+        except TritonError as unreachable:
+            _log.info("load of %s: %s", key, unreachable.message)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _MOST_PAUSE_S)
 
 
 def size_bytes(request: InferenceRequest) -> int:

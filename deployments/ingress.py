@@ -24,6 +24,7 @@ import setproctitle
 from backends.api.errors import TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.wake_limits import WakeLimits
 from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
@@ -47,7 +48,7 @@ from deployments.routing.membership import NodeMember
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
-from deployments.routing.wakes import WakeLimits, Wakes
+from deployments.routing.wakes import Wakes
 from deployments.scheduling.holds import holds_of
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging

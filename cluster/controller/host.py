@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NoReturn, Protocol
 
 import ray
 
@@ -21,9 +21,13 @@ from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.nodes import read_cluster
+from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
+
+# An idle process answers within 0.4 s.
+_ASK_TIMEOUT_S: Final = 1.0
 
 
 class AdoptingPool(VersionPool, Protocol):
@@ -62,6 +66,9 @@ class ControllerHost(Protocol):
 
     def suspect(self, incarnation: str) -> None:
         """Ask an instance at once whether it gets on, and have it replaced if it does not."""
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        """Return, by incarnation, what instances say that answer at once."""
 
     async def end_arbiters(self) -> None:
         """End the rate limiters of all nodes."""
@@ -114,6 +121,10 @@ class RayControllerHost:
     def suspect(self, incarnation: str) -> None:
         """See `ControllerHost`."""
         self._prober.suspect(incarnation)
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        """See `ControllerHost`."""
+        return await self._prober.ask_all(incarnations, _ASK_TIMEOUT_S)
 
     async def end_arbiters(self) -> None:
         """See `ControllerHost`."""

@@ -20,8 +20,8 @@ Rules, each of which a test holds:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
@@ -34,6 +34,10 @@ _log = logging.getLogger(__name__)
 
 _FIRST_INTERVAL_S: Final = 1.0
 _MOST_INTERVAL_S: Final = 60.0
+
+# The version of a model of which nothing is known.
+_ANY: Final = -1
+_NS_PER_S: Final = 1e9
 
 _Key = tuple[str, int]
 
@@ -71,6 +75,17 @@ class Dormancy:
         self._waking: dict[_Key, asyncio.Task[None]] = {}
         self._failures: dict[_Key, _Failure] = {}
 
+    @property
+    def waking_count(self) -> int:
+        """How many versions are being woken, or models loaded by their first use."""
+        return len(self._waking)
+
+    def know(self, names: Iterable[str]) -> None:
+        """Have models load with their first use."""
+        for name in names:
+            record = self._records.of(name)
+            self._records.put(replace(record, is_known=True, is_on_demand=True))
+
     def rest(self, name: str, version: int) -> bool:
         """Make a version dormant; its instances finish their requests and end.
 
@@ -102,14 +117,14 @@ class Dormancy:
         Raises:
             UnavailableError: That failed, with the load's error in the text.
         """
-        key = (name, version)
+        key = (name, _ANY if self._is_unread(name) else version)
         failure = self._failures.get(key)
         now_s = asyncio.get_running_loop().time()
         if failure is not None and now_s < failure.until_s and key not in self._waking:
             raise _failed(name, failure.error, failure.until_s - now_s)
         task = self._waking.get(key)
         if task is None:
-            task = self._waking[key] = asyncio.create_task(self._wake(name, version))
+            task = self._waking[key] = asyncio.create_task(self._wake(*key))
             task.add_done_callback(lambda _: self._waking.pop(key, None))
         await asyncio.wait({task})
         if task.cancelled():
@@ -135,12 +150,16 @@ class Dormancy:
         self._failures.pop(key, None)
         if is_woken:
             took_s = clock() - began_s
+            record = self._records.of(name)
+            count, total_ns = record.cold_start_count + 1, record.cold_start_ns
+            total_ns += int(took_s * _NS_PER_S)
+            self._records.put(replace(record, cold_start_count=count, cold_start_ns=total_ns))
             _log.info("woke '%s' version %d in %.3f s", shown(name), version, took_s)
 
     async def _start(self, name: str, version: int) -> bool:
         """Wake a version; return whether it was this that did."""
         if self._is_unread(name):
-            await self._load(name)
+            await self._load_first(name)
             return True
         model = self._model_of(name)
         while self._is_dormant(name, version):
@@ -158,9 +177,24 @@ class Dormancy:
                 return True
         return False
 
+    async def _load_first(self, name: str) -> None:
+        """Load a model, however long the cluster has no room for it."""
+        model = self._model_of(name)
+        if not (model.blocked.is_set() and operation.is_running(model.work)):
+            try:
+                await self._load(name)
+            except TritonError:
+                if not operation.is_running(model.work):
+                    raise
+        work = model.work
+        if operation.is_running(work):
+            await asyncio.wait({work})
+            if not work.cancelled():
+                work.result()
+
     def _is_unread(self, name: str) -> bool:
         record = self._records.of(name)
-        return record.is_on_demand and not record.versions
+        return record.is_on_demand and not record.ready_versions
 
     def _is_dormant(self, name: str, version: int) -> bool:
         record = self._records.of(name).versions.get(version)

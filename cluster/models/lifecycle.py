@@ -186,12 +186,13 @@ class ModelLifecycle:
             unload_dependents: Whether the models an ensemble is made of go too, unless a user asked
                 for them or another ensemble needs them.
         """
-        if name not in self._models:
+        if name not in self._models and name not in self.records:
             return frozenset((name,))
-        self._models[name].kept_override = NO_OVERRIDE
+        self._model(name).kept_override = NO_OVERRIDE
         composing = self._composing.pop(name, frozenset())
         if name in self.records:
-            self.records[name] = replace(self.records[name], is_explicit=False)
+            unwanted = replace(self.records[name], is_explicit=False, is_on_demand=False)
+            self._records.put(unwanted)
         gone = await self._withdraw(name)
         if unload_dependents:
             for part in sorted(composing):

@@ -165,6 +165,8 @@ class ModelRecord:
         failure: Why the last load came to nothing; empty when it did not.
         composing: Keys of the models an ensemble is made of.
         is_on_demand: Whether it is in a repository and loads with its first use.
+        cold_start_count: How often requests had to wait for its load or its waking.
+        cold_start_ns: How long these have taken together.
     """
 
     name: str
@@ -175,6 +177,8 @@ class ModelRecord:
     failure: str = ""
     composing: frozenset[str] = frozenset()
     is_on_demand: bool = False
+    cold_start_count: int = 0
+    cold_start_ns: int = 0
 
     def with_version(self, record: VersionRecord) -> "ModelRecord":
         """Return the record with one version put in or replaced."""
@@ -194,6 +198,9 @@ class ModelRecord:
         """Render the record for routers."""
         return Model(
             name=self.name,
+            is_on_demand=self.is_on_demand,
+            cold_start_count=self.cold_start_count,
+            cold_start_ns=self.cold_start_ns,
             versions=tuple(
                 ModelVersion(
                     version=record.version,
@@ -239,6 +246,8 @@ def index_rows(
                     "reason": "model appears in two or more repositories",
                 }
             )
+        elif record is not None and record.is_on_demand and not record.versions:
+            rows.append(_unread_row(record))
         elif record is None or not record.is_known:
             rows.append({"name": name})
         else:
@@ -246,6 +255,13 @@ def index_rows(
     if ready_only:
         rows = [row for row in rows if row.get("state") == ModelReadyState.READY.value]
     return rows
+
+
+def _unread_row(record: ModelRecord) -> dict[str, str]:
+    """Return the row of a model that loads with its first use, which has no versions yet."""
+    state = ModelReadyState.UNAVAILABLE if record.failure else ModelReadyState.READY
+    reason = record.failure or DORMANT_REASON
+    return {"name": name_of(record.name), "state": state.value, "reason": reason}
 
 
 def _version_row(name: str, record: VersionRecord) -> dict[str, str]:

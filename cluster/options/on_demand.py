@@ -29,3 +29,16 @@ class OnDemandOptions:
     wake_timeout_secs: float = _flag(
         120.0, ON_DEMAND, "Seconds that a request may wait so.", values.fraction
     )
+    ondemand_max_models: int = _flag(
+        0,
+        ON_DEMAND,
+        "Model versions that keep instances in mode ondemand; those used longest ago rest. 0: any"
+        " number.",
+        values.at_least(0, "Error: --ondemand-max-models must not be negative."),
+    )
+    ondemand_memory_fraction: float = _flag(
+        0.9,
+        ON_DEMAND,
+        "Part of a node's memory that instances may have in mode ondemand before some rest.",
+        values.fraction,
+    )

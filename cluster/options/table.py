@@ -73,8 +73,9 @@ class ServerOptions(OnDemandOptions):
     model_control_mode: str = _flag(
         "none",
         _REPOSITORY,
-        "Who loads models: none (all at start), poll (follow the files) or explicit (the API).",
-        values.choice("invalid argument for --model-control-mode", "none", "poll", "explicit"),
+        "Who loads models: none (all at start), poll (follow the files), explicit (the API) or"
+        " ondemand (their first use).",
+        values.choice("invalid argument for --model-control-mode", *values.CONTROL_MODES),
     )
     repository_poll_secs: int = _flag(15, _REPOSITORY, "Seconds between polls, in mode poll.")
     load_model: tuple[str, ...] = _flag(

@@ -24,8 +24,8 @@ from cluster.server import serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
+from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
-from deployments.routing.wakes import WakeLimits
 
 _MOST_REPLICAS = 10_000
 # Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with

@@ -101,11 +101,15 @@ class Model:
         name: Its key; see `backends.api.model_identifier`.
         versions: In ascending order.
         is_on_demand: Whether it is loaded by its first use, so that nothing may be known of it.
+        cold_start_count: How often requests had to wait for its load or its waking.
+        cold_start_ns: How long these have taken together.
     """
 
     name: str
     versions: tuple[ModelVersion, ...] = ()
     is_on_demand: bool = False
+    cold_start_count: int = 0
+    cold_start_ns: int = 0
 
     @property
     def is_unread(self) -> bool:

@@ -14,13 +14,13 @@ waits in `Wakes.first_use` and then begins anew.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
 from deployments.lane.client import LaneInflight
 from deployments.routing.pool import LinkPool
 from deployments.supervision.supervisor import Supervisor
@@ -37,24 +37,6 @@ _MOST_PAUSE_S: Final = 5.0
 # What clients are told to wait at least, and at most, before they try again.
 _LEAST_RETRY_S: Final = 1.0
 _MOST_RETRY_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class WakeLimits:
-    """What may wait in one router for versions that are being woken.
-
-    Attributes:
-        request_count: Requests of one model version.
-        size_bytes: Tensors of all of them together.
-        wait_s: How long a request may wait, to within a second.
-    """
-
-    request_count: int = 1000
-    size_bytes: int = 64 << 20
-    wait_s: float = 120.0
-
-
-DEFAULT_WAKES: Final = WakeLimits()
 
 
 class Wakes:

@@ -327,7 +327,7 @@ class FakePool:
 
 
 def _endpoint(name: str) -> InstanceEndpoint:
-    return InstanceEndpoint(name, "i", "n", "u", ("h", 1))
+    return InstanceEndpoint(name, f"of {name}", "n", "u", ("h", 1))
 
 
 def _spec(name: str) -> InstanceSpec:

@@ -3,7 +3,7 @@
 """What a controller has around it: a key-value store and a cluster in memory."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from cluster.instances.live import LiveInstance
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import parse_actor_name
 from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import FakePool, World, now
@@ -74,6 +75,7 @@ class FakeHost:
         killed: Names of instances that were killed.
         suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
+        progress: What all instances say of theirs.
         ended_s: When the process was ended.
     """
 
@@ -88,6 +90,7 @@ class FakeHost:
         self.suspects: list[str] = []
         self.fail: dict[str, Exception] = {}
         self.looks = 0
+        self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
 
     async def read_cluster(self) -> ClusterResources:
@@ -110,6 +113,9 @@ class FakeHost:
 
     def suspect(self, incarnation: str) -> None:
         self.suspects.append(incarnation)
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        return dict.fromkeys(incarnations, self.progress)
 
     async def end_arbiters(self) -> None:
         self._maybe_fail("end_arbiters")

@@ -319,3 +319,67 @@ async def test_nothing_is_woken_once_the_server_ends() -> None:
     assert isinstance(error, UnavailableError)
     assert error.message == "Server exiting"
     assert "ready m/1#1@2" not in world.log
+
+
+@in_virtual_time
+async def test_a_known_model_is_in_the_index_as_ready_and_loads_with_its_first_use() -> None:
+    world = World(model("m"), model("n"))
+    world.lifecycle.dormancy.know(["m", "n"])
+    rows = index_rows(world.lifecycle.records, ["m", "n"], [], ready_only=True)
+    ready = {"state": "READY", "reason": DORMANT_REASON}
+    assert rows == [{"name": "m", **ready}, {"name": "n", **ready}]
+    assert world.log == []
+    outcomes = await asyncio.gather(*(outcome_of(world) for _ in range(10)))
+    assert outcomes == [None] * 10
+    assert world.log == ["start m/1#0@1", "ready m/1#0@1"]
+    record = world.record("m")
+    assert (record.cold_start_count, record.cold_start_ns) == (1, LOAD_S * 1e9)
+    assert record.routing_model().is_on_demand
+    assert not record.routing_model().is_unread
+
+
+@in_virtual_time
+async def test_a_first_use_that_fails_is_tried_again_by_a_later_one() -> None:
+    world = World(model("m"))
+    world.lifecycle.dormancy.know(["m"])
+    world.fail["m/1#0"] = [InternalError("no such file")]
+    error = await error_of(world.lifecycle.dormancy.wake("m", -1))
+    assert isinstance(error, UnavailableError)
+    assert "Internal: no such file" in error.message
+    assert world.record("m").routing_model().is_unread
+    assert await outcome_of(world) is not None
+    await asyncio.sleep(error.retry_after_s)
+    assert await outcome_of(world) is None
+
+
+@in_virtual_time
+async def test_a_first_use_waits_while_the_cluster_has_no_room() -> None:
+    world = World(model("m"))
+    world.lifecycle.dormancy.know(["m"])
+    world.blocked.add("m/1#0")
+    using = asyncio.create_task(outcome_of(world))
+    await asyncio.sleep(100)
+    assert not using.done()
+    world.unblocked.set()
+    assert await using is None
+
+
+@in_virtual_time
+async def test_an_unloaded_model_does_not_load_with_a_use() -> None:
+    world = World(model("m"))
+    world.lifecycle.dormancy.know(["m"])
+    await world.lifecycle.unload("m")
+    assert await outcome_of(world) is None
+    assert world.log == []
+    assert not world.record("m").routing_model().is_unread
+
+
+@in_virtual_time
+async def test_an_ensemble_that_loads_with_its_first_use_loads_its_models() -> None:
+    world = World(model("m"), ensemble("e", "m"))
+    world.lifecycle.dormancy.know(["m", "e"])
+    await world.lifecycle.dormancy.wake("e", -1)
+    assert world.state("e") is READY
+    assert len(world.endpoints("m")) == 1
+    world.lifecycle.dormancy.rest("m", 1)
+    assert world.state("e") is READY

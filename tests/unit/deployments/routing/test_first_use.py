@@ -9,7 +9,8 @@ import pytest
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.routing_table import Model, RoutingTable
-from deployments.routing.wakes import DEFAULT_WAKES, WakeLimits, Wakes
+from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
+from deployments.routing.wakes import Wakes
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import table
 

@@ -17,11 +17,12 @@ from deployments.contracts.routing_table import (
     ModelReadyState,
     ModelVersion,
 )
+from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.router import Router
 from deployments.routing.waiting_requests import WaitingRequests
-from deployments.routing.wakes import DEFAULT_WAKES, WakeLimits, Wakes
+from deployments.routing.wakes import Wakes
 from deployments.slabs.pool import SlabPool
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import Instance, request, table

@@ -22,12 +22,12 @@ from backends.api.model_identifier import name_of, namespace_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl
-from deployments.contracts.routing_table import ModelReadyState, ModelVersion, RoutingTable
+from deployments.contracts.routing_table import ModelReadyState, ModelVersion
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.cold_starts import cold_starts_text
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
-from deployments.metrics.cold_starts import ColdStarts, render_cold_starts
 from deployments.metrics.distributions import bounds_ms
 from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.model_files import render_repositories
@@ -329,7 +329,7 @@ class DataPlane:
         # Not on the loop: the drivers of GPUs may take their time.
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
-        return page + _cold_starts(table) + render_repositories(table.reachable)
+        return page + cold_starts_text(table) + render_repositories(table.reachable)
 
     def _sample_machine(
         self, settings: MetricsSettings
@@ -365,17 +365,6 @@ class DataPlane:
                 f"requested model version is not available for model '{name}'"
             )
         return chosen
-
-
-def _cold_starts(table: RoutingTable) -> bytes:
-    rows = [
-        ColdStarts(name_of(key), each.cold_start_count, each.cold_start_ns, namespace_of(key))
-        for key, each in table.models.items()
-        if each.cold_start_count
-    ]
-    return render_cold_starts(
-        rows, sum(entry.is_dormant for each in table.models.values() for entry in each.versions)
-    )
 
 
 def _counts_as_ready(entry: ModelVersion) -> bool:

@@ -40,12 +40,18 @@ _usable_bytes = cache(usable_memory_bytes)
 def load_of(activity: Activity) -> ProcessLoad:
     """Return the load of this process, whose executor does ``activity``."""
     return ProcessLoad(
-        activity.execution_count, activity.pending_count, _private_bytes(), _usable_bytes()
+        activity.execution_count, activity.pending_count, private_bytes(), _usable_bytes()
     )
 
 
-def _private_bytes(status: Path = _STATUS) -> int:
-    """Return 0 where the kernel does not tell."""
+def private_bytes(status: Path = _STATUS) -> int:
+    """Return the resident memory of this process that is not mapped from files.
+
+    It is 0 where the kernel does not tell.
+
+    Args:
+        status: The process's page in ``/proc``.
+    """
     try:
         lines = status.read_text().splitlines()
     except OSError:

@@ -83,6 +83,7 @@ class Dormancy:
     def know(self, names: Iterable[str]) -> None:
         """Have models load with their first use."""
         for name in names:
+            self._failures.pop((name, _ANY), None)
             record = self._records.of(name)
             self._records.put(replace(record, is_known=True, is_on_demand=True))
 
@@ -102,6 +103,8 @@ class Dormancy:
             return False
         if not model.versions.rest(version):
             return False
+        # It has served since.
+        self._failures.pop((name, version), None)
         _log.info("'%s' version %d rests until it is used", shown(name), version)
         return True
 
@@ -161,8 +164,8 @@ class Dormancy:
         if self._is_unread(name):
             await self._load_first(name)
             return True
-        model = self._model_of(name)
         while self._is_dormant(name, version):
+            model = self._model_of(name)
             async with model.lock:
                 if not operation.is_running(model.work):
                     if not self._is_dormant(name, version):

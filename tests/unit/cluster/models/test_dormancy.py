@@ -383,3 +383,22 @@ async def test_an_ensemble_that_loads_with_its_first_use_loads_its_models() -> N
     assert len(world.endpoints("m")) == 1
     world.lifecycle.dormancy.rest("m", 1)
     assert world.state("e") is READY
+
+
+@in_virtual_time
+async def test_a_version_that_was_loaded_since_it_failed_to_wake_is_woken_at_once() -> None:
+    world = await resting()
+    world.fail["m/1#1"] = [InternalError("no such file")]
+    assert await outcome_of(world) is not None
+    world.candidates["m"] = model("m", stamp="new")
+    await world.lifecycle.load("m")
+    assert world.lifecycle.dormancy.rest("m", 1)
+    assert await outcome_of(world) is None
+
+
+@in_virtual_time
+async def test_waking_what_nobody_knows_does_nothing() -> None:
+    world = World()
+    await world.lifecycle.dormancy.wake("unknown", 1)
+    assert not world.lifecycle.records
+    assert not world.log

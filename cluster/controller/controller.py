@@ -24,6 +24,7 @@ from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
 from cluster.controller.boot import Boot
+from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.on_demand import MODE, OnDemand
@@ -114,6 +115,7 @@ class ModelController:
             self._supervisor.keep("watch of the owner", self._watch_owner)
         if options.model_control_mode == "poll":
             self._supervisor.keep("poll of the repositories", self._poll)
+        self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
         self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)

@@ -20,7 +20,7 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
-from cluster.placement.nodes import read_cluster
+from cluster.placement.nodes import read_cluster, read_draining
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
 
@@ -54,6 +54,9 @@ class ControllerHost(Protocol):
 
     async def read_cluster(self) -> ClusterResources:
         """Return the nodes there are and what is free on each."""
+
+    async def read_draining(self) -> frozenset[str]:
+        """Return the ids of the nodes that drain."""
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
@@ -105,6 +108,10 @@ class RayControllerHost:
     async def read_cluster(self) -> ClusterResources:
         """See `ControllerHost`."""
         return await read_cluster()
+
+    async def read_draining(self) -> frozenset[str]:
+        """See `ControllerHost`."""
+        return await read_draining()
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""

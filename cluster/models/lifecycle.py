@@ -53,6 +53,7 @@ from cluster.models.dependencies import (
     refuse_cycle,
 )
 from cluster.models.dormancy import Dormancy
+from cluster.models.evacuation import Evacuation
 from cluster.models.namespaces import not_resolved, resolve_steps
 from cluster.models.operated_model import OperatedModel
 from cluster.models.override import NO_OVERRIDE, Override
@@ -82,6 +83,7 @@ class ModelLifecycle:
     Attributes:
         records: By key.
         dormancy: Puts versions to rest and wakes them.
+        evacuation: Empties nodes.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class ModelLifecycle:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._composing: dict[str, frozenset[str]] = {}
         self.dormancy = Dormancy(self._records, self._model, self._followed, self.load)
+        self.evacuation = Evacuation(self._records, self._model, self._followed)
 
     async def load_all(
         self,

@@ -174,6 +174,38 @@ class VersionLoader:
         outcome = await self._try_often(name, version, lambda: attempt, on_blocked)
         return outcome if isinstance(outcome, TritonError) else None
 
+    async def move(
+        self,
+        candidate: Candidate,
+        version: int,
+        serving: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Stage what replaces some instances of a pool; an error is returned.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            serving: What the version serves with, and which instances shall leave it.
+            on_blocked: Called when those have to wait for room for others.
+        """
+        pool, config, leaving = serving.pool, serving.config, serving.leaving
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            present = pool.specs
+            generation = present[0].generation
+            plan = await self._source.plan(
+                candidate, config, version, generation, auto_complete=False
+            )
+            staying = [spec for spec in present if spec.name not in leaving]
+            change = regroup(plan, staying, pool.next_index)
+            gone = (*leaving, *change.leaving)
+            await pool.stage(change.added, gone, on_blocked)
+            return Loaded(pool, config, gone)
+
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
+
     async def _regrouping(
         self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig
     ) -> Regrouping:

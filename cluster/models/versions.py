@@ -12,7 +12,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::Asy
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -204,6 +204,26 @@ class ModelVersions:
         others = await self._regroup_version(candidate, version)
         if isinstance(others, Loaded):
             pool.commit(others.leaving)
+
+    async def move(self, version: int, node_ids: Collection[str]) -> None:
+        """Start elsewhere what a version has on some nodes, then let go of what is there.
+
+        Raises:
+            TritonError: An instance failed to load elsewhere; nothing has changed.
+        """
+        pool, candidate = self._pools.get(version), self._candidate
+        if pool is None or candidate is None or version not in candidate.digests:
+            return
+        config = self._records.of(self._name).versions[version].config
+        leaving = pool.on_nodes(node_ids)
+        if config is None or not leaving:
+            return
+        serving = Loaded(pool, config, leaving)
+        moved = await self._loader.move(candidate, version, serving, self._on_blocked)
+        if isinstance(moved, TritonError):
+            raise moved
+        pool.commit(moved.leaving)
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""

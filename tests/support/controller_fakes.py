@@ -76,6 +76,7 @@ class FakeHost:
         suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
         progress: What all instances say of theirs.
+        draining: Nodes that drain.
         ended_s: When the process was ended.
     """
 
@@ -90,6 +91,7 @@ class FakeHost:
         self.suspects: list[str] = []
         self.fail: dict[str, Exception] = {}
         self.looks = 0
+        self.draining: set[str] = set()
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
 
@@ -98,6 +100,9 @@ class FakeHost:
         return ClusterResources(
             tuple(NodeResources(name, {"CPU": 2}, {"CPU": 2}) for name in self.nodes)
         )
+
+    async def read_draining(self) -> frozenset[str]:
+        return frozenset(self.draining)
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)

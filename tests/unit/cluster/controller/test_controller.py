@@ -427,3 +427,21 @@ async def test_on_demand_models_can_be_loaded_and_unloaded_too(folder: Path) -> 
     await controller.load("a", {})
     (version,) = controller._lifecycle.records["a"].versions.values()
     assert len(version.instances) == 1
+
+
+@in_virtual_time_with_folder
+async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
+    folder: Path,
+) -> None:
+    write_model(folder, "m", count=2)
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    host.world.node = "other"
+    host.draining = {"n"}
+    await asyncio.sleep(10)
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    (version,) = changes.models["m"].versions
+    assert [each.node_id for each in version.instances] == ["other", "other"]
+    assert host.world.log[-1].startswith("end m/1#")

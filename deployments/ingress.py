@@ -24,6 +24,7 @@ import setproctitle
 from backends.api.errors import TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.wake_limits import WakeLimits
 from deployments.data_plane.data_plane import DataPlane
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
@@ -46,6 +47,7 @@ from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
+from deployments.routing.wakes import Wakes
 from deployments.scheduling.holds import holds_of
 from deployments.security.tls import TlsFiles
 from deployments.settings.log_lines import set_up_logging
@@ -103,6 +105,7 @@ class IngressSettings:
         memory_limit_bytes: What messages of clients may take in a replica; 0 is a quarter of the
             memory that its process may use.
         model_cache_directory: ``--model-cache-directory``.
+        wake_limits: What may wait for versions that are being woken.
     """
 
     server_id: str = "triton"
@@ -131,6 +134,7 @@ class IngressSettings:
     drain_delay_s: float = 0.0
     memory_limit_bytes: int = 0
     model_cache_directory: str = ""
+    wake_limits: WakeLimits = WakeLimits()
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -195,6 +199,7 @@ class Ingress:
             cache,
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )
+        self._router.wake_with(Wakes(controller.wake, settings.wake_limits))
         self._router.node_pools.holds = holds_of(settings.scheduler_holds)
         self._router.join_node(
             NodeMember(

@@ -32,16 +32,25 @@ class TritonError(Exception):
     Args:
         message: What was given, what was expected and what to do, on one line.
         phase: When Triton meets the error, where that is not when it is raised.
+        retry_after_s: After how many seconds trying again is worth while; 0.0 says nothing. It does
+            not travel over a lane.
 
     Attributes:
         phase: The same.
+        retry_after_s: The same.
     """
 
     code: ClassVar[str] = "Unknown"
 
-    def __init__(self, message: str = "", phase: Phase = Phase.UNSPECIFIED) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        phase: Phase = Phase.UNSPECIFIED,
+        retry_after_s: float = 0.0,
+    ) -> None:
         super().__init__(message)
         self.phase = phase
+        self.retry_after_s = retry_after_s
 
     @property
     def message(self) -> str:

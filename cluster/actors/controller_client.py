@@ -117,6 +117,15 @@ class ControllerClient:
         """
         await self._call("report_wedged", name, incarnation, reason)
 
+    async def wake(self, model_key: str, version: int) -> TritonError | None:
+        """Have a dormant version woken; see `ControllerLink.wake`.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        error: TritonError | None = await self._call("wake", model_key, version)
+        return error
+
     async def watch_routing_table(
         self, update: Callable[[RoutingTable], None], report: Callable[[], bytes] = bytes
     ) -> None:

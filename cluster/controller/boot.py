@@ -88,6 +88,10 @@ class Boot:
             if record.ready_versions and self.state.has_files_of(name)
         }
         others = [name for name in names if name not in is_as_given]
+        if self.options.model_control_mode == "ondemand":
+            self.lifecycle.dormancy.know(names)
+            # Those with instances alive: what they have too few or too many of is settled.
+            others = [name for name in others if self.lifecycle.records[name].ready_versions]
         await self.lifecycle.load_all(others, self.state.overrides)
         adopted_in_vain = [
             name

@@ -25,8 +25,10 @@ from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot
+from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
+from cluster.controller.on_demand import MODE, OnDemand
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import next_poll_s, poll_once
 from cluster.controller.repository_source import RepositorySource
@@ -118,6 +120,12 @@ class ModelController:
             self._supervisor.keep("watch of the owner", self._watch_owner)
         if options.model_control_mode == "poll":
             self._supervisor.keep("poll of the repositories", self._poll)
+        self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
+        self._on_demand: OnDemand | None = None
+        if options.model_control_mode == MODE:
+            self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
+            self._supervisor.keep("names of the models", self._on_demand.follow_names)
+            self._supervisor.keep("residency of the models", self._on_demand.keeper.run)
 
     # The driver's calls
 
@@ -255,6 +263,20 @@ class ModelController:
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
         self._host.suspect(incarnation)
 
+    async def wake(self, model_key: str, version: int) -> TritonError | None:
+        """Wake a version that a router has requests for; see `ControllerLink.wake`."""
+        await self._boot.recovered.wait()
+        try:
+            if self._shutting_down:
+                raise UnavailableError("Server exiting")
+            wake = self._lifecycle.dormancy.wake(model_key, version)
+            if self._on_demand is not None:
+                self._on_demand.keeper.look_soon()
+            await wake
+        except TritonError as error:
+            return error
+        return None
+
     async def change_settings(self, change: SettingsChange) -> ServerSettings:
         """Make a change, wait until the ingresses have heard of it and return what holds now.
 
@@ -310,6 +332,8 @@ class ModelController:
     async def _load(self, key: str, override: Override) -> TritonError | None:
         try:
             await self._lifecycle.load(key, override)
+            if self._on_demand is not None:
+                self._lifecycle.dormancy.know((key,))
         except TritonError as error:
             if self._lifecycle.is_pending(key):
                 await self._remember_load(key)
@@ -347,7 +371,7 @@ class ModelController:
     def _require_explicit(self) -> None:
         if self._shutting_down:
             raise UnavailableError("Server exiting")
-        if not self._is_explicit:
+        if not self._is_explicit and self._on_demand is None:
             raise UnavailableError(
                 "explicit model load / unload is not allowed if polling is enabled"
             )

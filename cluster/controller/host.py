@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NoReturn, Protocol
 
 import ray
 
@@ -26,11 +26,15 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
-from cluster.placement.nodes import read_cluster
+from cluster.placement.nodes import read_cluster, read_draining
 from cluster.repository.agents.contracts import Action
+from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
+
+# An idle process answers within 0.4 s.
+_ASK_TIMEOUT_S: Final = 1.0
 
 
 class AdoptingPool(VersionPool, Protocol):
@@ -58,6 +62,9 @@ class ControllerHost(Protocol):
     async def read_cluster(self) -> ClusterResources:
         """Return the nodes there are and what is free on each."""
 
+    async def read_draining(self) -> frozenset[str]:
+        """Return the ids of the nodes that drain."""
+
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
 
@@ -69,6 +76,9 @@ class ControllerHost(Protocol):
 
     def suspect(self, incarnation: str) -> None:
         """Ask an instance at once whether it gets on, and have it replaced if it does not."""
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        """Return, by incarnation, what instances say that answer at once."""
 
     async def end_arbiters(self) -> None:
         """End the rate limiters of all nodes."""
@@ -124,6 +134,10 @@ class RayControllerHost:
         """See `ControllerHost`."""
         return await read_cluster()
 
+    async def read_draining(self) -> frozenset[str]:
+        """See `ControllerHost`."""
+        return await read_draining()
+
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
         return InstancePool(on_change, self._instances, self._prober)
@@ -139,6 +153,10 @@ class RayControllerHost:
     def suspect(self, incarnation: str) -> None:
         """See `ControllerHost`."""
         self._prober.suspect(incarnation)
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        """See `ControllerHost`."""
+        return await self._prober.ask_all(incarnations, _ASK_TIMEOUT_S)
 
     async def end_arbiters(self) -> None:
         """See `ControllerHost`."""

@@ -237,7 +237,11 @@ class RoutingPublisher:
         if self._rendered_version == version:
             return
         self._rendered_version = version
-        shown = {name: record for name, record in self._records.items() if record.versions}
+        shown = {
+            name: record
+            for name, record in self._records.items()
+            if record.versions or record.is_on_demand
+        }
         for name, record in shown.items():
             known = self._rendered.get(name)
             # Records are immutable: a record that is the same object has not changed.

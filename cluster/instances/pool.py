@@ -95,6 +95,14 @@ class InstancePool:
         live = (p.description for p in self._members if p.description is not None)
         return max((description.load_duration_ns for description in live), default=0)
 
+    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
+        """Return the actor names of the live members on some nodes."""
+        return tuple(
+            place.spec.name
+            for place in self._members
+            if place.endpoint is not None and place.endpoint.node_id in node_ids
+        )
+
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
         """Add instances and wait until each is ready or waits for room in the cluster.
 

@@ -13,7 +13,7 @@ wakes up late does not take the others for hung.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -84,6 +84,24 @@ class Prober:
                 watched.examination.cancel()
             self._examine(watched, min(_SUSPECT_PATIENCE_S, self.timeout_s))
 
+    async def ask_all(self, incarnations: Iterable[str], timeout_s: float) -> dict[str, Progress]:
+        """Ask instances for their progress at once.
+
+        Returns:
+            By incarnation: the answers that came in time.
+        """
+        asked = {
+            each: asyncio.ensure_future(_progress_of(self._watched[each].ask))
+            for each in incarnations
+            if each in self._watched
+        }
+        if asked:
+            _, late = await asyncio.wait(asked.values(), timeout=timeout_s)
+            for task in late:
+                task.cancel()
+        answers = {each: task.result() for each, task in asked.items() if task.done()}
+        return {each: progress for each, progress in answers.items() if progress is not None}
+
     async def close(self) -> None:
         """Ask nobody any more."""
         await self._supervisor.close()
@@ -135,8 +153,12 @@ async def _gets_on(ask: AskProgress, slice_s: float) -> bool:
             asked.cancel()
 
 
-async def _has_progress(ask: AskProgress) -> bool:
+async def _progress_of(ask: AskProgress) -> Progress | None:
     with contextlib.suppress(Exception):
-        progress = await ask()
-        return progress.turned and not progress.is_stuck
-    return False
+        return await ask()
+    return None
+
+
+async def _has_progress(ask: AskProgress) -> bool:
+    progress = await _progress_of(ask)
+    return progress is not None and progress.turned and not progress.is_stuck

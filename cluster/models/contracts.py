@@ -98,6 +98,9 @@ class VersionPool(Protocol):
     def load_duration_ns(self) -> int:
         """Longest load among the live instances."""
 
+    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
+        """Return the actor names of the live members on some nodes."""
+
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
         """Add instances; return when each is ready or waits for room."""
 
@@ -238,6 +241,10 @@ class NoInstances:
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = {}
     is_live = True
+
+    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
 
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
         """Start nothing."""

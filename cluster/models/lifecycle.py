@@ -22,9 +22,9 @@ The way of a load, and who answers for what on it:
   temporary directory of, a candidate that nobody took over; `ModelVersions` releases one when the
   last instance made from it has drained.
 - The *operation* of a model is the task `OperatedModel.work`, started and replaced under
-  `OperatedModel.lock` only: a load, or a resize. Who may cancel it: an unload, at once and before
-  it has the lock; a later load, with the lock, unless it is a poll that would load the same;
-  `close`. A cancelled load cleans up after itself before the next operation begins.
+  `OperatedModel.lock` only: a load, a resize, or a waking. Who may cancel it: an unload, at once
+  and before it has the lock; a later load, with the lock, unless it is a poll that would load the
+  same; `close`. A cancelled load cleans up after itself before the next operation begins.
 - *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
   gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
 
@@ -47,7 +47,9 @@ from backends.api.model_identifier import shown
 from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import affected_by, dependents_of
+from cluster.models.dormancy import Dormancy
 from cluster.models.ensembles import Ensembles
+from cluster.models.evacuation import Evacuation
 from cluster.models.operated_model import OperatedModel
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
@@ -75,6 +77,11 @@ class ModelLifecycle:
         on_change: Called on the loop after each change of ``records``.
         settings: Limits.
         routers_know: Returns when routers have heard of the records as they are; bounded in time.
+
+    Attributes:
+        records: By key.
+        dormancy: Puts versions to rest and wakes them.
+        evacuation: Empties nodes.
     """
 
     def __init__(
@@ -98,6 +105,8 @@ class ModelLifecycle:
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._ensembles = Ensembles(source, self._records, self._load_part)
         self._composing = self._ensembles.composing
+        self.dormancy = Dormancy(self._records, self._model, self._followed, self.load)
+        self.evacuation = Evacuation(self._records, self._model, self._followed)
 
     async def load_all(
         self,
@@ -180,12 +189,13 @@ class ModelLifecycle:
             unload_dependents: Whether the models an ensemble is made of go too, unless a user asked
                 for them or another ensemble needs them.
         """
-        if name not in self._models:
+        if name not in self._models and name not in self.records:
             return frozenset((name,))
-        self._models[name].kept_override = NO_OVERRIDE
+        self._model(name).kept_override = NO_OVERRIDE
         composing = self._composing.pop(name, frozenset())
         if name in self.records:
-            self.records[name] = replace(self.records[name], is_explicit=False)
+            unwanted = replace(self.records[name], is_explicit=False, is_on_demand=False)
+            self._records.put(unwanted)
         gone = await self._withdraw(name)
         if unload_dependents:
             for part in sorted(composing):
@@ -241,6 +251,7 @@ class ModelLifecycle:
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance. Nothing may be loaded afterwards."""
+        self.dormancy.close()
         for model in self._models.values():
             if model.work is not None:
                 model.work.cancel()

@@ -36,9 +36,13 @@ class LifecycleEvent(StrEnum):
     RELOADED = "RELOADED"
     INSTANCES_LOST = "INSTANCES_LOST"
     RECOVERED = "RECOVERED"
+    RESTED = "RESTED"
+    WOKEN = "WOKEN"
     UNLOAD = "UNLOAD"
     UNLOADED = "UNLOADED"
 
+
+DORMANT_REASON = "dormant"
 
 _STATE = ModelReadyState
 _EVENT = LifecycleEvent
@@ -54,6 +58,8 @@ TRANSITIONS: dict[ModelReadyState, dict[LifecycleEvent, ModelReadyState]] = {
     },
     _STATE.READY: {
         _EVENT.RELOADED: _STATE.READY,
+        _EVENT.RESTED: _STATE.READY,
+        _EVENT.WOKEN: _STATE.READY,
         _EVENT.INSTANCES_LOST: _STATE.UNAVAILABLE,
         _EVENT.UNLOAD: _STATE.UNLOADING,
     },
@@ -94,6 +100,7 @@ class VersionRecord:
         desired_instances: How many instances it shall have; None when it does not autoscale.
         leaving: Endpoints of instances that finish their last requests.
         past: By node: encoded counters of instances that have left the generation.
+        is_dormant: Whether it is READY and has no instance until it is woken.
     """
 
     version: int
@@ -106,6 +113,7 @@ class VersionRecord:
     desired_instances: int | None = None
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = field(default_factory=dict)
+    is_dormant: bool = False
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -124,10 +132,16 @@ class VersionRecord:
         instances: Iterable[InstanceEndpoint],
         leaving: Iterable[InstanceEndpoint] = (),
         past: Mapping[str, bytes] | None = None,
+        *,
+        is_dormant: bool = False,
     ) -> "VersionRecord":
         """Return the record with other endpoints, and counters of instances that are gone."""
         return replace(
-            self, instances=tuple(instances), leaving=tuple(leaving), past=dict(past or {})
+            self,
+            instances=tuple(instances),
+            leaving=tuple(leaving),
+            past=dict(past or {}),
+            is_dormant=is_dormant,
         )
 
     def because(self, reason: str) -> "VersionRecord":
@@ -157,6 +171,9 @@ class ModelRecord:
         is_known: Whether a load ever came as far as choosing versions.
         failure: Why the last load came to nothing; empty when it did not.
         composing: Keys of the models an ensemble is made of.
+        is_on_demand: Whether it is in a repository and loads with its first use.
+        cold_start_count: How often requests had to wait for its load or its waking.
+        cold_start_ns: How long these have taken together.
     """
 
     name: str
@@ -166,6 +183,9 @@ class ModelRecord:
     is_known: bool = False
     failure: str = ""
     composing: frozenset[str] = frozenset()
+    is_on_demand: bool = False
+    cold_start_count: int = 0
+    cold_start_ns: int = 0
 
     def with_version(self, record: VersionRecord) -> "ModelRecord":
         """Return the record with one version put in or replaced."""
@@ -185,6 +205,9 @@ class ModelRecord:
         """Render the record for routers."""
         return Model(
             name=self.name,
+            is_on_demand=self.is_on_demand,
+            cold_start_count=self.cold_start_count,
+            cold_start_ns=self.cold_start_ns,
             versions=tuple(
                 ModelVersion(
                     version=record.version,
@@ -198,6 +221,7 @@ class ModelRecord:
                     desired_instances=record.desired_instances,
                     leaving=record.leaving,
                     past=dict(record.past),
+                    is_dormant=record.is_dormant,
                 )
                 for _, record in sorted(self.versions.items())
             ),
@@ -230,6 +254,8 @@ def index_rows(
                     "reason": "model appears in two or more repositories",
                 }
             )
+        elif record is not None and record.is_on_demand and not record.versions:
+            rows.append(_unread_row(record))
         elif record is None or not record.is_known:
             rows.append({"name": name})
         else:
@@ -239,10 +265,18 @@ def index_rows(
     return rows
 
 
+def _unread_row(record: ModelRecord) -> dict[str, str]:
+    """Return the row of a model that loads with its first use, which has no versions yet."""
+    state = ModelReadyState.UNAVAILABLE if record.failure else ModelReadyState.READY
+    reason = record.failure or DORMANT_REASON
+    return {"name": name_of(record.name), "state": state.value, "reason": reason}
+
+
 def _version_row(name: str, record: VersionRecord) -> dict[str, str]:
     row = {"name": name, "version": str(record.version), "state": record.state.value}
-    if record.reason:
-        row["reason"] = record.reason
+    reason = record.reason or (DORMANT_REASON if record.is_dormant else "")
+    if reason:
+        row["reason"] = reason
     return row
 
 

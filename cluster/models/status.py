@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 
 from backends.api.model_identifier import shown
-from cluster.models.states import ModelRecord
+from cluster.models.states import DORMANT_REASON, ModelRecord
 
 
 def status_rows(records: Mapping[str, ModelRecord]) -> list[dict[str, str]]:
@@ -13,7 +13,9 @@ def status_rows(records: Mapping[str, ModelRecord]) -> list[dict[str, str]]:
     rows = []
     for name, record in sorted(records.items()):
         if not record.versions:
-            rows.append(_status_row(shown(name), state="UNAVAILABLE", reason=record.failure))
+            is_waiting = record.is_on_demand and not record.failure
+            state, reason = ("READY", DORMANT_REASON) if is_waiting else ("UNAVAILABLE", "")
+            rows.append(_status_row(shown(name), state=state, reason=reason or record.failure))
         for version, at in sorted(record.versions.items()):
             rows.append(
                 _status_row(

@@ -171,6 +171,75 @@ class VersionLoader:
         attempt = _Attempt(work, pool.unstage)
         return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
 
+    async def wake(
+        self,
+        candidate: Candidate,
+        version: int,
+        dormant: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> TritonError | None:
+        """Start one instance in the empty pool of a dormant version; an error is returned.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            dormant: The pool, and the complete config that its instances had.
+            on_blocked: Called when there is no room for the instance.
+        """
+        pool = dormant.pool
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            config = self._source.complete(with_groups_of(dormant.config, candidate.config))
+            generation = await self._source.next_generation()
+            plan = await self._source.plan(
+                candidate, config, version, generation, auto_complete=False
+            )
+            # Names of instances that drain yet are not used again.
+            specs = regroup(plan, (), pool.next_index).added
+            first = next((spec for spec in specs if not spec.group.passive), specs[0])
+            await pool.start((first,))
+            if not pool.is_live:
+                on_blocked()
+                await pool.wait_live()
+            return Loaded(pool, config)
+
+        attempt = _Attempt(work, lambda: pool.close(0))
+        name = shown(candidate.key)
+        outcome = await self._try_often(name, version, lambda: attempt, on_blocked)
+        return outcome if isinstance(outcome, TritonError) else None
+
+    async def move(
+        self,
+        candidate: Candidate,
+        version: int,
+        serving: Loaded,
+        on_blocked: Callable[[], None],
+    ) -> Loaded | TritonError:
+        """Stage what replaces some instances of a pool; an error is returned.
+
+        Args:
+            candidate: The model.
+            version: Version number.
+            serving: What the version serves with, and which instances shall leave it.
+            on_blocked: Called when those have to wait for room for others.
+        """
+        pool, config, leaving = serving.pool, serving.config, serving.leaving
+
+        async def work(on_blocked: Callable[[], None]) -> Loaded:
+            present = pool.specs
+            generation = present[0].generation
+            plan = await self._source.plan(
+                candidate, config, version, generation, auto_complete=False
+            )
+            staying = [spec for spec in present if spec.name not in leaving]
+            change = regroup(plan, staying, pool.next_index)
+            gone = (*leaving, *change.leaving)
+            await pool.stage(change.added, gone, on_blocked)
+            return Loaded(pool, config, gone)
+
+        attempt = _Attempt(work, pool.unstage)
+        return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
+
     async def _regrouping(
         self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig
     ) -> Regrouping:

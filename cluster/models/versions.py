@@ -12,7 +12,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::Asy
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -87,6 +87,7 @@ class ModelVersions:
         self._composing: Mapping[str, ModelConfig] = {}
         # Adopted versions, whose instances may be others than their config asks for.
         self._adopted: set[int] = set()
+        self._dormant: set[int] = set()
 
     @property
     def candidate(self) -> Candidate | None:
@@ -159,7 +160,7 @@ class ModelVersions:
         record = VersionRecord(version).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
         record = record.serving(config, pool.load_duration_ns, digest)
         known = replace(self._records.of(self._name), is_known=True)
-        self._records.put(known.with_version(_of_pool(record, pool)))
+        self._records.put(known.with_version(self._of_pool(record, pool)))
         # Those that drain may be what a resize has let go.
         drain_s = RESIZE_DRAIN_S if is_autoscaled(config) else None
         self._spawn(f"drain of '{self._name}'", self._shrink(pool, drain_s))
@@ -199,6 +200,7 @@ class ModelVersions:
             pools[version] = self._pools.pop(version)
             self._digests.pop(version, None)
             self._adopted.discard(version)
+            self._dormant.discard(version)
             record = self._records.of(name).versions[version].with_instances(())
             self._records.note(self._records.of(name).with_version(record))
             self._records.event(name, version, LifecycleEvent.UNLOAD)
@@ -211,6 +213,60 @@ class ModelVersions:
             if state is ModelReadyState.UNLOADING:
                 self._records.event(name, version, LifecycleEvent.UNLOADED, UNLOADED_REASON)
                 _log.info("successfully unloaded '%s' version %d", shown(name), version)
+
+    def rest(self, version: int) -> bool:
+        """Let all instances of a version go; see `cluster.models.dormancy`."""
+        pool, candidate = self._pools.get(version), self._candidate
+        if pool is None or candidate is None or version not in candidate.digests:
+            return False
+        names = [spec.name for spec in pool.specs]
+        if not (names and self._records.of(self._name).versions[version].is_ready):
+            return False
+        self._dormant.add(version)
+        pool.commit(names)
+        self._records.event(self._name, version, LifecycleEvent.RESTED)
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
+        return True
+
+    async def wake(self, version: int) -> None:
+        """Start one instance of a dormant version, then the others its config asks for.
+
+        Raises:
+            TritonError: The first instance failed to load; the version is dormant as before.
+        """
+        name, pool, candidate = self._name, self._pools[version], self._candidate
+        config = self._records.of(name).versions[version].config
+        if candidate is None or config is None:
+            return
+        serving = Loaded(pool, config)
+        error = await self._loader.wake(candidate, version, serving, self._on_blocked)
+        if error is not None:
+            raise error
+        self._pool_changed(version, pool)
+        self._records.event(name, version, LifecycleEvent.WOKEN)
+        others = await self._regroup_version(candidate, version)
+        if isinstance(others, Loaded):
+            pool.commit(others.leaving)
+
+    async def move(self, version: int, node_ids: Collection[str]) -> None:
+        """Start elsewhere what a version has on some nodes, then let go of what is there.
+
+        Raises:
+            TritonError: An instance failed to load elsewhere; nothing has changed.
+        """
+        pool, candidate = self._pools.get(version), self._candidate
+        if pool is None or candidate is None or version not in candidate.digests:
+            return
+        config = self._records.of(self._name).versions[version].config
+        leaving = pool.on_nodes(node_ids)
+        if config is None or not leaving:
+            return
+        serving = Loaded(pool, config, leaving)
+        moved = await self._loader.move(candidate, version, serving, self._on_blocked)
+        if isinstance(moved, TritonError):
+            raise moved
+        pool.commit(moved.leaving)
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""
@@ -226,7 +282,7 @@ class ModelVersions:
         if pool is None or self._digests[version] != candidate.digests[version]:
             return True
         # Asked to load what has lost its instances, do not wait for them to come back.
-        return not pool.is_live
+        return not pool.is_live and version not in self._dormant
 
     def _needs_regrouping(self, candidate: Candidate, version: int) -> bool:
         config = self._records.of(self._name).versions[version].config
@@ -313,15 +369,16 @@ class ModelVersions:
                 new.pool.commit(new.leaving)
                 self._spawn(f"drain of '{self._name}'", self._shrink(new.pool))
                 at = replace(at, config=new.config)
-                record = record.with_version(_of_pool(at, new.pool))
+                record = record.with_version(self._of_pool(at, new.pool))
                 continue
             if before is not None:
                 replaced.append(before)
+            self._dormant.discard(version)
             is_first = at.state is ModelReadyState.LOADING
             at = at.after(LifecycleEvent.LOADED if is_first else LifecycleEvent.RELOADED)
             digest = candidate.digests[version]
             at = at.serving(new.config, new.pool.load_duration_ns, digest)
-            record = record.with_version(_of_pool(at, new.pool))
+            record = record.with_version(self._of_pool(at, new.pool))
         self._records.put(record)
         self._spawn(f"notice of '{self._name}'", self._source.loaded(candidate))
         self._spawn(f"drain of '{self._name}'", self._let_go(replaced, before_candidate))
@@ -344,9 +401,21 @@ class ModelVersions:
         """Carry over to the record what a pool says of its instances."""
         record = self._records.of(self._name).versions[version]
         if self._pools.get(version) is pool:
-            self._records.put_version(self._name, _of_pool(record, pool))
+            self._records.put_version(self._name, self._of_pool(record, pool))
         elif record.state is ModelReadyState.LOADING and record.reason != pool.reason:
             self._records.put_version(self._name, record.because(pool.reason))
+
+    def _of_pool(self, record: VersionRecord, pool: VersionPool) -> VersionRecord:
+        """Return the record with what a pool says of its instances."""
+        if pool.is_live:
+            self._dormant.discard(record.version)
+        is_dormant = record.version in self._dormant
+        if record.is_ready and not (pool.is_live or is_dormant):
+            record = record.after(LifecycleEvent.INSTANCES_LOST)
+        elif record.state is ModelReadyState.UNAVAILABLE and pool.is_live:
+            record = record.after(LifecycleEvent.RECOVERED)
+        endpoints = (pool.endpoints, pool.leaving, pool.past)
+        return record.with_instances(*endpoints, is_dormant=is_dormant).because(pool.reason)
 
 
 def _described(
@@ -357,15 +426,6 @@ def _described(
 
 
 MakePool = Callable[[Callable[[], None]], VersionPool]
-
-
-def _of_pool(record: VersionRecord, pool: VersionPool) -> VersionRecord:
-    """Return the record with what a pool says of its instances."""
-    if record.is_ready and not pool.is_live:
-        record = record.after(LifecycleEvent.INSTANCES_LOST)
-    elif record.state is ModelReadyState.UNAVAILABLE and pool.is_live:
-        record = record.after(LifecycleEvent.RECOVERED)
-    return record.with_instances(pool.endpoints, pool.leaving, pool.past).because(pool.reason)
 
 
 def _differ(old: Mapping[str, ModelConfig], new: Mapping[str, ModelConfig]) -> bool:

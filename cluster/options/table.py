@@ -15,6 +15,7 @@ from typing import Any
 from cluster.options import values
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
+from cluster.options.on_demand import ON_DEMAND, OnDemandOptions
 
 Setting = tuple[str, str, str]
 Restriction = tuple[tuple[str, ...], str, str]
@@ -24,19 +25,15 @@ _SERVER, _LOGGING, _REPOSITORY = "Server", "Logging", "Model Repository"
 _HTTP, _GRPC, _SAGEMAKER, _VERTEX = "HTTP", "GRPC", "Sagemaker", "Vertex"
 _METRICS, _TRACING, _BACKEND = "Metrics", "Tracing", "Backend"
 _AGENT, _CACHE, _RATE_LIMITER = "Repository Agent", "Response Cache", "Rate Limiter"
-_MEMORY, _SHM, _DEPRECATED, _MANTA = (
-    "Memory/Device Management",
-    "Shared-Memory",
-    "DEPRECATED",
-    "Manta",
-)
+_MEMORY, _SHM = "Memory/Device Management", "Shared-Memory"
+_DEPRECATED, _MANTA = "DEPRECATED", "Manta"
 
 _HTTP_DEFAULT_BYTES = 64 << 20
 _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(OnDemandOptions):
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:
@@ -76,8 +73,9 @@ class ServerOptions:
     model_control_mode: str = _flag(
         "none",
         _REPOSITORY,
-        "Who loads models: none (all at start), poll (follow the files) or explicit (the API).",
-        values.choice("invalid argument for --model-control-mode", "none", "poll", "explicit"),
+        "Who loads models: none (all at start), poll (follow the files), explicit (the API) or"
+        " ondemand (their first use).",
+        values.choice("invalid argument for --model-control-mode", *values.CONTROL_MODES),
     )
     repository_poll_secs: int = _flag(15, _REPOSITORY, "Seconds between polls, in mode poll.")
     load_model: tuple[str, ...] = _flag(
@@ -383,7 +381,8 @@ class ServerOptions:
 
 FLAGS: dict[str, Flag] = {
     row.name: Flag(name=row.name.replace("_", "-"), **row.metadata)
-    for row in fields(ServerOptions)
+    # Where they are shown, those of the base come last.
+    for row in sorted(fields(ServerOptions), key=lambda row: row.metadata.get("group") == ON_DEMAND)
     if row.metadata
 }
 DEFAULTS: dict[str, Any] = {row.name: row.default for row in fields(ServerOptions) if row.metadata}

@@ -23,6 +23,9 @@ RESTRICTED_APIS = (
     "logging",
 )
 
+# The last is not tritonserver's.
+CONTROL_MODES = ("none", "poll", "explicit", "ondemand")
+
 _TRUE = frozenset({"true", "on", "1"})
 _FALSE = frozenset({"false", "off", "0"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)

@@ -15,6 +15,16 @@ async def read_cluster() -> ClusterResources:
     return await asyncio.to_thread(_read_cluster)
 
 
+async def read_draining() -> frozenset[str]:
+    """Ask Ray which nodes drain, by id."""
+    return await asyncio.to_thread(_read_draining)
+
+
+def _read_draining() -> frozenset[str]:
+    state: Any = ray._private.state.state  # noqa: SLF001 - no public twin tells of drains
+    return frozenset(state.get_draining_nodes())
+
+
 def _read_cluster() -> ClusterResources:
     state: Any = ray._private.state  # noqa: SLF001 - no public twin tells nodes apart
     available = state.available_resources_per_node()

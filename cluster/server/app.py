@@ -24,6 +24,7 @@ from cluster.server import serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
+from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
 
 _MOST_REPLICAS = 10_000
@@ -69,6 +70,9 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         memory_limit_bytes=options.ingress_memory_limit_bytes,
         model_cache_directory=options.model_cache_directory,
         drain_delay_s=drain_delay_s(options, os.environ),
+        wake_limits=WakeLimits(
+            options.wake_max_requests, options.wake_max_bytes, options.wake_timeout_secs
+        ),
     )
 
 

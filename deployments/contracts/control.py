@@ -5,6 +5,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from backends.api.errors import TritonError
 from backends.api.request import ParameterValue
 from deployments.contracts.routing_table import RoutingTable
 from deployments.settings.server_settings import ServerSettings, SettingsChange
@@ -72,6 +73,16 @@ class ControllerLink(ClusterControl, Protocol):
             name: The instance's name, as its endpoint has it.
             incarnation: The process that does not answer.
             reason: What was seen.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
+    async def wake(self, model_key: str, version: int) -> TritonError | None:
+        """Have an instance of a dormant version started, and wait until it is.
+
+        Returns:
+            Why it could not be loaded; None when it is awake, or not dormant any more.
 
         Raises:
             TritonError: There is no controller.

@@ -73,6 +73,7 @@ class ModelVersion:
         desired_instances: How many instances it shall have; None when it does not autoscale.
         leaving: Instances that finish their last requests; what they count still counts.
         past: By node: encoded counters of instances that have left while others still serve.
+        is_dormant: Whether it is READY and has no instance until a request wakes it.
     """
 
     version: int
@@ -86,6 +87,7 @@ class ModelVersion:
     desired_instances: int | None = None
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: dict[str, bytes] = field(default_factory=dict)
+    is_dormant: bool = False
 
     @property
     def is_unloaded(self) -> bool:
@@ -100,15 +102,27 @@ class Model:
     Attributes:
         name: Its key; see `backends.api.model_identifier`.
         versions: In ascending order.
+        is_on_demand: Whether it is loaded by its first use, so that nothing may be known of it.
+        cold_start_count: How often requests had to wait for its load or its waking.
+        cold_start_ns: How long these have taken together.
     """
 
     name: str
     versions: tuple[ModelVersion, ...] = ()
+    is_on_demand: bool = False
+    cold_start_count: int = 0
+    cold_start_ns: int = 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it has to be loaded before anything can be said of it."""
+        is_ready = any(entry.state is ModelReadyState.READY for entry in self.versions)
+        return self.is_on_demand and not is_ready
 
     @property
     def is_unloaded(self) -> bool:
         """Whether all its versions were unloaded or are being unloaded."""
-        return all(
+        return not self.is_on_demand and all(
             entry.is_unloaded or entry.state is ModelReadyState.UNLOADING for entry in self.versions
         )
 

@@ -11,7 +11,7 @@ Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 import asyncio
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.cold_starts import cold_starts_text
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
@@ -139,7 +140,7 @@ class DataPlane:
         if not self._strict_readiness:
             return True
         return all(
-            model.versions and all(_counts_as_ready(entry) for entry in model.versions)
+            model.is_on_demand or (model.versions and all(map(_counts_as_ready, model.versions)))
             for model in table.models.values()
         )
 
@@ -166,6 +167,18 @@ class DataPlane:
         if self.exiting:
             raise UnavailableError("Server exiting")
         return self._router.find(name, _parse_version(version) if version else -1)
+
+    def first_use(self, name: str) -> Awaitable[None] | None:
+        """Return what loads a model that `resolve` does not know yet; None for any other.
+
+        Awaited, it raises TritonError when the load fails.
+        """
+        return None if self.exiting else self._router.first_use(name)
+
+    def is_unread(self, name: str) -> bool:
+        """Whether a model is there to be loaded by its first use, and was not asked for yet."""
+        model = self._router.table.models.get(self._router.key_of(name))
+        return model is not None and model.is_on_demand and not model.versions
 
     def model_ready(self, name: str, version: str = "") -> bool:
         """Whether a version is ready; an ensemble also needs the models of its steps.
@@ -318,7 +331,7 @@ class DataPlane:
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
         scaled = render_autoscaling(_scaled_versions(self._ready_entries()))
-        return page + render_repositories(table.reachable) + scaled
+        return page + cold_starts_text(table) + render_repositories(table.reachable) + scaled
 
     def _sample_machine(
         self, settings: MetricsSettings

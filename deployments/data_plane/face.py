@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What transports see of the data plane; `deployments.data_plane.data_plane.DataPlane` has it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 from backends.api.model_config import ModelConfig
@@ -52,6 +52,8 @@ class Plane(Protocol):
     def server_ready(self) -> bool: ...  # noqa: D102
     def server_metadata(self) -> dict[str, Any]: ...  # noqa: D102
     def resolve(self, name: str, version: str = "") -> PlaneModel: ...  # noqa: D102
+    def first_use(self, name: str) -> Awaitable[None] | None: ...  # noqa: D102
+    def is_unread(self, name: str) -> bool: ...  # noqa: D102
     def model_ready(self, name: str, version: str = "") -> bool: ...  # noqa: D102
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]: ...  # noqa: D102
     def model_config_json(self, name: str, version: str = "") -> bytes: ...  # noqa: D102

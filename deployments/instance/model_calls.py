@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import importlib
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -182,6 +182,18 @@ class RouterCaller:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
+class _UnreadError(Exception):
+    """A call meets a model that is loaded by its first use.
+
+    Args:
+        first_use: What loads it.
+    """
+
+    def __init__(self, first_use: Awaitable[None]) -> None:
+        super().__init__()
+        self.first_use = first_use
+
+
 class _Call:
     """One call: checked and sent on the event loop, cancelled from anywhere."""
 
@@ -216,14 +228,27 @@ class _Call:
             if request.trace is not None:
                 sink = started.recorder.call(model.version, request, sink)
             self._inflight = router.submit(model, request, sink)
+        except _UnreadError as error:
+            started.tasks.spawn("first use of a model", self._start_after(error.first_use, started))
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
+
+    async def _start_after(self, first_use: Awaitable[None], started: "ModelRouter") -> None:
+        try:
+            await first_use
+        except TritonError as error:
+            self._sink.fail(self.failure(error.message))
+        else:
+            self.start(started)
 
     def _find(self, router: "Router", request: InferenceRequest) -> "ServedModel":
         name = request.model_name
         try:
             model = router.find(name, request.model_version)
         except (NotFoundError, UnavailableError):
+            first_use = router.first_use(name)
+            if first_use is not None:
+                raise _UnreadError(first_use) from None
             text = f"Failed for execute the inference request. Model '{name}' is not ready."
             raise InternalError(text) from None
         if model.config.decoupled and not self._decoupled:

@@ -12,7 +12,9 @@ from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
+from deployments.routing.wakes import Wakes
 from deployments.slabs.pool import SlabPool
+from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.call import Recorder
 
 
@@ -33,6 +35,7 @@ class ModelRouter:
         router: The router.
         watch: Has it follow the controller's table.
         recorder: Notes calls of requests that are traced.
+        tasks: Calls that wait for models to be loaded.
     """
 
     def __init__(
@@ -58,11 +61,14 @@ class ModelRouter:
             own_incarnation=incarnation,
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
+        router.wake_with(Wakes(link.wake))
         router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
         self.watch = TableWatch.of_router("calls of the model", link, router.update, router)
         self.recorder = Recorder()
+        self.tasks = Supervisor("calls of the model")
 
     async def close(self) -> None:
         """Stop following the table and close all lanes; calls on them fail."""
         await self.watch.close()
+        await self.tasks.close()
         await self.router.close()

@@ -8,10 +8,11 @@ compares what has happened with the time before.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from deployments.instance.executor import Executor
+from deployments.instance.process_load import UNUSED, ProcessLoad, load_of
 from deployments.reactor.reactor import Reactor
 
 # A turn of the reactor takes less than a thousandth of that, on a busy machine a tenth.
@@ -28,11 +29,13 @@ class Progress:
         executing_for_s: How long the present execution has lasted; 0.0 while there is none.
         is_stuck: Whether requests wait, none executes, and the execution thread has done nothing
             since progress was asked for the last time.
+        load: How much it is used.
     """
 
     turned: bool
     executing_for_s: float
     is_stuck: bool
+    load: ProcessLoad = field(default=UNUSED, compare=False)
 
 
 # Of an instance that is not loaded yet: nothing is asked of it, so nothing hangs.
@@ -75,7 +78,8 @@ class ProgressWatch:
                 await asyncio.wrap_future(turn)
         except TimeoutError:
             turned = False
-        return Progress(turned, activity.executing_for_ns / _NS_PER_S, is_stuck)
+        executing_for_s = activity.executing_for_ns / _NS_PER_S
+        return Progress(turned, executing_for_s, is_stuck, load_of(activity))
 
 
 def _do_nothing() -> None:

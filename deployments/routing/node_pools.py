@@ -227,7 +227,12 @@ class NodePools:
             if self._tickets is not None:
                 # The holder hears of it, too, and has what waits executed.
                 loop = asyncio.get_running_loop()
-                loop.call_later(_HOLDER_HEARS_S, self._tickets.forget, *pool.key)
+                loop.call_later(_HOLDER_HEARS_S, self._forget_tickets, self._tickets, pool.key)
+
+    def _forget_tickets(self, tickets: TicketQueues, key: tuple[str, int]) -> None:
+        # A version that was dormant may be awake again, and uses the same queue.
+        if key not in self._pools:
+            tickets.forget(*key)
 
     def _send_again(self, pool: LinkPool, held: HeldQueue | None) -> None:
         """Send what waits in a queue that this process no longer holds."""

@@ -120,6 +120,8 @@ class LinkPool:
         queue: That queue; None while there is none, or none that has instances.
         held: That queue, if it is in this process.
         routes: Its nodes; None while all its instances are on this node.
+        is_dormant: Whether the version has no instance until it is woken.
+        wake_s: About how long waking it takes; 0.0 where nobody knows.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -138,6 +140,8 @@ class LinkPool:
     queue: NodeQueue | None = None
     held: HeldQueue | None = None
     routes: PoolRoutes | None = None
+    is_dormant: bool = False
+    wake_s: float = 0.0
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.

@@ -13,9 +13,8 @@ gone, the last table goes on being served.
 Everything here runs on one event loop.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -45,10 +44,9 @@ from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.routing.served_models import ServedModels
 from deployments.routing.waiting_requests import WaitingRequests, no_instance
+from deployments.routing.wakes import Wakes
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.supervisor import Supervisor
-
-_GREETING_TIMEOUT_S: Final = 5.0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -116,6 +114,10 @@ class Router:
         self._membership: Membership | None = None
         self.calls = InstanceCalls(self._links, self._tasks)
 
+    def wake_with(self, wakes: Wakes) -> None:
+        """Have dormant versions woken that requests come for, from now on."""
+        self._waiting.wakes = wakes
+
     def join_node(self, member: NodeMember) -> None:
         """Hold the queues of this node's pools from now on, or use those that another holds."""
         self._membership = membership = Membership(member, self.node_pools)
@@ -140,12 +142,18 @@ class Router:
                     key = (endpoint.name, endpoint.incarnation)
                     wanted[key] = (endpoint, (model.name, entry.version))
                 leaving.update((each.name, each.incarnation) for each in entry.leaving)
+        of_changed = [pool for key, pool in self._pools.items() if key[0] in changed]
+        for pool in of_changed:
+            # Before its instances go: what they give back waits for their successors.
+            self._waiting.follow(pool, table.ready(*pool.key))
         self._links.sync(wanted, leaving, self._pools)
         for (name, _), pool in self._pools.items():
             if name in changed:
-                self.node_pools.refresh(pool)
+                look_at = self.node_pools.forget if pool.is_dormant else self.node_pools.refresh
+                look_at(pool)
                 self._refresh_routes(pool)
         self._forget_unserved()
+        self._waiting.wakes.table_changed()
 
     def _forget_unserved(self) -> None:
         for served in [key for key in self._pools if key not in self._served]:
@@ -207,6 +215,10 @@ class Router:
         if self._opens_on_demand:
             self._links.open_all(found.pool)
         return found
+
+    def first_use(self, name: str) -> Awaitable[None] | None:
+        """Return what loads a model that `find` does not know yet; None for any other."""
+        return self._waiting.wakes.first_use(self.key_of(name), lambda: self.table)
 
     def key_of(self, name: str) -> str:
         """Return the key that a name means; the name where it is none's, or several models'."""
@@ -350,6 +362,7 @@ class Router:
         if self._membership is not None:
             await self._membership.close()
         self._waiting.close()
+        await self._waiting.wait_closed()
         await self._tasks.close()
         for pool in self._pools.values():
             if pool.sequences is not None:

@@ -5,6 +5,8 @@
 Their number and their time are bounded. While a model's instances restart, or drain and their
 successors are not in the routing table yet, a request gets its answer a little later; when no
 instance comes back it gets an error instead of nothing.
+
+Requests for a dormant version wait here too, in the bounds of `deployments.routing.wakes`.
 """
 
 import asyncio
@@ -14,11 +16,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import ResourceExhaustedError, TritonError, UnavailableError
+from deployments.contracts.routing_table import ModelVersion
 from deployments.lane.client import LaneInflight
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
+from deployments.routing.wakes import Wakes, too_long
 
 _SWEEP_S: Final = 1.0
+_NS_PER_S: Final = 1e9
 # Of the instances a request waited for, so many are named.
 _MOST_NAMED: Final = 3
 
@@ -45,13 +50,19 @@ class WaitingRequests:
     Args:
         resend: Sends a request that has waited; called when a lane has opened.
         limits: The bounds.
+
+    Attributes:
+        wakes: Has dormant versions woken; to be set where there is a controller.
     """
 
     def __init__(
-        self, resend: Callable[[RoutedRequest], None], limits: WaitingLimits = DEFAULT_WAITING
+        self,
+        resend: Callable[[RoutedRequest], None],
+        limits: WaitingLimits = DEFAULT_WAITING,
     ) -> None:
         self._resend = resend
         self._limits = limits
+        self.wakes = Wakes()
         self._loop = asyncio.get_running_loop()
         self._pools: list[LinkPool] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -63,6 +74,8 @@ class WaitingRequests:
         local_only = isinstance(routed, RoutedRequest) and routed.local_only
         if self._is_closed:
             routed.sink.fail(UnavailableError("Server exiting"))
+        elif pool.is_dormant and not self._is_exiting:
+            self._add_dormant(pool, routed)
         elif not self._may_come(pool, local_only=local_only):
             routed.sink.fail(no_instance(routed.request.model_name, local_only=local_only))
         elif len(pool.waiting) >= self._limits.requests:
@@ -71,6 +84,31 @@ class WaitingRequests:
             if isinstance(routed, RoutedRequest):
                 routed.wait_from(time.monotonic_ns())
             self._put(pool, routed, self._loop.time())
+
+    def _add_dormant(self, pool: LinkPool, routed: LaneInflight) -> None:
+        """Let a request wait until its version is awake, which the first one asks for."""
+        refusal = self.wakes.refusal(pool, routed)
+        if refusal is not None:
+            routed.sink.fail(refusal)
+            return
+        if isinstance(routed, RoutedRequest):
+            routed.wait_from(time.monotonic_ns())
+        self._put(pool, routed, self._loop.time())
+        self.wakes.begin(pool, self.fail)
+
+    def follow(self, pool: LinkPool, entry: ModelVersion | None) -> None:
+        """Take note of a version as the table has it now: dormant, awake, or not ready."""
+        is_dormant = entry is not None and entry.is_dormant
+        if entry is not None:
+            pool.wake_s = entry.load_duration_ns / _NS_PER_S
+        if is_dormant == pool.is_dormant:
+            return
+        pool.is_dormant = is_dormant
+        # Now another bound of time holds.
+        now_s = self._loop.time()
+        pool.waiting = dict.fromkeys(pool.waiting, now_s)
+        if is_dormant and pool.waiting:
+            self.wakes.begin(pool, self.fail)
 
     def send(self, pool: LinkPool) -> None:
         """Send what waits for a model's instances: a lane to one of them has opened."""
@@ -104,6 +142,10 @@ class WaitingRequests:
         for pool in pools:
             self.fail(pool, UnavailableError("Server exiting"))
 
+    async def wait_closed(self) -> None:
+        """Wait, after `close`, until nothing is asked for any more."""
+        await self.wakes.close()
+
     def _may_come(self, pool: LinkPool, *, local_only: bool = False) -> bool:
         """Whether a lane that takes requests may open."""
         awaits_queue = pool.is_pooled and pool.queue is None
@@ -134,8 +176,10 @@ class WaitingRequests:
     def _sweep(self) -> None:
         """Fail what has waited too long; runs only while something waits."""
         self._timer = None
-        oldest_s = self._loop.time() - self._limits.wait_s
+        now_s = self._loop.time()
         for pool in self._pools:
+            limits = self.wakes.limits if pool.is_dormant else self._limits
+            oldest_s = now_s - limits.wait_s
             late = [routed for routed, since_s in pool.waiting.items() if since_s <= oldest_s]
             for routed in late:
                 # The sinks of earlier ones may have cancelled it.
@@ -152,6 +196,8 @@ class WaitingRequests:
         )
 
     def _too_long(self, pool: LinkPool, model_name: str) -> UnavailableError:
+        if pool.is_dormant:
+            return too_long(pool, self.wakes.limits.wait_s)
         names = [link.endpoint.name for link in pool.links if link.lane is None]
         shown = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

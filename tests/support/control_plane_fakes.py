@@ -81,6 +81,7 @@ class World:
         fail_ends: Errors of ending a pool; each is raised once.
         routers_s: How long routers take to know what has changed.
         blocked: Actor names without generation that the cluster has no room for.
+        node: Where instances start.
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
         overrides: What models were read with.
@@ -96,6 +97,7 @@ class World:
         self.has_namespaces = any(candidate.namespace for candidate in candidates)
         self.fail: dict[str, list[TritonError]] = {}
         self.blocked: set[str] = set()
+        self.node = "n"
         self.unblocked = asyncio.Event()
         self.log: list[str] = []
         self.states: list[dict[str, str]] = []
@@ -235,6 +237,8 @@ class FakePool:
         self.load_duration_ns = 7
         self.next_index = 0
         self.is_starting = False
+        # Where instances run that are not on "n".
+        self.nodes: dict[str, str] = {}
 
     @property
     def specs(self) -> tuple[InstanceSpec, ...]:
@@ -242,11 +246,14 @@ class FakePool:
 
     @property
     def endpoints(self) -> tuple[InstanceEndpoint, ...]:
-        return tuple(map(_endpoint, self.live))
+        return tuple(_endpoint(name, self.nodes.get(name, "n")) for name in self.live)
 
     @property
     def leaving(self) -> tuple[InstanceEndpoint, ...]:
         return tuple(map(_endpoint, self.going))
+
+    def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
+        return tuple(each.name for each in self.endpoints if each.node_id in node_ids)
 
     @property
     def is_live(self) -> bool:
@@ -278,6 +285,7 @@ class FakePool:
         completed = {"default_model_filename": "found"} if spec.auto_complete else {}
         changes: dict[str, Any] = completed
         self.config = self.config or dataclasses.replace(spec.config, **changes)
+        self.nodes[spec.name] = world.node
         places[spec.name] = spec
         self.changed()
 
@@ -340,8 +348,8 @@ class FakePool:
         self.changed()
 
 
-def _endpoint(name: str) -> InstanceEndpoint:
-    return InstanceEndpoint(name, "i", "n", "u", ("h", 1))
+def _endpoint(name: str, node: str = "n") -> InstanceEndpoint:
+    return InstanceEndpoint(name, f"of {name}", node, "u", ("h", 1))
 
 
 def _spec(name: str) -> InstanceSpec:

@@ -3,7 +3,7 @@
 """What a controller has around it: a key-value store and a cluster in memory."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import parse_actor_name
 from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import FakePool, World, now
@@ -79,6 +80,8 @@ class FakeHost:
         told: What agents on nodes were told, by the key of their files.
         suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
+        progress: What all instances say of theirs.
+        draining: Nodes that drain.
         ended_s: When the process was ended.
     """
 
@@ -96,6 +99,8 @@ class FakeHost:
         self.suspects: list[str] = []
         self.fail: dict[str, Exception] = {}
         self.looks = 0
+        self.draining: set[str] = set()
+        self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
 
     async def read_cluster(self) -> ClusterResources:
@@ -103,6 +108,9 @@ class FakeHost:
         return ClusterResources(
             tuple(NodeResources(name, {"CPU": 2}, {"CPU": 2}) for name in self.nodes)
         )
+
+    async def read_draining(self) -> frozenset[str]:
+        return frozenset(self.draining)
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)
@@ -118,6 +126,9 @@ class FakeHost:
 
     def suspect(self, incarnation: str) -> None:
         self.suspects.append(incarnation)
+
+    async def ask_progress(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        return dict.fromkeys(incarnations, self.progress)
 
     async def end_arbiters(self) -> None:
         self._maybe_fail("end_arbiters")

@@ -86,6 +86,10 @@ class FakeRepository:
 class FakePlane:
     def __init__(self, *models):
         self.models = {model.name: model for model in models}
+        # Models that are loaded by their first use, those that were, and what that fails with.
+        self.unread = {}
+        self.used = []
+        self.load_error = None
         self.repository = FakeRepository()
         self.slabs = SlabPool(64 << 20)
         self.draining = False
@@ -115,6 +119,20 @@ class FakePlane:
                 f"Request for unknown model: '{name}' version {version} is not found"
             )
         return model
+
+    def first_use(self, name):
+        return self._use(name) if name in self.unread else None
+
+    async def _use(self, name):
+        self.used.append(name)
+        await asyncio.sleep(0)
+        if self.load_error is not None:
+            raise self.load_error
+        if name in self.unread:
+            self.models[name] = self.unread.pop(name)
+
+    def is_unread(self, name):
+        return name in self.unread
 
     def model_ready(self, name, version=""):
         return self.resolve(name, version) is not None

@@ -5,7 +5,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any
 
@@ -156,6 +156,10 @@ class FakePlane:
         self.requests: list[InferenceRequest] = []
         self.changed = asyncio.Event()
         self.models: dict[str, Served] = {}
+        # Models that are loaded by their first use, those that were, and what that fails with.
+        self.unread: dict[str, Served] = {}
+        self.used: list[str] = []
+        self.load_error: TritonError | None = None
         self.tracer = Tracer()
         self.control = MemoryControl()
         self.settings = settings_plane(self.control, self.resolve)
@@ -185,6 +189,20 @@ class FakePlane:
                 f"Request for unknown model: '{name}' version {version} is not found"
             )
         return self.models[name]
+
+    def first_use(self, name: str) -> Awaitable[None] | None:
+        return self._use(name) if name in self.unread else None
+
+    async def _use(self, name: str) -> None:
+        self.used.append(name)
+        await asyncio.sleep(0)
+        if self.load_error is not None:
+            raise self.load_error
+        if name in self.unread:
+            self.models[name] = self.unread.pop(name)
+
+    def is_unread(self, name: str) -> bool:
+        return name in self.unread
 
     def model_ready(self, name: str, version: str = "") -> bool:
         return self.resolve(name, version) is not None

@@ -55,9 +55,11 @@ class Node:
         )
         self.instances.append(instance)
 
-    def publish(self, leaving: tuple[PooledInstance, ...] = ()) -> None:
+    def publish(
+        self, leaving: tuple[PooledInstance, ...] = (), *, is_dormant: bool = False
+    ) -> None:
         """Give all routers a table with the instances there are now."""
-        publish([self], leaving)
+        publish([self], leaving, is_dormant=is_dormant)
 
     def endpoint(self, instance: PooledInstance) -> InstanceEndpoint:
         """Return what a table says of an instance."""
@@ -117,7 +119,9 @@ class Node:
         return sorted(size for each in self.instances for size in each.model.sizes)
 
 
-def publish(nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = ()) -> None:
+def publish(
+    nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = (), *, is_dormant: bool = False
+) -> None:
     """Give all routers of some nodes a table with the instances that these have now."""
     known = {each: node for node in nodes for each in (*node.instances, *leaving)}
     entry = ModelVersion(
@@ -126,6 +130,7 @@ def publish(nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = ()) -> 
         config=nodes[0].config,
         instances=tuple(node.endpoint(each) for node in nodes for each in node.instances),
         leaving=tuple(known[each].endpoint(each) for each in leaving),
+        is_dormant=is_dormant,
     )
     table = RoutingTable(next(_numbers), {"m": Model("m", (entry,))}, initialised=True)
     for node in nodes:

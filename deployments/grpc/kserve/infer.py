@@ -9,11 +9,12 @@ Triton: server/src/grpc/infer_handler.cc @e1db8a6
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from backends.api.errors import (
     GRPC_STATUS,
     InternalError,
+    NotFoundError,
     TritonError,
     UnavailableError,
     UnsupportedError,
@@ -29,6 +30,7 @@ from deployments.grpc.rpc.service import Metadata, RpcReply
 from deployments.protocol.classification import classify
 from deployments.protocol.forwarded_headers import forwarded_headers
 from deployments.settings.forward_pattern import compile_forward_pattern
+from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.tracer import GRPC, Arrival
 
 logger = logging.getLogger(__name__)
@@ -41,11 +43,17 @@ class InferContext:
         plane: Where requests go.
         header_forward_pattern: Regular expression of metadata that becomes request parameters.
 
+    Attributes:
+        plane: The same.
+        decoder: Reads messages.
+        encoder: Writes them.
+        tasks: What waits for models.
+
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
     """
 
-    __slots__ = ("_header_pattern", "decoder", "encoder", "plane")
+    __slots__ = ("_header_pattern", "decoder", "encoder", "plane", "tasks")
 
     def __init__(self, plane: Plane, header_forward_pattern: str = "") -> None:
         self.plane = plane
@@ -54,6 +62,7 @@ class InferContext:
         )
         self.decoder = RequestDecoder()
         self.encoder = ResponseEncoder()
+        self.tasks = Supervisor("gRPC inference")
 
     def resolve(self, decoded: DecodedRequest) -> PlaneModel:
         """Return the model version a request means.
@@ -67,6 +76,17 @@ class InferContext:
                 "GRPC server is shutting down and has stopped accepting new requests."
             )
         return plane.resolve(decoded.model_name, decoded.model_version)
+
+    def first_use(self, data: bytes | memoryview, error: TritonError) -> Awaitable[None] | None:
+        """Return what loads the model of a message that met an error; None where that is no remedy.
+
+        Args:
+            data: The message.
+            error: What `resolve` raised.
+        """
+        if not isinstance(error, NotFoundError | UnavailableError):
+            return None
+        return self.plane.first_use(self.decoder.decode(data).model_name)
 
     def build(
         self, decoded: DecodedRequest, model: PlaneModel, metadata: Metadata
@@ -105,6 +125,7 @@ class InferCall:
         "_count",
         "_ended",
         "_inflight",
+        "_is_waiting",
         "_metadata",
         "_model",
         "_reply",
@@ -121,6 +142,7 @@ class InferCall:
         self._response: InferenceResponse | None = None
         self._count = 0
         self._ended = False
+        self._is_waiting = False
         tracer = context.plane.tracer
         self._began_ns = tracer.clock_ns() if tracer.is_on else 0
 
@@ -147,13 +169,30 @@ class InferCall:
             if not self._ended:
                 self._inflight = inflight
         except TritonError as error:
-            self.fail(error)
+            self._fail_or_wait(error, data)
         except Exception as cause:
             self.fail(fault(cause))
 
+    def _fail_or_wait(self, error: TritonError, data: bytes | memoryview) -> None:
+        """End the call, unless its model is loaded by its first use."""
+        first_use = None if self._model is not None else self._context.first_use(data, error)
+        if first_use is None:
+            self.fail(error)
+            return
+        self._is_waiting = True
+        self._context.tasks.spawn("first use of a model", self._begin_after(first_use, data))
+
+    async def _begin_after(self, first_use: Awaitable[None], data: bytes | memoryview) -> None:
+        try:
+            await first_use
+        except TritonError as error:
+            self.fail(error)
+        else:
+            self.message(data)
+
     def half_closed(self) -> None:
         """A unary call without a request is an error, as it is in gRPC's own servers."""
-        if self._model is None and not self._ended:
+        if self._model is None and not (self._ended or self._is_waiting):
             self.fail(InternalError("the call ended without a request message"))
 
     def cancelled(self) -> None:

@@ -7,7 +7,7 @@ Triton: server/src/grpc/grpc_server.cc @e1db8a6
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from backends.api.errors import (
@@ -58,7 +58,7 @@ async def _model_ready(plane: Plane, request: Any) -> bytes:
         )
     except (NotFoundError, UnavailableError):
         # Where HTTP answers with an error, gRPC has a field to say it in.
-        is_ready = False
+        is_ready = plane.is_unread(request.name)
     return codec.render_flag(value=is_ready)
 
 
@@ -114,6 +114,10 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 
 
+# What they answer with is known once the model was loaded.
+_OF_CONFIGS: Final = frozenset(("ModelMetadata", "ModelConfig"))
+
+
 class ControlCall:
     """One call of a unary RPC other than ModelInfer.
 
@@ -145,16 +149,31 @@ class ControlCall:
         try:
             answer = HANDLERS[self._rpc](self._plane, codec.parse(self._rpc, data))
         except TritonError as error:
-            self._fail(error)
+            first_use = self._first_use(data, error)
+            if first_use is None:
+                self._fail(error)
+                return
+            answer = self._after(first_use, data)
         except Exception as cause:
             self._fail(self._fault(cause))
-        else:
-            if isinstance(answer, bytes):
-                self._complete(answer)
-                return
-            task = asyncio.get_running_loop().create_task(self._wait(answer))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            return
+        if isinstance(answer, bytes):
+            self._complete(answer)
+            return
+        task = asyncio.get_running_loop().create_task(self._wait(answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _first_use(self, data: bytes | memoryview, error: TritonError) -> Awaitable[None] | None:
+        """Return what loads the model that is asked about, if it is loaded by its first use."""
+        if self._rpc not in _OF_CONFIGS or not isinstance(error, NotFoundError | UnavailableError):
+            return None
+        return self._plane.first_use(codec.parse(self._rpc, data).name)
+
+    async def _after(self, first_use: Awaitable[None], data: bytes | memoryview) -> bytes:
+        await first_use
+        answer = HANDLERS[self._rpc](self._plane, codec.parse(self._rpc, data))
+        return answer if isinstance(answer, bytes) else await answer
 
     def half_closed(self) -> None:
         """A unary call without a request is an error, as it is in gRPC's own servers."""

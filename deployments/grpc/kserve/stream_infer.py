@@ -11,6 +11,7 @@ Triton: server/src/grpc/stream_infer_handler.cc @e1db8a6
 """
 
 from collections import deque
+from collections.abc import Awaitable
 from typing import Final
 
 from backends.api.errors import GRPC_STATUS, TritonError
@@ -38,6 +39,7 @@ class StreamCall:
         "_context",
         "_ended",
         "_half_closed",
+        "_late",
         "_metadata",
         "_open",
         "_order",
@@ -57,12 +59,18 @@ class StreamCall:
         self._order: deque[_StreamedRequest] = deque()
         self._half_closed = False
         self._ended = False
+        # Messages that wait, the first of them for its model; None while none does.
+        self._late: deque[bytes | memoryview] | None = None
         # Since when the next message is waited for; 0 unless tracing is on.
         self._waiting_ns = 0
 
     def message(self, data: bytes | memoryview) -> None:
         """Take one request of the stream."""
         if self._ended:
+            return
+        if self._late is not None:
+            # An earlier one waits for its model to be loaded.
+            self._late.append(data)
             return
         context = self._context
         tracer = context.plane.tracer
@@ -91,9 +99,35 @@ class StreamCall:
             if request in self._open:
                 request.inflight = inflight
         except TritonError as error:
-            self._reject(request, error)
+            first_use = None if request.model else context.first_use(data, error)
+            if first_use is None:
+                self._reject(request, error)
+            else:
+                del self._open[request]
+                self._late = deque((data,))
+                context.tasks.spawn("first use of a model", self._go_on_after(first_use, request))
         except Exception as cause:
             self._reject(request, fault(cause))
+
+    async def _go_on_after(self, first_use: Awaitable[None], request: "_StreamedRequest") -> None:
+        """Take the messages that have come since one met a model that was not loaded."""
+        failure: TritonError | None = None
+        try:
+            await first_use
+        except TritonError as error:
+            failure = error
+        late, self._late = self._late or deque(), None
+        # Not idle while there are messages to take.
+        half_closed, self._half_closed = self._half_closed, False
+        if failure is not None and not self._ended:
+            late.popleft()
+            self._open[request] = None
+            self._reject(request, failure)
+        # One of them may have to wait for its model in turn; those behind it then wait with it.
+        for data in late:
+            self.message(data)
+        self._half_closed = half_closed
+        self._finish_when_idle()
 
     def half_closed(self) -> None:
         """Finish once everything that is open has been answered."""
@@ -158,7 +192,7 @@ class StreamCall:
         self.failed(request, error, encode_rejection(error, request.id))
 
     def _finish_when_idle(self) -> None:
-        if self._half_closed and not self._open and not self._ended:
+        if self._half_closed and not (self._open or self._ended or self._late):
             self._ended = True
             self._reply.finish()
 

@@ -16,7 +16,6 @@ import logging
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote
 
 import orjson
 
@@ -40,6 +39,7 @@ from deployments.http.codec.repository import (
     unload_dependents,
 )
 from deployments.http.kserve.compression import Compression
+from deployments.http.kserve.first_use import after_first_use, first_use_of, unquoted
 from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
 from deployments.http.kserve.metrics import make_metrics_server
@@ -168,8 +168,11 @@ class HttpIngress:
         try:
             later = handler(exchange, match)
         except TritonError as error:
-            exchange.fail(error, route.error_type)
-            return
+            first_use = first_use_of(self._plane, match, error)
+            if first_use is None:
+                exchange.fail(error, route.error_type)
+                return
+            later = after_first_use(first_use, exchange, lambda: handler(exchange, match))
         if later is not None:
             self._finish_later(exchange, route, later)
 
@@ -294,7 +297,7 @@ class HttpIngress:
             if self._plane.exiting:
                 raise
             # Other routes tell why; this one answers every reason alike.
-            is_ready = False
+            is_ready = self._plane.is_unread(unquoted(match.name) or match.name)
         if is_ready:
             exchange.reply(200, TEXT)
         else:
@@ -352,18 +355,6 @@ class HttpIngress:
             except NotFoundError:
                 pass
             raise
-
-
-def unquoted(name: str) -> str:
-    """Return the model name a client has quoted, or nothing if the name is not quoted.
-
-    Triton takes names as they are in the path, which its own Python client quotes. Only a name that
-    is exactly what quoting makes is taken for one.
-    """
-    if "%" not in name:
-        return ""
-    plain = unquote(name)
-    return plain if quote(plain, safe="") == name or quote(plain) == name else ""
 
 
 def make_http_server(

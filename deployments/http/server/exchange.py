@@ -6,6 +6,7 @@ An exchange gets at most one answer. When its peer goes first, who handles it is
 ``on_disconnect`` and an answer that still comes is dropped.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -177,6 +178,8 @@ class HttpExchange:
 
     def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
         """Answer with an error's status and text."""
+        if error.retry_after_s:
+            extra += b"Retry-After: %d\r\n" % math.ceil(error.retry_after_s)
         self.fail_text(HTTP_STATUS[error.code], error.message, content_type, extra)
 
     def fail_text(

@@ -123,3 +123,28 @@ def test_a_restarted_controller_sends_its_whole_table() -> None:
         watch.cancel()
 
     virtual_time.run(main())
+
+
+def test_a_wake_waits_for_a_controller_that_restarts_and_returns_the_error_of_the_load() -> None:
+    async def main() -> None:
+        failures: list[Exception] = [ValueError("no actor"), ValueError("no actor")]
+        calls: list[tuple[str, int]] = []
+
+        async def wake(key: str, version: int) -> InternalError:
+            calls.append((key, version))
+            return InternalError("no such file")
+
+        class Handle:
+            def __init__(self) -> None:
+                self.wake = _Method(wake)
+
+        def find() -> Handle:
+            if failures:
+                raise failures.pop(0)
+            return Handle()
+
+        error = await ControllerClient(find).wake("m", 1)
+        assert isinstance(error, InternalError)
+        assert calls == [("m", 1)]
+
+    virtual_time.run(main())

@@ -327,3 +327,121 @@ async def test_an_instance_a_router_reports_is_asked_at_once(tmp_path: Path) -> 
     await controller.start()
     await controller.report_wedged("manta/m/1/0/0", "abc", "showed no progress for 10 s")
     assert host.suspects == ["abc"]
+
+
+@in_virtual_time_with_folder
+async def test_a_router_has_a_dormant_version_woken_and_is_told_why_that_fails(
+    folder: Path,
+) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    controller._lifecycle.dormancy.rest("m", 1)
+    host.world.fail["m/1#1"] = [InternalError("no such file")]
+    error = await controller.wake("m", 1)
+    assert isinstance(error, UnavailableError)
+    assert error.message == "failed to start model 'm': Internal: no such file"
+    await asyncio.sleep(error.retry_after_s)
+    assert await controller.wake("m", 1) is None
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    (version,) = changes.models["m"].versions
+    assert (len(version.instances), version.is_dormant) == (1, False)
+
+
+@in_virtual_time_with_folder
+async def test_after_its_restart_the_controller_loads_what_was_dormant(folder: Path) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    controller._lifecycle.dormancy.rest("m", 1)
+    await asyncio.sleep(DRAIN_S + 1)
+    host.was_restarted = True
+    successor = await controller_of(folder, host)
+    assert await successor.wake("m", 1) is None
+    await successor.start()
+    changes = (await successor.routing_table(0, 1.0)).changes
+    assert changes is not None
+    (version,) = changes.models["m"].versions
+    assert (len(version.instances), version.is_dormant) == (1, False)
+
+
+@in_virtual_time_with_folder
+async def test_on_demand_no_model_is_loaded_before_its_first_use(folder: Path) -> None:
+    for name in ("a", "b", "c"):
+        write_model(folder, name)
+    host = FakeHost()
+    controller = await controller_of(
+        folder, host, model_control_mode="ondemand", ondemand_max_models=1
+    )
+    assert states(await controller.start()) == dict.fromkeys("abc", "READY")
+    assert host.world.log == []
+    index = await controller.index()
+    assert [row["state"] for row in index] == ["READY"] * 3
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    assert all(model.is_unread for model in changes.models.values())
+    assert await controller.wake("a", -1) is None
+    assert await controller.wake("b", -1) is None
+    await asyncio.sleep(10)
+    awake = [row["name"] for row in await controller.status() if row["instances"] == "1"]
+    assert awake == ["b"]
+    assert await controller.wake("a", 1) is None
+
+
+@in_virtual_time_with_folder
+async def test_on_demand_new_models_are_known_and_those_that_are_gone_are_not(
+    folder: Path,
+) -> None:
+    write_model(folder, "a")
+    write_model(folder, "b")
+    controller = await controller_of(
+        folder, FakeHost(), model_control_mode="ondemand", repository_poll_secs=1
+    )
+    await controller.start()
+    assert await controller.wake("a", -1) is None
+    shutil.rmtree(folder / "a")
+    write_model(folder, "c")
+    await asyncio.sleep(2 + DRAIN_S)
+    assert states(await controller.index()) == {"b": "READY", "c": "READY"}
+    assert await controller.wake("c", -1) is None
+
+
+@in_virtual_time_with_folder
+async def test_on_demand_models_can_be_loaded_and_unloaded_too(folder: Path) -> None:
+    write_model(folder, "a")
+    host = FakeHost()
+    controller = await controller_of(
+        folder, host, model_control_mode="ondemand", repository_poll_secs=1
+    )
+    await controller.start()
+    await controller.load("a", {})
+    await controller.unload("a")
+    assert await controller.wake("a", -1) is None
+    await asyncio.sleep(3)
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    assert not changes.models["a"].is_unread
+    await controller.load("a", {})
+    (version,) = controller._lifecycle.records["a"].versions.values()
+    assert len(version.instances) == 1
+
+
+@in_virtual_time_with_folder
+async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
+    folder: Path,
+) -> None:
+    write_model(folder, "m", count=2)
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    host.world.node = "other"
+    host.draining = {"n"}
+    await asyncio.sleep(10)
+    changes = (await controller.routing_table(0, 1.0)).changes
+    assert changes is not None
+    (version,) = changes.models["m"].versions
+    assert [each.node_id for each in version.instances] == ["other", "other"]
+    assert host.world.log[-1].startswith("end m/1#")

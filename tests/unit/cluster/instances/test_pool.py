@@ -252,3 +252,36 @@ async def test_orphans_are_killed(world: _World) -> None:
     found = await find_live_instances(world.host)
     await kill_instances(world.host, found)
     assert world.host.killed == [actor.incarnation]
+
+
+@with_world
+async def test_a_pool_that_has_let_all_go_starts_again_and_keeps_what_was_counted(
+    world: _World,
+) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.pool.commit([each.name for each in world.pool.specs])
+    assert not world.pool.endpoints
+    assert not world.pool.is_live
+    starting = asyncio.create_task(world.pool.start([spec(world.pool.next_index)]))
+    await world.pool.let_go(0)
+    await starting
+    assert world.incarnations == ["i2"]
+    assert world.pool.is_live
+    assert not world.pool.leaving
+    assert set(world.pool.past) == {"node"}
+
+
+@with_world
+async def test_a_pool_whose_only_start_failed_can_be_started_again(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    world.pool.commit([spec(0).name])
+    await world.pool.let_go(0)
+    past = dict(world.pool.past)
+    world.host.fail_load = [InternalError("no such file")]
+    with pytest.raises(InternalError):
+        await world.pool.start([spec(1)])
+    await world.pool.close(0)
+    assert (world.pool.specs, world.pool.reason) == ((), "")
+    await world.pool.start([spec(2)])
+    assert len(world.incarnations) == 1
+    assert dict(world.pool.past) == past

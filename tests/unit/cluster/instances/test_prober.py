@@ -150,3 +150,16 @@ async def test_without_a_timeout_nobody_is_asked() -> None:
     assert not asked.count
     assert not wedged.done()
     await prober.close()
+
+
+@in_virtual_time
+async def test_all_are_asked_at_once_and_those_that_do_not_answer_in_time_are_left_out() -> None:
+    prober = Prober(0.0)
+    answers = {"a": WELL, "b": None, "c": COMPUTING}
+    for name, answer in answers.items():
+        prober.watch(name, _Asked(answer))
+    began_s = asyncio.get_running_loop().time()
+    found = await prober.ask_all(["a", "b", "c", "unknown"], 1.0)
+    assert found == {"a": WELL, "c": COMPUTING}
+    assert asyncio.get_running_loop().time() == began_s + 1.0
+    assert await prober.ask_all([], 1.0) == {}

@@ -141,3 +141,37 @@ async def test_the_page_tells_which_repositories_can_be_listed() -> None:
         'manta_repository_reachable{repository="/a"} 1',
         'manta_repository_reachable{repository="s3://b"} 0',
     ]
+
+
+async def test_a_dormant_version_answers_all_but_inference_without_an_instance() -> None:
+    dormant = replace(ONE, is_dormant=True)
+    plane = _plane(dormant)
+    assert plane.server_ready()
+    assert plane.model_ready("m")
+    assert await plane.says_ready(plane.resolve("m"))
+    assert plane.model_metadata("m")["versions"] == ["1"]
+    assert plane.model_config_json("m") == _plane(ONE).model_config_json("m")
+    assert (await plane.statistics("m"))["model_stats"][0]["inference_count"] == 0
+
+
+async def test_a_model_that_was_never_loaded_leaves_the_server_ready() -> None:
+    router = Router("node", b"secret", SlabPool(1 << 20))
+    router.update(RoutingTable(1, {"m": Model("m", is_on_demand=True)}, initialised=True))
+    plane = DataPlane("triton", router, SlabPool(1 << 20), Repository())
+    assert plane.server_ready()
+    assert plane.is_unread("m")
+    assert not plane.is_unread("x")
+
+
+async def test_the_page_tells_how_often_requests_started_models_and_how_many_are_dormant() -> None:
+    models = {
+        "m": Model("m", (replace(ONE, is_dormant=True),), True, 3, 4_500_000_000),
+        "/b/n": Model("/b/n", (ONE,), True, 1, 500_000_000),
+    }
+    router = Router("node", b"secret", SlabPool(1 << 20))
+    router.update(RoutingTable(1, models, initialised=True))
+    plane = DataPlane("triton", router, SlabPool(1 << 20), Repository())
+    lines = (await plane.metrics_text()).decode().splitlines()
+    assert 'manta_cold_starts_total{model="m"} 3' in lines
+    assert 'manta_cold_start_seconds_total{model="n",namespace="/b"} 0.500000' in lines
+    assert "manta_dormant_model_versions 1" in lines

@@ -244,3 +244,49 @@ def test_header_length_is_read_as_by_stoi(value: bytes, length: int) -> None:
 def test_wrong_header_length_is_refused(value: bytes, text: str) -> None:
     with pytest.raises(Exception, match=text):
         parse_header_length(value, 100)
+
+
+async def test_error_that_says_when_to_retry_has_a_retry_after_header() -> None:
+    async with running() as here:
+        here.plane.is_holding = True
+        client = await here.connect()
+        await client.send(post(INFER, simple_body()))
+        await here.plane.wait_pending(1)
+        here.plane.pending[0].sink.fail(UnavailableError("not now", retry_after_s=2.5))
+        answer = await client.answer()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "3")
+
+
+@pytest.mark.parametrize("path", [INFER, "/v2/models/simple/versions/1/infer"])
+async def test_model_that_loads_with_its_first_use_answers_that_use(path: str) -> None:
+    async with running() as here:
+        here.plane.unread["simple"] = here.plane.models.pop("simple")
+        client = await here.connect()
+        answer = await client.call(post(path, simple_body()))
+        assert (answer.status, here.plane.used) == (200, ["simple"])
+        assert (await client.call(post(path, simple_body()))).status == 200
+        assert here.plane.used == ["simple"]
+
+
+@pytest.mark.parametrize("path", ["/v2/models/simple", "/v2/models/simple/config"])
+async def test_metadata_and_config_load_a_model_that_was_never_loaded(path: str) -> None:
+    async with running() as here:
+        here.plane.unread["simple"] = here.plane.models.pop("simple")
+        answer = await (await here.connect()).call(request("GET", path))
+        assert (answer.status, answer.json["name"]) == (200, "simple")
+
+
+async def test_a_model_that_was_never_loaded_is_ready_without_being_loaded() -> None:
+    async with running() as here:
+        here.plane.unread["simple"] = here.plane.models.pop("simple")
+        answer = await (await here.connect()).call(request("GET", "/v2/models/simple/ready"))
+        assert (answer.status, here.plane.used) == (200, [])
+
+
+async def test_a_first_use_that_fails_is_answered_with_the_error_of_the_load() -> None:
+    async with running() as here:
+        here.plane.unread["simple"] = here.plane.models.pop("simple")
+        here.plane.load_error = UnavailableError("failed to start model 'simple'", retry_after_s=4)
+        answer = await (await here.connect()).call(post(INFER, simple_body()))
+        assert (answer.status, answer.headers["retry-after"]) == (503, "4")
+        assert answer.error == "failed to start model 'simple'"

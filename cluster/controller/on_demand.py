@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Mode ondemand: the models of the repositories are known, and loaded by their first use."""
+
+import asyncio
+import logging
+import random
+
+from backends.api.errors import TritonError
+from cluster.controller.host import ControllerHost
+from cluster.controller.poll import NamesSource, next_poll_s
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.options.parsing import ServerOptions
+from cluster.residency.keeper import ResidencyKeeper
+from cluster.residency.policy import ResidencyLimits
+
+_log = logging.getLogger(__name__)
+
+MODE = "ondemand"
+
+
+class OnDemand:
+    """What the controller does in this mode beside waking.
+
+    Args:
+        options: The server's options.
+        host: Asks instances how much they are used.
+        source: Lists the repositories.
+        lifecycle: The models.
+    """
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        host: ControllerHost,
+        source: NamesSource,
+        lifecycle: ModelLifecycle,
+    ) -> None:
+        self._period_s = options.repository_poll_secs
+        self._source = source
+        self._lifecycle = lifecycle
+        self.keeper = ResidencyKeeper(
+            lifecycle.records,
+            lifecycle.dormancy,
+            host.ask_progress,
+            ResidencyLimits(options.ondemand_max_models, options.ondemand_memory_fraction),
+        )
+
+    async def follow_names(self) -> None:
+        """Follow which models the repositories have, for ever; files are read by loads."""
+        while True:
+            await asyncio.sleep(next_poll_s(self._period_s, random.SystemRandom().random()))
+            try:
+                await self.look_at_names()
+            except TritonError as error:
+                _log.error("failed to list the model repositories: %s", error.message)
+
+    async def look_at_names(self) -> None:
+        """Know models that are new, and unload those that are gone.
+
+        Raises:
+            TritonError: No repository can be listed.
+        """
+        names, duplicates = await self._source.list_names()
+        wanted = set(names) - set(duplicates)
+        records = self._lifecycle.records
+        self._lifecycle.dormancy.know(sorted(wanted - records.keys()))
+        if self._source.watch.is_complete:
+            gone = [n for n, record in records.items() if n not in wanted and record.is_on_demand]
+            await self._lifecycle.unload_all(gone)

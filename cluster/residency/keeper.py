@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the number and the memory of resident models in bounds, by what their instances say.
+
+Nothing is asked per request. Instances say how often they have executed, and what waits, when they
+are asked: after each wake, and every few seconds. A version that was judged idle and gets a request
+at that moment loses nothing: its instances finish what they have, and the next request wakes it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from backends.api.model_config import ModelConfig
+from cluster.models.dormancy import Dormancy
+from cluster.models.states import ModelRecord, VersionRecord
+from cluster.residency.policy import Key, ResidencyLimits, Resident, to_rest
+from deployments.instance.progress import Progress
+
+PINNED: Final = "ondemand.pinned"
+
+# Asks instances, by incarnation; those that do not answer in time are left out.
+AskProgress = Callable[[Iterable[str]], Awaitable[Mapping[str, Progress]]]
+
+_PERIOD_S: Final = 5.0
+# While there are too many, some of which may be idle a moment later.
+_CROWDED_PERIOD_S: Final = 0.5
+_US_PER_S: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """How often a version's instances had executed, and when that last grew."""
+
+    execution_count: int
+    used_s: float
+
+
+class ResidencyKeeper:
+    """Puts versions to rest that are too many.
+
+    Args:
+        records: The records of all models.
+        dormancy: Puts them to rest.
+        ask: Asks instances.
+        limits: What may stay.
+    """
+
+    def __init__(
+        self,
+        records: Mapping[str, ModelRecord],
+        dormancy: Dormancy,
+        ask: AskProgress,
+        limits: ResidencyLimits,
+    ) -> None:
+        self._records = records
+        self._dormancy = dormancy
+        self._ask = ask
+        self._limits = limits
+        self._uses: dict[Key, _Use] = {}
+        self._wake = asyncio.Event()
+
+    def look_soon(self) -> None:
+        """Look at once: a version is being woken."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            self._wake.clear()
+            period_s = _CROWDED_PERIOD_S if await self.look() else _PERIOD_S
+            try:
+                async with asyncio.timeout(period_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def look(self) -> bool:
+        """Put to rest what is too much; return whether there is still too much."""
+        versions = dict(self._awake())
+        incarnations = [each.incarnation for at in versions.values() for each in at.instances]
+        answers = await self._ask(incarnations) if incarnations else {}
+        now_s = asyncio.get_running_loop().time()
+        nodes_bytes: dict[str, int] = {}
+        residents = []
+        for key, version in versions.items():
+            residents.append(self._resident(key, version, answers, now_s))
+            for endpoint in version.instances:
+                if endpoint.incarnation in answers:
+                    nodes_bytes[endpoint.node_id] = answers[endpoint.incarnation].load.usable_bytes
+        self._uses = {key: use for key, use in self._uses.items() if key in versions}
+        arriving = self._dormancy.waking_count
+        chosen = to_rest(residents, nodes_bytes, self._limits, now_s, arriving=arriving)
+        rested = sum(self._dormancy.rest(*key) for key in chosen)
+        most = self._limits.max_models
+        return bool(most) and len(residents) + arriving - rested > most
+
+    def _awake(self) -> Iterator[tuple[Key, VersionRecord]]:
+        for name, record in self._records.items():
+            for number, version in record.versions.items():
+                if version.is_ready and version.instances:
+                    yield (name, number), version
+
+    def _resident(
+        self, key: Key, version: VersionRecord, answers: Mapping[str, Progress], now_s: float
+    ) -> Resident:
+        found = [
+            (endpoint.node_id, answers[endpoint.incarnation])
+            for endpoint in version.instances
+            if endpoint.incarnation in answers
+        ]
+        count = sum(progress.load.execution_count for _, progress in found)
+        use = self._uses.get(key)
+        if use is None or use.execution_count != count:
+            use = self._uses[key] = _Use(count, now_s)
+        sizes_bytes: dict[str, int] = {}
+        for node, progress in found:
+            sizes_bytes[node] = sizes_bytes.get(node, 0) + progress.load.private_bytes
+        # Who does not answer may be busy.
+        is_silent = len(found) < len(version.instances)
+        return Resident(
+            key,
+            use.used_s,
+            is_in_use=is_silent or any(_is_busy(progress) for _, progress in found),
+            is_pinned=version.config is not None and is_pinned(version.config),
+            least_idle_s=_sequence_idle_s(version.config),
+            sizes_bytes=sizes_bytes,
+        )
+
+
+def is_pinned(config: ModelConfig) -> bool:
+    """Whether a model's parameter ``ondemand.pinned`` is true."""
+    return config.parameters.get(PINNED, "").lower() in {"true", "1", "on"}
+
+
+def _is_busy(progress: Progress) -> bool:
+    return progress.load.pending_count > 0 or progress.executing_for_s > 0
+
+
+def _sequence_idle_s(config: ModelConfig | None) -> float:
+    sequences = config.sequence_batching if config is not None else None
+    return 0.0 if sequences is None else sequences.max_sequence_idle_us / _US_PER_S

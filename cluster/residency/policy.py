@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which model versions go to rest: those used longest ago, when there are too many.
+
+Pure: the clock, the uses and the sizes are arguments.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A model version with instances.
+
+    Attributes:
+        key: Model key and version number.
+        used_s: When it was last used, or woken.
+        is_in_use: Whether requests run or wait there.
+        is_pinned: Whether it is never put to rest.
+        least_idle_s: How long it must have been idle, because its sequences may go on.
+        sizes_bytes: By node: the memory that its processes have for themselves.
+    """
+
+    key: Key
+    used_s: float
+    is_in_use: bool = False
+    is_pinned: bool = False
+    least_idle_s: float = 0.0
+    sizes_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidencyLimits:
+    """What may stay.
+
+    Attributes:
+        max_models: Model versions; 0 for any number.
+        memory_fraction: Part of a node's memory that they may have there together.
+        low_fraction: Part of that down to which memory is made free once it was exceeded, so that
+            not each further wake exceeds it again.
+        least_stay_s: How long a version stays at least after a use, so that two that are used in
+            turn do not drive each other out.
+    """
+
+    max_models: int = 0
+    memory_fraction: float = 0.9
+    low_fraction: float = 0.9
+    least_stay_s: float = 1.0
+
+
+def to_rest(
+    residents: Collection[Resident],
+    nodes_bytes: Mapping[str, int],
+    limits: ResidencyLimits,
+    now_s: float,
+    *,
+    arriving: int = 0,
+) -> tuple[Key, ...]:
+    """Return which versions go to rest, those used longest ago first.
+
+    What is pinned, in use or was used just now stays, also where that is too much.
+
+    Args:
+        residents: All versions with instances.
+        nodes_bytes: By node: the memory that processes may use there.
+        limits: What may stay.
+        now_s: The time.
+        arriving: How many versions are being woken.
+    """
+    idle = sorted(
+        (each for each in residents if _may_go(each, limits, now_s)),
+        key=lambda each: (each.used_s, each.key),
+    )
+    leaving: dict[Key, Resident] = {}
+    if limits.max_models:
+        excess = max(0, len(residents) + arriving - limits.max_models)
+        leaving = {each.key: each for each in idle[:excess]}
+    for node, high_bytes in _bounds(nodes_bytes, limits):
+        there = [each for each in residents if each.key not in leaving and node in each.sizes_bytes]
+        used_bytes = sum(each.sizes_bytes[node] for each in there)
+        if used_bytes <= high_bytes:
+            continue
+        low_bytes = high_bytes * limits.low_fraction
+        for each in idle:
+            if used_bytes <= low_bytes:
+                break
+            if each.key not in leaving and each.sizes_bytes.get(node):
+                leaving[each.key] = each
+                used_bytes -= each.sizes_bytes[node]
+    return tuple(leaving)
+
+
+def _may_go(resident: Resident, limits: ResidencyLimits, now_s: float) -> bool:
+    stay_s = max(limits.least_stay_s, resident.least_idle_s)
+    is_idle = not resident.is_in_use and now_s >= resident.used_s + stay_s
+    return is_idle and not resident.is_pinned
+
+
+def _bounds(nodes_bytes: Mapping[str, int], limits: ResidencyLimits) -> Iterator[tuple[str, float]]:
+    for node, size_bytes in sorted(nodes_bytes.items()):
+        yield node, size_bytes * limits.memory_fraction

@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Resident models stay within the cap, by what their instances say."""
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from backends.api.model_config import SequenceBatching
+from cluster.models.contracts import Candidate
+from cluster.residency.keeper import PINNED, ResidencyKeeper
+from cluster.residency.policy import ResidencyLimits
+from deployments.instance.process_load import ProcessLoad
+from deployments.instance.progress import Progress
+from tests.support.control_plane_fakes import DRAIN_S, World, in_virtual_time, model
+
+GB = 1 << 30
+
+
+class Residents:
+    """Models, and what their instances say.
+
+    Attributes:
+        counts: By model: executions there were.
+        pending: Models with requests that wait.
+        silent: Models whose instances do not answer.
+        private_bytes: Memory of each instance.
+    """
+
+    def __init__(self, *candidates: Candidate, limits: ResidencyLimits) -> None:
+        self.world = World(*candidates)
+        self.counts: dict[str, int] = {}
+        self.pending: set[str] = set()
+        self.silent: set[str] = set()
+        self.private_bytes = 0
+        lifecycle = self.world.lifecycle
+        self.keeper = ResidencyKeeper(lifecycle.records, lifecycle.dormancy, self._ask, limits)
+        lifecycle.dormancy.know(candidate.key for candidate in candidates)
+
+    async def _ask(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
+        return {
+            each: self._progress(each)
+            for each in incarnations
+            if _model_of(each) not in self.silent
+        }
+
+    def _progress(self, incarnation: str) -> Progress:
+        name = _model_of(incarnation)
+        load = ProcessLoad(
+            self.counts.get(name, 0), int(name in self.pending), self.private_bytes, 10 * GB
+        )
+        return Progress(turned=True, executing_for_s=0.0, is_stuck=False, load=load)
+
+    async def use(self, name: str) -> None:
+        """One request: the model is woken if need be, and executes."""
+        await self.world.lifecycle.dormancy.wake(name, 1)
+        self.counts[name] = self.counts.get(name, 0) + 1
+        await asyncio.sleep(2)
+        await self.keeper.look()
+
+    @property
+    def awake(self) -> set[str]:
+        records = self.world.lifecycle.records.items()
+        return {
+            name
+            for name, record in records
+            if any(version.instances for version in record.versions.values())
+        }
+
+
+def _model_of(incarnation: str) -> str:
+    return incarnation.removeprefix("of ").partition("/")[0]
+
+
+def models(count: int) -> list[Candidate]:
+    return [model(f"m{at}") for at in range(count)]
+
+
+@in_virtual_time
+async def test_the_model_used_longest_ago_rests_when_there_are_too_many() -> None:
+    here = Residents(*models(4), limits=ResidencyLimits(2))
+    for name in ("m0", "m1", "m0", "m2"):
+        await here.use(name)
+    assert here.awake == {"m0", "m2"}
+    await here.use("m1")
+    assert here.awake == {"m1", "m2"}
+    assert here.world.record("m0").versions[1].is_dormant
+
+
+@in_virtual_time
+async def test_pinned_busy_and_silent_models_stay() -> None:
+    pinned = model("m0")
+    config = dataclasses.replace(pinned.config, parameters={PINNED: "true"})
+    here = Residents(
+        dataclasses.replace(pinned, config=config), *models(4)[1:], limits=ResidencyLimits(1)
+    )
+    here.pending.add("m1")
+    here.silent.add("m2")
+    for name in ("m0", "m1", "m2", "m3"):
+        await here.use(name)
+    await asyncio.sleep(2)
+    await here.keeper.look()
+    assert here.awake == {"m0", "m1", "m2"}
+    here.pending.clear()
+    await asyncio.sleep(2)
+    await here.keeper.look()
+    assert here.awake == {"m0", "m2"}
+
+
+@in_virtual_time
+async def test_a_model_with_sequences_stays_until_they_have_idled_out() -> None:
+    stateful = model("m0")
+    sequences = SequenceBatching(max_sequence_idle_us=60_000_000)
+    config = dataclasses.replace(stateful.config, sequence_batching=sequences)
+    here = Residents(
+        dataclasses.replace(stateful, config=config), model("m1"), limits=ResidencyLimits(1)
+    )
+    await here.use("m0")
+    await here.use("m1")
+    assert "m0" in here.awake
+    await asyncio.sleep(60)
+    here.counts["m1"] += 1
+    await here.keeper.look()
+    assert here.awake == {"m1"}
+
+
+@in_virtual_time
+async def test_memory_above_its_fraction_is_made_free() -> None:
+    here = Residents(*models(5), limits=ResidencyLimits(0, memory_fraction=0.5))
+    here.private_bytes = int(1.2 * GB)
+    for name in ("m0", "m1", "m2", "m3"):
+        await here.use(name)
+    assert len(here.awake) == 4
+    await here.use("m4")
+    assert here.awake == {"m2", "m3", "m4"}
+
+
+@in_virtual_time
+async def test_models_wake_and_rest_by_themselves_under_a_cap() -> None:
+    here = Residents(*models(6), limits=ResidencyLimits(2))
+    keeping = asyncio.create_task(here.keeper.run())
+    for at in range(30):
+        here.keeper.look_soon()
+        await here.world.lifecycle.dormancy.wake(f"m{at % 6}", 1)
+        here.counts[f"m{at % 6}"] = at
+        await asyncio.sleep(1)
+    await asyncio.sleep(10 + DRAIN_S)
+    assert len(here.awake) == 2
+    keeping.cancel()

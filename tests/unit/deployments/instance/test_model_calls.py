@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a model start the models they call."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backends.api.errors import InternalError, TritonError, UnavailableError
+from deployments.contracts.routing_table import Model, RoutingTable
+from deployments.instance.model_calls import RouterCaller
+from deployments.slabs.pool import SlabPool
+from tests.support.cluster_of_instances import Instance, request, table
+from tests.support.lane_rig import SECRET, Sink, echo
+
+UNREAD = Model("m", is_on_demand=True)
+DORMANT = Model("m", (replace(table().models["m"].versions[0], is_dormant=True),))
+
+
+class Controller:
+    """What a model's router follows: a table, and another one after the model was woken."""
+
+    def __init__(self, model: Model, awake: RoutingTable, error: TritonError | None) -> None:
+        self.calls: list[tuple[str, int]] = []
+        self._model = model
+        self._awake = awake
+        self._error = error
+        self._woken = asyncio.Event()
+
+    async def watch_routing_table(
+        self, update: Callable[[RoutingTable], None], report: Callable[[], bytes]
+    ) -> None:
+        update(RoutingTable(1, {"m": self._model}, initialised=True))
+        await self._woken.wait()
+        update(replace(self._awake, version=2))
+        await asyncio.Event().wait()
+
+    async def wake(self, key: str, version: int) -> TritonError | None:
+        self.calls.append((key, version))
+        if self._error is None:
+            self._woken.set()
+        return self._error
+
+
+async def outcome(model: Model, error: TritonError | None = None) -> tuple[Sink, list[Any]]:
+    """Return what became of a call to a model without an instance, and what woke it."""
+    instance = await Instance(echo).start()
+    controller = Controller(model, table(instance), error)
+    caller = RouterCaller(
+        lambda: controller,  # type: ignore[arg-type,return-value]
+        node_id="node",
+        incarnation="caller",
+        secret=SECRET,
+        slabs=SlabPool(1 << 20),
+    )
+    caller.run_on(asyncio.get_running_loop())
+    sink = Sink()
+    try:
+        # A model calls from a thread of its own.
+        await asyncio.to_thread(caller.call, request(), sink, decoupled=False)
+        async with asyncio.timeout(30):
+            await sink.ended
+    finally:
+        await caller.close()
+        await instance.stop()
+    return sink, controller.calls
+
+
+@pytest.mark.parametrize(("model", "version"), [(DORMANT, 1), (UNREAD, -1)])
+async def test_a_call_to_a_model_without_an_instance_wakes_it(model: Model, version: int) -> None:
+    sink, calls = await outcome(model)
+    assert (sink.error, calls) == (None, [("m", version)])
+
+
+async def test_a_call_to_a_dormant_model_that_does_not_start_fails_with_its_error() -> None:
+    sink, _ = await outcome(DORMANT, UnavailableError("failed to start model 'm'"))
+    assert isinstance(sink.error, UnavailableError)
+    assert sink.error.message == "failed to start model 'm'"
+
+
+async def test_a_call_to_a_model_that_does_not_load_fails_with_the_error_of_a_call() -> None:
+    sink, _ = await outcome(UNREAD, UnavailableError("failed to start model 'm'"))
+    assert isinstance(sink.error, InternalError)
+    assert sink.error.message == (
+        "Model m - Error when running inference: failed to start model 'm'"
+    )

@@ -20,7 +20,8 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
-from cluster.placement.nodes import read_cluster
+from cluster.placement.node_devices import NodeDevices
+from cluster.placement.nodes import read_cluster, read_devices
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class RayControllerHost:
         self.store: Store = GcsStore()
         self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
         self._instances = ActorHost()
+        self._devices = NodeDevices(read_devices)
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -97,7 +99,7 @@ class RayControllerHost:
 
     async def read_cluster(self) -> ClusterResources:
         """See `ControllerHost`."""
-        return await read_cluster()
+        return await self._devices.look(await read_cluster())
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 
+from cluster.devices.inventory import Inventory
 from cluster.instances.live import LiveInstance
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import parse_actor_name
@@ -71,6 +72,7 @@ class FakeHost:
         store: The cluster's store.
         world: Gives the pools, and is told what happens to them.
         live: Instances a controller finds alive.
+        devices: GPUs, by node.
         killed: Names of instances that were killed.
         suspects: Incarnations a router got no answer from.
         fail: Errors of calls, by the call's name.
@@ -82,6 +84,7 @@ class FakeHost:
         self.world = World()
         self.own_node = "node:h"
         self.nodes = ("n",)
+        self.devices: dict[str, Inventory] = {}
         self.was_restarted = False
         self.live: list[LiveInstance] = []
         self.killed: list[str] = []
@@ -92,9 +95,12 @@ class FakeHost:
 
     async def read_cluster(self) -> ClusterResources:
         self.looks += 1
-        return ClusterResources(
-            tuple(NodeResources(name, {"CPU": 2}, {"CPU": 2}) for name in self.nodes)
-        )
+        nodes = []
+        for name in self.nodes:
+            gpus = self.devices.get(name, Inventory()).gpus
+            total = {"CPU": 2, "GPU": len(gpus)} if gpus else {"CPU": 2}
+            nodes.append(NodeResources(name, total, total))
+        return ClusterResources(tuple(nodes), dict(self.devices))
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)
@@ -141,7 +147,7 @@ def live_instance(spec: InstanceSpec, *, is_draining: bool = False) -> LiveInsta
     return LiveInstance(name, None, described)
 
 
-def write_model(root: Path, name: str, count: int = 1) -> None:
+def write_model(root: Path, name: str, count: int = 1, group: str = "") -> None:
     """Write a model that needs no completion by a backend."""
     folder = root / name
     (folder / "1").mkdir(parents=True, exist_ok=True)
@@ -149,7 +155,7 @@ def write_model(root: Path, name: str, count: int = 1) -> None:
         f'name: "{name}" backend: "identity" '
         'input { name: "X" data_type: TYPE_FP32 dims: [1] } '
         'output { name: "Y" data_type: TYPE_FP32 dims: [1] } '
-        f"instance_group {{ kind: KIND_CPU count: {count} }}"
+        + (group or f"instance_group {{ kind: KIND_CPU count: {count} }}")
     )
 
 

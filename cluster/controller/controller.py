@@ -24,6 +24,7 @@ from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
 from cluster.controller.boot import Boot
+from cluster.controller.device_rules import device_rules
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.ownership import Lifeline, Owner
@@ -80,6 +81,7 @@ class ModelController:
         self._lifeline = Lifeline(owner, time.monotonic())
         make_state = DurableState.restore if host.was_restarted else DurableState.create
         self._state = await make_state(host.store)
+        host.use_devices(device_rules(options, self._state))
         files = SharedFiles(host.store, host.own_node)
         self._source = RepositorySource(
             options, self._state, host.read_cluster, files, self._changed

@@ -14,6 +14,7 @@ import ray
 from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
+from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
 from cluster.instances.node_files import end_node_files
 from cluster.instances.pool import InstancePool
@@ -55,6 +56,9 @@ class ControllerHost(Protocol):
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
 
+    def use_devices(self, rules: DeviceRules) -> None:
+        """Say by what rules instances get their GPUs; before the first pool is made."""
+
     async def find_live_instances(self) -> list[LiveInstance]:
         """Return the instances that are alive."""
 
@@ -86,6 +90,7 @@ class RayControllerHost:
         self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
         self._instances = ActorHost()
         self._devices = NodeDevices(read_devices)
+        self._leases = DeviceLeases(self.read_cluster, self._devices)
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -103,7 +108,11 @@ class RayControllerHost:
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
-        return InstancePool(on_change, self._instances, self._prober)
+        return InstancePool(on_change, self._instances, self._prober, self._leases)
+
+    def use_devices(self, rules: DeviceRules) -> None:
+        """See `ControllerHost`."""
+        self._leases.rules = rules
 
     async def find_live_instances(self) -> list[LiveInstance]:
         """See `ControllerHost`."""

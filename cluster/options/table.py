@@ -396,7 +396,6 @@ PENDING = frozenset(
     {
         "allow_sagemaker",
         "allow_vertex_ai",
-        "model_load_gpu_limit",
         "sagemaker_port",
         "sagemaker_safe_port_range",
         "vertex_ai_default_model",

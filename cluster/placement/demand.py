@@ -79,6 +79,10 @@ class ClusterResources:
         }
         return replace(self, devices=devices)
 
+    def only(self, node_id: str) -> "ClusterResources":
+        """Return the cluster as one that is tied to a node sees it."""
+        return replace(self, nodes=tuple(n for n in self.nodes if n.node_id == node_id))
+
     def offers(self, resource: str) -> bool:
         """Whether any node has the resource, reserved or not."""
         return any(node.total.get(resource, 0) > 0 for node in self.nodes)
@@ -154,10 +158,10 @@ def blocked_reason(demand: RayDemand, cluster: ClusterResources) -> str:
     The text tells a demand that no node could ever meet from one that waits its turn.
     """
     wanted = demand.as_resources()
-    if any(_fits(wanted, node.available) for node in cluster.nodes):
+    if any(fits(wanted, node.available) for node in cluster.nodes):
         return ""
     text = _render(wanted)
-    if any(_fits(wanted, node.total) for node in cluster.nodes):
+    if any(fits(wanted, node.total) for node in cluster.nodes):
         return f"waiting for resources: needs {text}, which every node has reserved already"
     best = "; ".join(
         f"{name} {_best(cluster.nodes, name):g} at most on a node" for name in sorted(wanted)
@@ -165,7 +169,8 @@ def blocked_reason(demand: RayDemand, cluster: ClusterResources) -> str:
     return f"waiting for resources: needs {text}, which no node has ({best})"
 
 
-def _fits(wanted: Mapping[str, float], offered: Mapping[str, float]) -> bool:
+def fits(wanted: Mapping[str, float], offered: Mapping[str, float]) -> bool:
+    """Whether what is offered of each resource is as much as wanted."""
     return all(offered.get(name, 0) + 1e-9 >= amount for name, amount in wanted.items())
 
 

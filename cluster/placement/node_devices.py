@@ -66,6 +66,11 @@ class NodeDevices:
         await asyncio.shield(reading)
         return True
 
+    def report(self, node_id: str) -> Inventory:
+        """Return what a node told last."""
+        known = self._reports.get(node_id)
+        return Inventory() if known is None else known.inventory
+
     async def _ask(self, node_id: str) -> None:
         known = self._reports.get(node_id)
         try:

@@ -219,18 +219,15 @@ def _resource_demand(slot: _Slot) -> ResourceDemand | None:
 
 
 def _default_demand(slot: _Slot, request: PoolRequest, cluster: ClusterResources) -> RayDemand:
-    """Prefer what is most exact: a MIG profile, else the pinned GPU, else any GPU.
+    """Prefer the pinned GPU to any GPU.
 
     Where nodes label their GPUs with a resource of their own (``gpu_0``, ``gpu_1``), the pinned
     GPU itself is reserved; else Ray's anonymous ``GPU``. As in Triton, models share a GPU until its
     memory is full: what is reserved only ties the instance to a node that has one.
     """
-    resources = {profile: 1.0 for profile in slot.group.profile if cluster.offers(profile)}
     if slot.kind != "GPU":
-        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
+        return RayDemand(num_cpus=request.cpus_per_instance)
     pinned = GPU_INDEX_RESOURCE.format(index=slot.device_id)
-    if resources:
-        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
     if cluster.offers(pinned):
         return RayDemand(num_cpus=request.cpus_per_instance, resources={pinned: GPUS_PER_INSTANCE})
     return RayDemand(num_cpus=request.cpus_per_instance, num_gpus=GPUS_PER_INSTANCE)

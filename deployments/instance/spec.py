@@ -17,6 +17,25 @@ NAMESPACE = "manta"
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceAssignment:
+    """The GPU or MIG device that one instance uses.
+
+    Attributes:
+        node_id: Ray's id of its node, which alone can run the instance.
+        uuid: What ``CUDA_VISIBLE_DEVICES`` names it by.
+        index: Number of the GPU, as ``instance_group.gpus`` counts.
+        is_counted: Whether the driver counts the GPU by the same number, and it is no MIG device.
+        is_exclusive: Whether no other instance may have it.
+    """
+
+    node_id: str
+    uuid: str
+    index: int
+    is_counted: bool = True
+    is_exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSpec:
     """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
 
@@ -59,6 +78,7 @@ class InstanceSpec:
         files: What it is loaded from, which its node fetches; None when ``model_dir`` has it.
         model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
         model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
+        device: Its GPU or MIG device; None when it needs none, or Ray chooses.
     """
 
     name: str
@@ -95,6 +115,7 @@ class InstanceSpec:
     files: ModelFiles | None = None
     model_cache_directory: str = ""
     model_cache_max_bytes: int = 0
+    device: DeviceAssignment | None = None
 
     @property
     def model_key(self) -> str:

@@ -8,6 +8,7 @@ from functools import wraps
 from pathlib import Path
 
 from cluster.devices.inventory import Inventory
+from cluster.instances.device_leases import DeviceRules
 from cluster.instances.live import LiveInstance
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.planner import parse_actor_name
@@ -106,6 +107,9 @@ class FakeHost:
         pool = AdoptablePool(self.world, on_change)
         self.world.pools.append(pool)
         return pool
+
+    def use_devices(self, rules: DeviceRules) -> None:
+        self.device_rules = rules
 
     async def find_live_instances(self) -> list[LiveInstance]:
         return list(self.live)

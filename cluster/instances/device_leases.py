@@ -92,6 +92,8 @@ class DeviceLeases:
     ) -> InstanceSpec:
         """Wait until there is a device for an instance and give it to it, until `release`.
 
+        Until it has another, an instance that is created anew keeps what it had.
+
         Args:
             spec: Its recipe.
             on_blocked: Called with what it waits for, each time it is looked for in vain.
@@ -103,15 +105,15 @@ class DeviceLeases:
             InvalidArgumentError: It asks for several MIG devices.
             UnavailableError: Every GPU that it could have is above its load limit.
         """
-        self.release(spec.name)
         if not may_have_device(spec):
             return replace(spec, device=None)
         while True:
-            released = self._released
             await self._refresh_freed()
             cluster = (await self._look()).supported(self.rules.min_compute_capability)
             outcome = self._assign(spec, cluster)
             if isinstance(outcome, Waits):
+                self.release(spec.name)
+                released = self._released
                 on_blocked(outcome.reason)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_RETRY_S):
@@ -129,7 +131,7 @@ class DeviceLeases:
     def loaded(self, description: InstanceDescription) -> None:
         """Note an instance that is loaded, or was found alive: what it has, and its process."""
         spec = description.spec
-        if not may_have_device(spec) and not spec.num_gpus:
+        if spec.device is None and not spec.num_gpus:
             return
         if spec.device is not None:
             expected = self.rules.memory.peak_bytes(spec.options_digest)
@@ -152,7 +154,8 @@ class DeviceLeases:
 
     def _assign(self, spec: InstanceSpec, cluster: ClusterResources) -> InstanceSpec | Waits:
         needed = self.rules.memory.peak_bytes(spec.options_digest)
-        return assign_device(spec, cluster, self._leases, Admission(needed, self.rules.load_limits))
+        others = {name: lease for name, lease in self._leases.items() if name != spec.name}
+        return assign_device(spec, cluster, others, Admission(needed, self.rules.load_limits))
 
     async def _refresh_freed(self) -> None:
         """Look again at nodes where a process has ended, which frees its memory some time later."""

@@ -130,7 +130,8 @@ class InstancePlace:
         try:
             await self._end_actor(timeout_s)
         finally:
-            self._release_device()
+            if self._devices is not None:
+                self._devices.release(self.spec.name)
 
     async def _end_actor(self, timeout_s: float) -> None:
         if self._handle is None and self._creation is not None:
@@ -212,10 +213,6 @@ class InstancePlace:
         self.reason = f"instance {self.spec.name} is {what}"
         self.settle()
         self._on_change()
-
-    def _release_device(self) -> None:
-        if self._devices is not None:
-            self._devices.release(self.spec.name)
 
     async def _may_retry(self, error: Exception) -> bool:
         """Clean up after a failed attempt and wait before the next; a first load has no next."""
@@ -311,7 +308,6 @@ class InstancePlace:
         handle, self._handle, self._creation = self._handle, None, None
         if handle is not None:
             await self._host.kill(handle)
-        self._release_device()
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""

@@ -161,8 +161,8 @@ def assign_device(
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
     best = min(fitting, key=lambda each: _rank(each, spec, wanted, leases))
-    offered = {n: v for n, v in spec.resources.items() if n in wanted or not mig_profile_of(n)}
-    return replace(spec, device=_assignment(best, profile), resources=offered)
+    leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
+    return replace(spec, device=_assignment(best, profile, "".join(leased)))
 
 
 def _candidates(cluster: ClusterResources, leases: Mapping[str, Lease]) -> Iterator[_Candidate]:
@@ -288,7 +288,7 @@ def _rank(
     )
 
 
-def _assignment(candidate: _Candidate, profile: str) -> DeviceAssignment:
+def _assignment(candidate: _Candidate, profile: str, resource: str) -> DeviceAssignment:
     gpu = candidate.gpu
     # Whoever counts GPUs by itself counts all of the node's.
     is_counted = not gpu.is_mig and gpu.physical_index == gpu.index
@@ -298,6 +298,7 @@ def _assignment(candidate: _Candidate, profile: str) -> DeviceAssignment:
         index=gpu.index,
         is_counted=is_counted,
         is_exclusive=bool(profile),
+        resource=resource,
     )
 
 

@@ -273,7 +273,7 @@ def replan_pool(
 
 def demand_of(spec: InstanceSpec) -> RayDemand:
     """Return what the spec's actor reserves."""
-    return RayDemand(spec.num_cpus, spec.num_gpus, spec.resources)
+    return RayDemand(spec.num_cpus, spec.num_gpus, spec.ray_resources)
 
 
 @dataclass(frozen=True, slots=True)

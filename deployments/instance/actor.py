@@ -344,7 +344,7 @@ def create_instance_actor(
         max_task_retries=0,
         num_cpus=spec.num_cpus,
         num_gpus=spec.num_gpus,
-        resources=dict(spec.resources) or None,
+        resources=spec.ray_resources or None,
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
         scheduling_strategy=_strategy(spec),

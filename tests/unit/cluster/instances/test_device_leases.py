@@ -163,6 +163,23 @@ async def test_a_new_controller_learns_from_live_instances_who_has_what(world: _
     after.adopt(live, ())
     await other.start(small("n"))
     assert "all taken (m/1#0@1)" in other.reason
+    # Created anew, it asks for what it asked for at first.
+    await world.host.kill(world.host.actors[0])
+    await until(lambda: after.is_live and not other.is_live, 60.0)
+    device = world.leases.leases["m/1#0@1"].device
+    assert (device.uuid, device.is_exclusive) == ("MIG-node00", True)
+
+
+@with_world(mig_gpu(0, "1g.10gb", node=NODE))
+async def test_a_mig_device_of_an_instance_on_the_cpu_is_not_given_away_either(
+    world: _World,
+) -> None:
+    before = world.pool()
+    await before.start(specs_of(InstanceGroup("g", "KIND_CPU", 1), SMALL))
+    live = await find_live_instances(world.host)
+    world.leases_of_a_new_controller()
+    world.pool().adopt(live, ())
+    assert world.leases.leases["m/1#0@1"].device.uuid == "MIG-node00"
 
 
 @with_world(gpu(0, NODE, used=9 * GB))

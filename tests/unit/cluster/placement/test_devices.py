@@ -14,6 +14,7 @@ from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import AMD
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.devices import Admission, Lease, Waits, assign_device
+from cluster.placement.planner import demand_of
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from tests.support.gpu_clusters import (
     EIGHT,
@@ -209,14 +210,17 @@ def test_the_assignment_says_all_the_process_needs_to_know() -> None:
     found = assigned(one(), cluster({"a": (first,)})).device
     assert found == DeviceAssignment("a", "GPU-a0", 0, is_counted=False, is_exclusive=False)
     found = assigned(one(parameters=SMALL), MIXED).device
-    assert found == DeviceAssignment("a", "MIG-a11", 1, is_counted=False, is_exclusive=True)
+    assert found == DeviceAssignment("a", "MIG-a11", 1, False, True, "mig_1g.10gb")
 
 
 def test_ray_reserves_a_mig_device_only_where_a_node_offers_it() -> None:
     spec = one(parameters=SMALL)
-    assert assigned(spec, MIXED).resources == {}
-    assert assigned(spec, LABELLED).resources == {"mig_1g.10gb": 1}
-    assert assigned(spec, LABELLED).num_gpus == spec.num_gpus > 0
+    for there, reserved in ((MIXED, {}), (LABELLED, {"mig_1g.10gb": 1})):
+        found = assigned(spec, there)
+        assert found.ray_resources == demand_of(found).resources == reserved
+        # Started anew, it asks for the same.
+        assert found.resources == spec.resources
+        assert found.num_gpus == spec.num_gpus > 0
 
 
 def test_an_older_choice_counts_for_nothing() -> None:

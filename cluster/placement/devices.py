@@ -16,6 +16,7 @@ the device alone is what counts. ``secondary_devices`` and ``profile`` are for t
 the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -143,7 +144,7 @@ def assign_device(
     profile = mig_profile(spec)
     if not may_have_device(spec):
         return spec
-    there = [each for each in _candidates(cluster, leases) if _is_like(each, spec, profile)]
+    there = list(_candidates(spec, profile, cluster, leases))
     if not there:
         return _without_candidates(spec, cluster, profile)
     wanted = _ray_demand(spec, cluster)
@@ -160,12 +161,17 @@ def assign_device(
     fitting = [each for each in below if _has_memory(each, admission.needed_bytes)]
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
-    best = min(fitting, key=lambda each: _rank(each, spec, wanted, leases))
+    alike = Counter(
+        lease.device.node_id for lease in leases.values() if lease.model_key == spec.model_key
+    )
+    best = min(fitting, key=lambda each: _rank(each, wanted, alike))
     leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
     return replace(spec, device=_assignment(best, profile, "".join(leased)))
 
 
-def _candidates(cluster: ClusterResources, leases: Mapping[str, Lease]) -> Iterator[_Candidate]:
+def _candidates(
+    spec: InstanceSpec, profile: str, cluster: ClusterResources, leases: Mapping[str, Lease]
+) -> Iterator[_Candidate]:
     holders: dict[tuple[str, str], dict[str, Lease]] = {}
     for name, lease in leases.items():
         key = (lease.device.node_id, lease.device.uuid)
@@ -174,15 +180,15 @@ def _candidates(cluster: ClusterResources, leases: Mapping[str, Lease]) -> Itera
         inventory = cluster.devices.get(node.node_id)
         for gpu in () if inventory is None else inventory.gpus:
             for device in gpu.devices if gpu.vendor == NVIDIA else ():
-                key = (node.node_id, device.uuid)
-                yield _Candidate(node, gpu, device, holders.get(key, {}))
+                if _is_like(gpu, device, spec, profile):
+                    key = (node.node_id, device.uuid)
+                    yield _Candidate(node, gpu, device, holders.get(key, {}))
 
 
-def _is_like(candidate: _Candidate, spec: InstanceSpec, profile: str) -> bool:
+def _is_like(gpu: Gpu, device: Gpu | MigDevice, spec: InstanceSpec, profile: str) -> bool:
     if profile:
-        device = candidate.device
         return isinstance(device, MigDevice) and device.profile == profile
-    return candidate.gpu.index == spec.device_id
+    return gpu.index == spec.device_id
 
 
 def _without_candidates(
@@ -266,20 +272,13 @@ def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
 
 
 def _rank(
-    candidate: _Candidate,
-    spec: InstanceSpec,
-    wanted: Mapping[str, float],
-    leases: Mapping[str, Lease],
+    candidate: _Candidate, wanted: Mapping[str, float], alike: Mapping[str, int]
 ) -> tuple[object, ...]:
     """Order candidates: room in Ray, few of the same model on the node, an idle device."""
     node_id = candidate.node.node_id
-    alike = sum(
-        lease.device.node_id == node_id and lease.model_key == spec.model_key
-        for lease in leases.values()
-    )
     return (
         not fits(wanted, candidate.node.available),
-        alike,
+        alike.get(node_id, 0),
         len(candidate.holders),
         -(candidate.free_bytes or 0),
         node_id,

@@ -19,7 +19,14 @@ from typing import Final
 from cluster.devices.inventory import Inventory
 from cluster.instances.gpu_memory import GpuMemory
 from cluster.placement.demand import ClusterResources
-from cluster.placement.devices import Admission, Lease, Waits, assign_device, may_have_device
+from cluster.placement.devices import (
+    Admission,
+    Lease,
+    Waits,
+    assign_device,
+    may_have_device,
+    mig_profile,
+)
 from cluster.placement.node_devices import MAX_AGE_S, NodeDevices
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.supervision.supervisor import Supervisor
@@ -127,6 +134,19 @@ class DeviceLeases:
                 expected = self.rules.memory.peak_bytes(spec.options_digest)
                 self._leases[spec.name] = Lease(device, spec.model_key, expected)
             return outcome
+
+    async def is_misplaced(self, description: InstanceDescription) -> bool:
+        """Whether an instance that asked for a MIG device was placed by Ray, and can have one now.
+
+        It was when no node had such a device: Ray then waits for a node that offers the resource,
+        and knows nothing of the devices behind it.
+        """
+        spec = description.spec
+        if spec.device is not None or not mig_profile(spec):
+            return False
+        await self._reports.refresh(description.endpoint.node_id, 0.0)
+        outcome = self._assign(spec, await self._look())
+        return isinstance(outcome, InstanceSpec) and outcome.device is not None
 
     def loaded(self, description: InstanceDescription) -> None:
         """Note an instance that is loaded, or was found alive: what it has, and its process."""

@@ -192,9 +192,13 @@ class InstancePlace:
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
                 self._creation = asyncio.ensure_future(self._host.create(spec))
                 self._handle = await asyncio.shield(self._creation)
-            self.description = await self._describe()
+            description = await self._describe()
             if self._devices is not None:
-                self._devices.loaded(self.description)
+                if await self._devices.is_misplaced(description):
+                    await self._discard()
+                    return await self._bring_up()
+                self._devices.loaded(description)
+            self.description = description
         except (ActorLostError, TritonError, ValueError) as error:
             # ValueError: the name is still held by an actor that is on its way out.
             return error

@@ -129,6 +129,29 @@ async def test_mig_devices_that_are_made_later_are_found(world: _World) -> None:
     await until(lambda: pool.is_live, 60.0)
 
 
+@with_world(gpu(0, NODE))
+async def test_an_instance_that_ray_placed_where_mig_devices_came_is_started_anew_with_one(
+    world: _World,
+) -> None:
+    pool = world.pool()
+    starting = asyncio.create_task(pool.start(small("m")))
+    await until(lambda: world.host.actors)
+    assert world.devices == {"m/1#0@1": ""}
+    await asyncio.sleep(0.5)
+    world.gpus = (mig_gpu(0, "1g.10gb", node=NODE),)
+    await starting
+    assert len(world.host.actors) == 2
+    assert world.devices == {"m/1#0@1": "MIG-node00"}
+
+
+@with_world(gpu(0, NODE))
+async def test_where_ray_alone_knows_the_mig_device_the_choice_is_its(world: _World) -> None:
+    pool = world.pool()
+    await pool.start(small("m"))
+    assert world.devices == {"m/1#0@1": ""}
+    assert pool.is_live
+
+
 @with_world(mig_gpu(0, "1g.10gb", node=NODE))
 async def test_a_crashed_instance_keeps_its_device_while_ray_restarts_it(world: _World) -> None:
     pool = world.pool()

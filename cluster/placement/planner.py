@@ -13,6 +13,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
+from cluster.devices.inventory import mig_profile_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
     NODE_PREFIX,
@@ -152,9 +153,12 @@ def plan_pool(
 
 def _slots(config: ModelConfig) -> Iterator[_Slot]:
     groups = config.instance_group or (InstanceGroup(name=config.name, kind="KIND_CPU", count=1),)
+    # A MIG device may be on any GPU; the list of a group is then but what completed it.
+    is_mig = any(map(mig_profile_of, read_demand(config, RayDemand()).resources))
     for group in groups:
         kind = _SPEC_KINDS[group.kind]
         devices = group.gpus if kind == "GPU" and group.gpus else (0,)
+        devices = devices[:1] if is_mig else devices
         count = max(1, group.count)
         for position in range(count):
             for device_id in devices:

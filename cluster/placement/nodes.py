@@ -16,6 +16,8 @@ from cluster.placement.demand import ClusterResources, NodeResources
 # A first process on a node takes seconds to start, and NVML one where nothing keeps the driver
 # loaded.
 _DEVICES_TIMEOUT_S: Final = 30.0
+# Made once, so that it is handed to the cluster once.
+_READ_LOCAL: Final[Any] = ray.remote(num_cpus=0, max_retries=0)(read_local)
 
 
 async def read_cluster() -> ClusterResources:
@@ -42,9 +44,7 @@ async def read_devices(node_id: str) -> Inventory:
     Raises:
         OSError: The node does not answer; the message is one line that says why.
     """
-    options: Any = ray.remote(read_local).options(
-        num_cpus=0,
-        max_retries=0,
+    options = _READ_LOCAL.options(
         scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
         enable_task_events=False,
     )

@@ -28,6 +28,7 @@ _TOOLS = {
     "check": "cluster.tools.check.command",
     "graph": "cluster.tools.graph",
     "model": "cluster.tools.publish.command",
+    "node-resources": "cluster.tools.node_resources",
 }
 
 _USAGE = """Usage: manta serve --model-repository PATH [options]
@@ -35,6 +36,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta check REPOSITORY... [--json] [--strict]
        manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
+       manta node-resources [--json]
        manta version
 """
 

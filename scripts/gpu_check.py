@@ -13,11 +13,13 @@ Checks, each of which says "passed", "failed" or "skipped" and why:
 - onnxruntime: the CUDA provider runs a tiny model.
 - cuda_ipc_torch: torch takes memory that another process allocated, as a client's region is,
   without a copy: at its address, with its contents, and what torch writes arrives.
+- inventory, gpu_memory, visible_by_uuid: Manta reads of GPUs what nvidia-smi shows, also of a
+  process's memory; a UUID shows a process one device (gpu_check_devices.py).
 - torch_*: instances of Manta's PyTorch backend on the GPU (gpu_check_torch.py).
 - onnxruntime_providers: the same for ONNX Runtime's providers of GPUs; for one that is not there,
   what an instance says that needs it (gpu_check_backends.py).
 
-The last two kinds need Manta's packages and the files beside this one, and no server.
+The last three kinds need Manta's packages and the files beside this one, and no server.
 
 Exit code: 0 when nothing failed, which includes a machine without a GPU; 1 when a check failed;
 3 when there is no GPU and --require-gpu was given.
@@ -288,18 +290,15 @@ def check_onnxruntime():
     return {"version": onnxruntime.__version__}
 
 
-def of_torch_backend(name):
-    """Return a check of gpu_check_torch.py."""
+def beside(module, name, require=None):
+    """Return a check of a file beside this one, made if what is required is there."""
 
     def check():
-        torch_with_gpu()
-        return getattr(module_beside("gpu_check_torch"), name)()
+        if require is not None:
+            require()
+        return getattr(module_beside(module), name)()
 
     return check
-
-
-def check_onnxruntime_providers():
-    return module_beside("gpu_check_backends").onnxruntime_providers()
 
 
 def module_beside(name):
@@ -319,10 +318,17 @@ def module_beside(name):
         raise SkipTest(f"Manta's backends cannot be imported: {error}") from None
 
 
+def of_torch_backend(name):
+    return beside("gpu_check_torch", name, torch_with_gpu)
+
+
 CHECKS = {
     "gpus": list_gpus,
     "driver": check_driver,
     "cuda_ipc": check_ipc,
+    "inventory": beside("gpu_check_devices", "inventory"),
+    "gpu_memory": beside("gpu_check_devices", "gpu_memory"),
+    "visible_by_uuid": beside("gpu_check_devices", "visible_by_uuid"),
     "cuda_python": check_cuda_python,
     "torch": check_torch,
     "onnxruntime": check_onnxruntime,
@@ -334,7 +340,7 @@ CHECKS = {
     "torch_cache_cleaning": of_torch_backend("cache_cleaning"),
     "torch_out_of_memory": of_torch_backend("out_of_memory"),
     "torch_weights_through_ipc": of_torch_backend("weights_through_ipc"),
-    "onnxruntime_providers": check_onnxruntime_providers,
+    "onnxruntime_providers": beside("gpu_check_backends", "onnxruntime_providers"),
 }
 
 

@@ -25,6 +25,7 @@ from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.controller.boot import Boot
+from cluster.controller.device_rules import device_rules
 from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost, RayControllerHost
@@ -85,6 +86,7 @@ class ModelController:
         self._lifeline = Lifeline(owner, time.monotonic())
         make_state = DurableState.restore if host.was_restarted else DurableState.create
         self._state = await make_state(host.store)
+        host.use_devices(device_rules(options, self._state))
         files = SharedFiles(host, node_files_settings(options, self._state.secret))
         self._source = RepositorySource(
             options, self._state, host.read_cluster, files, self._changed, host.tell_agents

@@ -46,6 +46,8 @@ class SavedState(msgspec.Struct):
         is_initialised: Whether start-up loading was done once.
         settings: What clients have changed of the server; None while nothing.
         router_ids: The routers that follow the routing table.
+        gpu_memory: By digest of a model: bytes an instance had of a GPU after its load, and at
+            most.
     """
 
     generation: int = 0
@@ -54,6 +56,7 @@ class SavedState(msgspec.Struct):
     is_initialised: bool = False
     settings: ServerSettings | None = None
     router_ids: list[str] = []
+    gpu_memory: dict[str, list[int]] = {}
 
     def want(self, name: str, records: Iterable[ModelRecord]) -> None:
         """Note that a model was loaded; ensembles that came back with it are wanted again too."""

@@ -14,6 +14,7 @@ import ray
 from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
+from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
 from cluster.instances.node_files import (
     NodeFilesSettings,
@@ -26,7 +27,8 @@ from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
-from cluster.placement.nodes import read_cluster, read_draining
+from cluster.placement.node_devices import NodeDevices
+from cluster.placement.nodes import read_cluster, read_devices, read_draining
 from cluster.repository.agents.contracts import Action
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
@@ -67,6 +69,9 @@ class ControllerHost(Protocol):
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
+
+    def use_devices(self, rules: DeviceRules) -> None:
+        """Say by what rules instances get their GPUs; before the first pool is made."""
 
     async def find_live_instances(self) -> list[LiveInstance]:
         """Return the instances that are alive."""
@@ -119,6 +124,8 @@ class RayControllerHost:
         self.own_node = f"{NODE_PREFIX}{ray.util.get_node_ip_address()}"
         self.node_id: str = ray.get_runtime_context().get_node_id()
         self._instances = ActorHost()
+        self._devices = NodeDevices(read_devices)
+        self._leases = DeviceLeases(self.read_cluster, self._devices)
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -132,7 +139,7 @@ class RayControllerHost:
 
     async def read_cluster(self) -> ClusterResources:
         """See `ControllerHost`."""
-        return await read_cluster()
+        return await self._devices.look(await read_cluster())
 
     async def read_draining(self) -> frozenset[str]:
         """See `ControllerHost`."""
@@ -140,7 +147,11 @@ class RayControllerHost:
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
-        return InstancePool(on_change, self._instances, self._prober)
+        return InstancePool(on_change, self._instances, self._prober, self._leases)
+
+    def use_devices(self, rules: DeviceRules) -> None:
+        """See `ControllerHost`."""
+        self._leases.rules = rules
 
     async def find_live_instances(self) -> list[LiveInstance]:
         """See `ControllerHost`."""

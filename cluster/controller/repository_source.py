@@ -181,6 +181,7 @@ class RepositorySource:
             # The next call asks again.
             self._look = None if self._look is look else self._look
             raise
+        cluster = cluster.supported(self._options.min_supported_compute_capability)
         self._gpu_ids = cluster.gpu_ids
         return cluster
 
@@ -278,7 +279,11 @@ class RepositorySource:
     def complete(self, config: ModelConfig) -> ModelConfig:
         """Normalise and validate; see `cluster.models.contracts.ModelSource.complete`."""
         config = normalise(config, gpu_ids=self._gpu_ids)
-        validate(config, gpu_ids=self._gpu_ids)
+        validate(
+            config,
+            gpu_ids=self._gpu_ids,
+            min_compute_capability=self._options.min_supported_compute_capability,
+        )
         return config
 
     def compose(self, config: ModelConfig, composing: Mapping[str, ModelConfig]) -> ModelConfig:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
 from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts
@@ -47,6 +48,7 @@ class InstancePlace:
         prober: Tells when the actor gets nowhere.
         handle: An actor that is alive already; None to create one.
         description: What that actor says of itself.
+        devices: Gives it its GPU; None leaves that to Ray.
 
     Attributes:
         settled: Done once it is live or waits for room; an error when its first load failed.
@@ -62,6 +64,7 @@ class InstancePlace:
         prober: Prober,
         handle: Any = None,
         description: InstanceDescription | None = None,
+        devices: DeviceLeases | None = None,
     ) -> None:
         self.spec = spec
         self.description = description
@@ -71,10 +74,15 @@ class InstancePlace:
         self._on_change = on_change
         self._host = host
         self._prober = prober
+        self._devices = devices
         self._handle = handle
+        # With the device that its actor has.
+        self._placed = spec
         self._creation: asyncio.Future[Any] | None = None
         self._restarts = Restarts()
         self._is_hung = False
+        if devices is not None and description is not None:
+            devices.loaded(description)
         self._supervisor = Supervisor(f"instance {spec.name}")
         self._task = self._supervisor.spawn("its life", self._live())
 
@@ -127,6 +135,13 @@ class InstancePlace:
     async def end(self, timeout_s: float) -> None:
         """Shut the actor down, or kill it when that takes too long."""
         self.stop_watching()
+        try:
+            await self._end_actor(timeout_s)
+        finally:
+            if self._devices is not None:
+                self._devices.release(self.spec.name)
+
+    async def _end_actor(self, timeout_s: float) -> None:
         if self._handle is None and self._creation is not None:
             # Why it failed is known already, or does not matter any more.
             with contextlib.suppress(Exception):
@@ -181,10 +196,17 @@ class InstancePlace:
         """Create the actor unless there is one, and wait for it to load."""
         try:
             if self._handle is None:
+                spec = self._placed = await self._with_device()
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
-                self._creation = asyncio.ensure_future(self._host.create(self.spec))
+                self._creation = asyncio.ensure_future(self._host.create(spec))
                 self._handle = await asyncio.shield(self._creation)
-            self.description = await self._describe()
+            description = await self._describe()
+            if self._devices is not None:
+                if await self._devices.is_misplaced(description):
+                    await self._discard()
+                    return await self._bring_up()
+                self._devices.loaded(description)
+            self.description = description
         except (ActorLostError, TritonError, ValueError) as error:
             # ValueError: the name is still held by an actor that is on its way out.
             return error
@@ -192,6 +214,17 @@ class InstancePlace:
         self.reason = ""
         self._on_change()
         return None
+
+    async def _with_device(self) -> InstanceSpec:
+        """Return the recipe with the GPU that the actor shall have, once there is one."""
+        if self._devices is None:
+            return self.spec
+        return await self._devices.wait_assigned(self.spec, self._wait_for)
+
+    def _wait_for(self, what: str) -> None:
+        self.reason = f"instance {self.spec.name} is {what}"
+        self.settle()
+        self._on_change()
 
     async def _may_retry(self, error: Exception) -> bool:
         """Clean up after a failed attempt and wait before the next; a first load has no next."""
@@ -231,12 +264,13 @@ class InstancePlace:
         timeout_s, was_blocked = _PLACEMENT_GRACE_S, False
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
-            blocked = blocked_reason(demand_of(self.spec), await self._host.resources())
+            cluster = await self._host.resources()
+            if self._placed.device is not None:
+                cluster = cluster.only(self._placed.device.node_id)
+            blocked = blocked_reason(demand_of(self._placed), cluster)
             if blocked:
                 was_blocked = True
-                self.reason = f"instance {self.spec.name} is {blocked}"
-                self.settle()
-                self._on_change()
+                self._wait_for(blocked)
         # Why one is started again is worth more than that it loads.
         if was_blocked:
             self.reason = f"instance {self.spec.name} is loading"

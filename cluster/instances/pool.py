@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from backends.api.model_config import ModelConfig
+from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import InstanceHost
 from cluster.instances.live import LiveInstance
 from cluster.instances.place import InstancePlace
@@ -30,12 +31,20 @@ class InstancePool:
         on_change: Called on the loop whenever endpoints or reasons changed.
         host: Where the actors live.
         prober: Tells of actors that get nowhere.
+        devices: Gives instances their GPUs; None leaves that to Ray.
     """
 
-    def __init__(self, on_change: Callable[[], None], host: InstanceHost, prober: Prober) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[], None],
+        host: InstanceHost,
+        prober: Prober,
+        devices: DeviceLeases | None = None,
+    ) -> None:
         self._on_change = on_change
         self._host = host
         self._prober = prober
+        self._devices = devices
         self._members: list[InstancePlace] = []
         self._staged: list[InstancePlace] = []
         self._leaving: list[InstancePlace] = []
@@ -262,7 +271,9 @@ class InstancePool:
         handle: object = None,
         description: InstanceDescription | None = None,
     ) -> InstancePlace:
-        place = InstancePlace(spec, self._notify, self._host, self._prober, handle, description)
+        place = InstancePlace(
+            spec, self._notify, self._host, self._prober, handle, description, self._devices
+        )
         places.append(place)
         self._next_index = max(self._next_index, spec.index + 1)
         return place

@@ -395,8 +395,6 @@ PENDING = frozenset(
     {
         "allow_sagemaker",
         "allow_vertex_ai",
-        "min_supported_compute_capability",
-        "model_load_gpu_limit",
         "sagemaker_port",
         "sagemaker_safe_port_range",
         "vertex_ai_default_model",

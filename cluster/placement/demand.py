@@ -11,10 +11,11 @@ both.
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from cluster.devices.inventory import Inventory
 
 CPU_RESOURCE = "CPU"
 GPU_RESOURCE = "GPU"
@@ -33,12 +34,23 @@ class NodeResources:
     total: Mapping[str, float] = field(default_factory=dict)
     available: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def gpu_count(self) -> int:
+        """GPUs that its Ray knows of."""
+        return int(self.total.get(GPU_RESOURCE, 0))
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterResources:
-    """The nodes instances can be placed on."""
+    """The nodes instances can be placed on.
+
+    Attributes:
+        nodes: All that are alive.
+        devices: By node: its GPUs, of nodes that have told of any.
+    """
 
     nodes: tuple[NodeResources, ...] = ()
+    devices: Mapping[str, Inventory] = field(default_factory=dict)
 
     @property
     def cores_per_node(self) -> int:
@@ -49,8 +61,27 @@ class ClusterResources:
     @property
     def gpu_ids(self) -> tuple[int, ...]:
         """GPU indices that exist on at least one node."""
-        most = max((int(node.total.get(GPU_RESOURCE, 0)) for node in self.nodes), default=0)
-        return tuple(range(most))
+        found: set[int] = set()
+        for node in self.nodes:
+            inventory = self.devices.get(node.node_id)
+            if inventory is None:
+                found.update(range(node.gpu_count))
+            else:
+                found.update(gpu.index for gpu in inventory.gpus)
+        return tuple(sorted(found))
+
+    def supported(self, min_compute_capability: float) -> "ClusterResources":
+        """Return the cluster without GPUs below a compute capability."""
+        devices = {
+            node.node_id: self.devices[node.node_id].usable(node.gpu_count, min_compute_capability)
+            for node in self.nodes
+            if node.node_id in self.devices
+        }
+        return replace(self, devices=devices)
+
+    def only(self, node_id: str) -> "ClusterResources":
+        """Return the cluster as one that is tied to a node sees it."""
+        return replace(self, nodes=tuple(n for n in self.nodes if n.node_id == node_id))
 
     def offers(self, resource: str) -> bool:
         """Whether any node has the resource, reserved or not."""
@@ -127,10 +158,10 @@ def blocked_reason(demand: RayDemand, cluster: ClusterResources) -> str:
     The text tells a demand that no node could ever meet from one that waits its turn.
     """
     wanted = demand.as_resources()
-    if any(_fits(wanted, node.available) for node in cluster.nodes):
+    if any(fits(wanted, node.available) for node in cluster.nodes):
         return ""
     text = _render(wanted)
-    if any(_fits(wanted, node.total) for node in cluster.nodes):
+    if any(fits(wanted, node.total) for node in cluster.nodes):
         return f"waiting for resources: needs {text}, which every node has reserved already"
     best = "; ".join(
         f"{name} {_best(cluster.nodes, name):g} at most on a node" for name in sorted(wanted)
@@ -138,7 +169,8 @@ def blocked_reason(demand: RayDemand, cluster: ClusterResources) -> str:
     return f"waiting for resources: needs {text}, which no node has ({best})"
 
 
-def _fits(wanted: Mapping[str, float], offered: Mapping[str, float]) -> bool:
+def fits(wanted: Mapping[str, float], offered: Mapping[str, float]) -> bool:
+    """Whether what is offered of each resource is as much as wanted."""
     return all(offered.get(name, 0) + 1e-9 >= amount for name, amount in wanted.items())
 
 

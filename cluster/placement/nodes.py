@@ -3,11 +3,21 @@
 """The nodes of the cluster, as Ray knows them."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cluster.devices.inventory import Inventory
+from cluster.devices.local import read_local
 from cluster.placement.demand import ClusterResources, NodeResources
+
+# A first process on a node takes seconds to start, and NVML one where nothing keeps the driver
+# loaded.
+_DEVICES_TIMEOUT_S: Final = 30.0
+# Made once, so that it is handed to the cluster once.
+_READ_LOCAL: Final[Any] = ray.remote(num_cpus=0, max_retries=0)(read_local)
 
 
 async def read_cluster() -> ClusterResources:
@@ -36,3 +46,24 @@ def _read_cluster() -> ClusterResources:
             if node["Alive"]
         )
     )
+
+
+async def read_devices(node_id: str) -> Inventory:
+    """Ask a node for its GPUs: a task that takes milliseconds and holds nothing there.
+
+    Raises:
+        OSError: The node does not answer; the message is one line that says why.
+    """
+    options = _READ_LOCAL.options(
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        enable_task_events=False,
+    )
+    try:
+        answer = await asyncio.to_thread(options.remote)
+        async with asyncio.timeout(_DEVICES_TIMEOUT_S):
+            inventory: Inventory = await asyncio.wrap_future(answer.future())
+    except TimeoutError:
+        raise OSError(f"no answer within {_DEVICES_TIMEOUT_S:g} s") from None
+    except RayError as error:
+        raise OSError(str(error).strip().split("\n")[-1]) from error
+    return inventory

@@ -13,6 +13,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
+from cluster.devices.inventory import mig_profile_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
     NODE_PREFIX,
@@ -152,9 +153,12 @@ def plan_pool(
 
 def _slots(config: ModelConfig) -> Iterator[_Slot]:
     groups = config.instance_group or (InstanceGroup(name=config.name, kind="KIND_CPU", count=1),)
+    # A MIG device may be on any GPU; the list of a group is then but what completed it.
+    is_mig = any(map(mig_profile_of, read_demand(config, RayDemand()).resources))
     for group in groups:
         kind = _SPEC_KINDS[group.kind]
         devices = group.gpus if kind == "GPU" and group.gpus else (0,)
+        devices = devices[:1] if is_mig else devices
         count = max(1, group.count)
         for position in range(count):
             for device_id in devices:
@@ -242,18 +246,15 @@ def _resource_demand(slot: _Slot) -> ResourceDemand | None:
 
 
 def _default_demand(slot: _Slot, request: PoolRequest, cluster: ClusterResources) -> RayDemand:
-    """Prefer what is most exact: a MIG profile, else the pinned GPU, else any GPU.
+    """Prefer the pinned GPU to any GPU.
 
     Where nodes label their GPUs with a resource of their own (``gpu_0``, ``gpu_1``), the pinned
     GPU itself is reserved; else Ray's anonymous ``GPU``. As in Triton, models share a GPU until its
     memory is full: what is reserved only ties the instance to a node that has one.
     """
-    resources = {profile: 1.0 for profile in slot.group.profile if cluster.offers(profile)}
     if slot.kind != "GPU":
-        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
+        return RayDemand(num_cpus=request.cpus_per_instance)
     pinned = GPU_INDEX_RESOURCE.format(index=slot.device_id)
-    if resources:
-        return RayDemand(num_cpus=request.cpus_per_instance, resources=resources)
     if cluster.offers(pinned):
         return RayDemand(num_cpus=request.cpus_per_instance, resources={pinned: GPUS_PER_INSTANCE})
     return RayDemand(num_cpus=request.cpus_per_instance, num_gpus=GPUS_PER_INSTANCE)
@@ -308,7 +309,7 @@ def replan_pool(
 
 def demand_of(spec: InstanceSpec) -> RayDemand:
     """Return what the spec's actor reserves."""
-    return RayDemand(spec.num_cpus, spec.num_gpus, spec.resources)
+    return RayDemand(spec.num_cpus, spec.num_gpus, spec.ray_resources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from typing import Any, Self
 
 import ray
 import setproctitle
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.control import ControllerLink
@@ -338,8 +339,16 @@ def create_instance_actor(
         max_task_retries=0,
         num_cpus=spec.num_cpus,
         num_gpus=spec.num_gpus,
-        resources=dict(spec.resources) or None,
+        resources=spec.ray_resources or None,
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
+        scheduling_strategy=_strategy(spec),
     )
     return remote.remote(spec, connect, start_arbiter, fetch_to_node)
+
+
+def _strategy(spec: InstanceSpec) -> Any:
+    """Tie an instance to the node of its device; without that node the actor ends for good."""
+    if spec.device is None:
+        return "DEFAULT"
+    return NodeAffinitySchedulingStrategy(spec.device.node_id, soft=False)

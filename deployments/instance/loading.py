@@ -17,13 +17,14 @@ from backends.config.validation.model import validate_before_auto_complete, vali
 from backends.environments.entry import enter_environment
 from backends.lookup import BACKEND_DIRECTORY
 from backends.registry import backend_for, backend_name, extra_named, python_library
-from deployments.instance.spec import InstanceSpec
+from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from deployments.instance.warmup import run_warmup
 from deployments.metrics.counters import InstanceStatistics
 from deployments.settings.host_policy import apply_host_policy
 
 _STATE_FOLDER = "initial_state"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_ORDER = "CUDA_DEVICE_ORDER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,13 @@ def _set_thread_count(count: int) -> None:
 def _claim_device(spec: InstanceSpec) -> int:
     """Return the index of the instance's GPU among those this process sees.
 
-    Ray shows a process the GPU it reserved a part of, and packs parts onto one GPU. The process
-    therefore chooses its GPU itself, unless its model says how much to reserve (``ray_num_gpus``):
-    then Ray's choice holds. What is no index, such as the UUID of a MIG device, is left as it is.
+    An instance that was assigned a device sees that one. To another, Ray shows the GPU it reserved
+    a part of, and packs parts onto one GPU. The process therefore chooses its GPU itself, unless
+    its model says how much to reserve (``ray_num_gpus``): then Ray's choice holds. What is no
+    index, such as the UUID of a MIG device, is left as it is.
     """
+    if spec.device is not None:
+        return _claim_assigned(spec, spec.device)
     if spec.kind != "GPU":
         return spec.device_id
     is_shared = (
@@ -148,6 +152,15 @@ def _claim_device(spec: InstanceSpec) -> int:
         return spec.device_id
     visible = os.environ.get(_VISIBLE, "")
     return _show_up_to(int(visible)) if visible.isdecimal() and _is_python_based(spec) else 0
+
+
+def _claim_assigned(spec: InstanceSpec, device: DeviceAssignment) -> int:
+    # As nvidia-smi counts; CUDA itself has the fastest first.
+    os.environ[_ORDER] = "PCI_BUS_ID"
+    if device.is_counted and _is_python_based(spec):
+        return _show_up_to(device.index)
+    os.environ[_VISIBLE] = device.uuid
+    return 0
 
 
 def _show_up_to(index: int) -> int:

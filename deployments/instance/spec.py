@@ -17,6 +17,28 @@ NAMESPACE = "manta"
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceAssignment:
+    """The GPU or MIG device that one instance uses.
+
+    Attributes:
+        node_id: Ray's id of its node, which alone can run the instance.
+        uuid: What ``CUDA_VISIBLE_DEVICES`` names it by.
+        index: Number of the GPU, as ``instance_group.gpus`` counts.
+        is_counted: Whether the driver counts the GPU by the same number, and it is no MIG device.
+        is_exclusive: Whether no other instance may have it.
+        resource: Custom resource of the recipe that it stands for, which no node offers to Ray;
+            mostly empty.
+    """
+
+    node_id: str
+    uuid: str
+    index: int
+    is_counted: bool = True
+    is_exclusive: bool = False
+    resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSpec:
     """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
 
@@ -36,7 +58,7 @@ class InstanceSpec:
         thread_count: Threads the instance may compute with.
         num_cpus: CPUs reserved in Ray.
         num_gpus: GPUs reserved in Ray.
-        resources: Custom Ray resources reserved.
+        resources: Custom Ray resources that it asks for; see `ray_resources`.
         backend_config: ``--backend-config`` settings for the backend.
         runtime_env: Environment of the process, in Ray's terms; empty for the server's own.
         secret: Key of the lanes' handshake. Never logged.
@@ -58,6 +80,7 @@ class InstanceSpec:
             of a load ``model_dir`` has too, on the controller's node.
         model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
         model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
+        device: Its GPU or MIG device; None when it needs none, or Ray chooses.
     """
 
     name: str
@@ -93,6 +116,13 @@ class InstanceSpec:
     files: ModelFiles | None = None
     model_cache_directory: str = ""
     model_cache_max_bytes: int = 0
+    device: DeviceAssignment | None = None
+
+    @property
+    def ray_resources(self) -> dict[str, float]:
+        """Custom resources that Ray reserves: all but the one that the device stands for."""
+        leased = "" if self.device is None else self.device.resource
+        return {name: amount for name, amount in self.resources.items() if name != leased}
 
     @property
     def model_key(self) -> str:

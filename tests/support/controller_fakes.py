@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from functools import wraps
 from pathlib import Path
 
+from cluster.devices.inventory import Inventory
+from cluster.instances.device_leases import DeviceRules
 from cluster.instances.live import LiveInstance
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.placement.demand import ClusterResources, NodeResources
@@ -75,6 +77,7 @@ class FakeHost:
         store: The cluster's store.
         world: Gives the pools, and is told what happens to them.
         live: Instances a controller finds alive.
+        devices: GPUs, by node.
         killed: Names of instances that were killed.
         offers: Locations of files of loads that nodes give to others.
         told: What agents on nodes were told, by the key of their files.
@@ -93,6 +96,7 @@ class FakeHost:
         self.offers: list[str] = []
         self.told: list[tuple[str, str]] = []
         self.nodes = ("n",)
+        self.devices: dict[str, Inventory] = {}
         self.was_restarted = False
         self.live: list[LiveInstance] = []
         self.killed: list[str] = []
@@ -105,9 +109,12 @@ class FakeHost:
 
     async def read_cluster(self) -> ClusterResources:
         self.looks += 1
-        return ClusterResources(
-            tuple(NodeResources(name, {"CPU": 2}, {"CPU": 2}) for name in self.nodes)
-        )
+        nodes = []
+        for name in self.nodes:
+            gpus = self.devices.get(name, Inventory()).gpus
+            total = {"CPU": 2, "GPU": len(gpus)} if gpus else {"CPU": 2}
+            nodes.append(NodeResources(name, total, total))
+        return ClusterResources(tuple(nodes), dict(self.devices))
 
     async def read_draining(self) -> frozenset[str]:
         return frozenset(self.draining)
@@ -116,6 +123,9 @@ class FakeHost:
         pool = AdoptablePool(self.world, on_change)
         self.world.pools.append(pool)
         return pool
+
+    def use_devices(self, rules: DeviceRules) -> None:
+        self.device_rules = rules
 
     async def find_live_instances(self) -> list[LiveInstance]:
         return list(self.live)
@@ -170,13 +180,14 @@ def live_instance(spec: InstanceSpec, *, is_draining: bool = False) -> LiveInsta
     return LiveInstance(name, None, described)
 
 
-def write_model(root: Path, name: str, count: int = 1, **parameters: str) -> None:
+def write_model(root: Path, name: str, count: int = 1, group: str = "", **parameters: str) -> None:
     """Write a model that needs no completion by a backend.
 
     Args:
         root: The repository.
         name: The model's name.
         count: Its instances.
+        group: Its instance group, in place of one on the processor.
         parameters: Those of autoscaling.
     """
     rows = " ".join(
@@ -189,7 +200,8 @@ def write_model(root: Path, name: str, count: int = 1, **parameters: str) -> Non
         f'name: "{name}" backend: "identity" '
         'input { name: "X" data_type: TYPE_FP32 dims: [1] } '
         'output { name: "Y" data_type: TYPE_FP32 dims: [1] } '
-        f"instance_group {{ kind: KIND_CPU count: {count} }} {rows}"
+        + (group or f"instance_group {{ kind: KIND_CPU count: {count} }}")
+        + f" {rows}"
     )
 
 

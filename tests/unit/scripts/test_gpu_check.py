@@ -16,6 +16,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from cluster.devices.nvml import read_nvml
+from tests.support.fake_nvml import FakeGpu, FakeMig, FakeNvml
 from tests.support.server import ROOT
 
 SCRIPT = ROOT / "scripts/gpu_check.py"
@@ -127,11 +129,37 @@ def test_providers_that_are_not_there_are_named_by_the_instance_that_needs_them(
         assert "KIND_GPU but the installed onnxruntime has no CUDA support" in text
 
 
+@pytest.fixture
+def on_devices(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    return importlib.import_module("gpu_check_devices")
+
+
+def test_what_manta_reads_of_gpus_is_compared_with_nvidia_smi(on_devices: ModuleType) -> None:
+    parts = {0: FakeMig("MIG-1", "A100 MIG 1g.5gb"), 1: FakeMig("MIG-2", "A100 MIG 3g.20gb")}
+    divided = FakeGpu("GPU-aa", "NVIDIA A100-SXM4-40GB", mig=parts)
+    nvml = FakeNvml(divided, FakeGpu("GPU-bb", "NVIDIA H200", capability=(9, 0)))
+    listed = importlib.import_module("gpu_check").parse_list(LISTED)
+    row = {"memory.total": "81920", "compute_cap": "8.0", "mig.mode.current": "Enabled"}
+    whole = {"memory.total": "81559", "compute_cap": "9.0", "mig.mode.current": "Disabled"}
+    rows = {"GPU-aa": row, "GPU-bb": whole}
+    assert on_devices.compare(read_nvml(nvml), listed, rows) == []
+    rows["GPU-bb"] = {**whole, "memory.total": "40000", "compute_cap": "8.9"}
+    parts.pop(1)
+    assert on_devices.compare(read_nvml(nvml), listed, rows) == [
+        "MIG of GPU-aa: Manta reads [('1g.5gb', 'MIG-1')], nvidia-smi shows"
+        " [('1g.5gb', 'MIG-1'), ('3g.20gb', 'MIG-2')]",
+        "compute capability of GPU-bb: Manta reads 9.0, nvidia-smi shows 8.9",
+        "MiB of GPU-bb: Manta reads 81920, nvidia-smi shows 40000",
+    ]
+    assert "GPUs: Manta reads" in on_devices.compare(read_nvml(nvml), listed[:1], rows)[0]
+
+
 def test_without_mantas_packages_its_backends_are_skipped(
     script: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(script["module_beside"].__globals__, "MANTA_NEEDS", (99, 0))
-    assert script["outcome_of"](script["check_onnxruntime_providers"]) == {
+    assert script["outcome_of"](script["CHECKS"]["onnxruntime_providers"]) == {
         "outcome": "skipped",
         "reason": f"Manta needs Python 99.0, this is {platform.python_version()}",
     }
@@ -152,6 +180,9 @@ def test_without_a_driver_everything_is_skipped_with_a_reason() -> None:
         "gpus",
         "driver",
         "cuda_ipc",
+        "inventory",
+        "gpu_memory",
+        "visible_by_uuid",
         "cuda_python",
         "torch",
         "onnxruntime",

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from backends.api.errors import InternalError
+from backends.api.errors import InternalError, InvalidArgumentError
 from cluster.controller.durable_state import DurableState
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.shared_files import SharedFiles
+from cluster.devices.inventory import Gpu, Inventory
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.options.parsing import from_mapping
 from cluster.repository.stores.local import LocalStore
@@ -46,6 +47,36 @@ async def test_models_read_at_once_share_one_look_at_the_cluster(folder: Path) -
     await asyncio.sleep(1)
     await read(source)
     assert host.looks == 2
+
+
+GPUS = Inventory(
+    (
+        Gpu(0, 0, "GPU-old", compute_capability=(5, 2)),
+        Gpu(1, 1, "GPU-new", compute_capability=(9, 0)),
+    )
+)
+
+
+@in_virtual_time_with_folder
+async def test_a_gpu_of_too_low_a_compute_capability_is_not_used(folder: Path) -> None:
+    host = FakeHost()
+    host.devices["n"] = GPUS
+    write_model(folder, "m", group="instance_group { kind: KIND_GPU }")
+    source = await source_of(folder, host)
+    assert (await read(source)).config.instance_group[0].gpus == (1,)
+
+
+@in_virtual_time_with_folder
+async def test_a_group_on_such_a_gpu_is_refused_with_the_text_of_triton(folder: Path) -> None:
+    host = FakeHost()
+    host.devices["n"] = GPUS
+    write_model(folder, "m", group="instance_group { kind: KIND_GPU gpus: [0] }")
+    source = await source_of(folder, host)
+    config = (await read(source)).config
+    with pytest.raises(InvalidArgumentError, match=r"compatibility of 6\.000000 are: 1$"):
+        source.complete(config)
+    every = await source_of(folder, host, min_supported_compute_capability=5.0)
+    assert every.complete((await read(every)).config).instance_group[0].gpus == (0,)
 
 
 @in_virtual_time_with_folder

@@ -70,6 +70,14 @@ def test_a_gpu_group_has_count_instances_on_each_listed_gpu() -> None:
     assert {spec.num_gpus for spec in specs} == {GPUS_PER_INSTANCE}
 
 
+def test_a_group_of_instances_with_mig_devices_has_count_of_them_wherever_these_are() -> None:
+    group = InstanceGroup("m_0", "KIND_GPU", 2, gpus=(0, 1))
+    wanting = config(group, parameters={"ray_resources": '{"mig_1g.10gb": 1}'})
+    specs = plan_pool(wanting, REQUEST, GPU_NODE)
+    assert [(s.instance_name, s.device_id) for s in specs] == [("m_0_0", 0), ("m_0_1", 0)]
+    assert {spec.resources["mig_1g.10gb"] for spec in specs} == {1}
+
+
 def test_models_share_a_gpu_by_default() -> None:
     group = InstanceGroup("m_0", "KIND_GPU", 1, gpus=(0,))
     for cluster in (GPU_NODE, LABELLED):

@@ -10,8 +10,9 @@ import pytest
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import InstanceGroup
 from backends.config.pbtxt import parse_pbtxt
+from deployments.instance import loading
 from deployments.instance.loading import load_instance
-from deployments.instance.spec import InstanceSpec
+from deployments.instance.spec import DeviceAssignment, InstanceSpec
 
 TENSORS = """
 input [{ name: "IN" data_type: TYPE_FP32 dims: [2] }]
@@ -22,6 +23,7 @@ output [{ name: "OUT" data_type: TYPE_FP32 dims: [2] }]
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
@@ -116,6 +118,45 @@ def test_an_instance_that_shares_a_gpu_is_on_the_one_its_group_names(
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
+@pytest.mark.parametrize("of_ray", ["", "0", "5"])
+@pytest.mark.parametrize("uuid", ["GPU-3", "MIG-3"])
+def test_an_instance_sees_the_device_it_was_assigned_and_no_other(monkeypatch, of_ray, uuid):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", of_ray)
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    device = DeviceAssignment("node", uuid, 3, is_counted=uuid.startswith("GPU"))
+    seen = spec(kind="GPU", device_id=3, num_gpus=0.002, device=device)
+    assert loading._claim_device(seen) == 0
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == uuid
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+NOTES_WHAT_IT_SEES = """
+import os
+
+SEEN = os.environ["CUDA_VISIBLE_DEVICES"]
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.seen = SEEN
+        self.index = int(args["model_instance_device_id"])
+
+    def execute(self, requests):
+        raise NotImplementedError
+"""
+
+
+def test_the_device_is_chosen_before_the_model_is_imported(tmp_path):
+    (tmp_path / "m/1").mkdir(parents=True)
+    (tmp_path / "m/1/model.py").write_text(NOTES_WHAT_IT_SEES)
+    config = parse_pbtxt(f'name: "m" backend: "python" {TENSORS}', "config.pbtxt")
+    device = DeviceAssignment("node", "GPU-3", 3)
+    loaded = load_instance(
+        spec(config=config, model_dir=f"{tmp_path}/m", kind="GPU", device_id=3, device=device)
+    )
+    model = loaded.instance._model
+    assert (model.seen, model.index) == ("GPU-3", 0)
+
+
 AS_VLLM = """
 import os
 
@@ -140,8 +181,10 @@ RESERVES = 'parameters { key: "ray_num_gpus" value { string_value: "1" } }'
         ("2", RESERVES, {"num_gpus": 1}, "2"),
         ("", "", {"num_gpus": 0.002}, None),
         ("MIG-1f", "", {"num_gpus": 0.002}, None),
+        ("0", "", {"device": DeviceAssignment("node", "GPU-3", 3)}, "3"),
+        ("MIG-1f", "", {"device": DeviceAssignment("node", "MIG-1f", 3, is_counted=False)}, None),
     ],
-    ids=["shared", "pinned", "left to Ray", "none", "MIG"],
+    ids=["shared", "pinned", "left to Ray", "none", "MIG", "assigned", "MIG assigned"],
 )
 def test_a_python_based_backend_may_take_its_device_id_for_the_nodes_number_of_the_gpu(
     monkeypatch, tmp_path, of_ray, parameters, fields, gpu

@@ -1,0 +1,311 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which GPU or MIG device of which node an instance gets. Pure.
+
+Ray counts GPUs and cannot be told which one; it knows no MIG devices at all. So the device is
+chosen here, from what the nodes report, and the instance is tied to its node. Left to Ray, as if
+there were no reports, are:
+
+- instances that need none: KIND_CPU, and KIND_MODEL, which places itself;
+- those whose model says how much of a GPU to reserve (``ray_num_gpus``): Ray then chooses the GPU;
+- all where no node has told of a GPU of NVIDIA.
+
+Two parameters of config.pbtxt decide otherwise. ``ray_resources: {"mig_1g.10gb": 1}`` asks for a
+MIG device of that profile, which no other instance has. Where no node offers that resource to Ray
+the device alone is what counts. ``secondary_devices`` and ``profile`` are for the backend to read:
+the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from backends.api.errors import InvalidArgumentError, UnavailableError
+from cluster.devices.inventory import NVIDIA, Gpu, MigDevice, mig_profile_of
+from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
+from deployments.instance.spec import DeviceAssignment, InstanceSpec
+
+_RESERVES: Final = "ray_num_gpus"
+_GIB: Final = 1 << 30
+_SHOWN: Final = 5
+_SHOWN_NODE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A device that an instance has.
+
+    Attributes:
+        device: Which.
+        model_key: The instance's model.
+        expected_bytes: What it takes of the device's memory at most, as far as is known; else 0.
+        measured_bytes: What it takes now, as far as is known; else 0.
+    """
+
+    device: DeviceAssignment
+    model_key: str
+    expected_bytes: int = 0
+    measured_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """No device is to be had now; `reason` says why and what would change that."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What bounds the use of a device.
+
+    Attributes:
+        needed_bytes: What the instance took at most when it ran before; 0 while nothing is known.
+        load_limits: By GPU index: the fraction of memory above which nothing more is loaded.
+    """
+
+    needed_bytes: int = 0
+    load_limits: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    node: NodeResources
+    gpu: Gpu
+    device: Gpu | MigDevice
+    holders: Mapping[str, Lease]
+
+    @property
+    def free_bytes(self) -> int | None:
+        """What is left when all who have it have taken what they are expected to."""
+        if self.device.used_bytes is None or not self.device.memory_bytes:
+            return None
+        coming = sum(max(0, h.expected_bytes - h.measured_bytes) for h in self.holders.values())
+        return self.device.memory_bytes - self.device.used_bytes - coming
+
+    def __str__(self) -> str:
+        node = f"GPU {self.gpu.index} of node {self.node.node_id[:_SHOWN_NODE]}"
+        if isinstance(self.device, MigDevice):
+            return f"MIG device {self.device.uuid} ({self.device.profile}) on {node}"
+        return node
+
+
+def mig_profile(spec: InstanceSpec) -> str:
+    """Return the MIG profile that an instance asks for; empty for none.
+
+    Raises:
+        InvalidArgumentError: It asks for several MIG devices, of which CUDA shows a process one.
+    """
+    wanted = {name: n for name, n in spec.resources.items() if n and mig_profile_of(name)}
+    if not wanted:
+        return ""
+    if len(wanted) > 1 or any(amount != 1 for amount in wanted.values()):
+        shown = ", ".join(f"'{name}': {amount:g}" for name, amount in sorted(wanted.items()))
+        raise InvalidArgumentError(
+            f"parameter 'ray_resources' of model '{spec.model_name}' asks for {shown}; an instance"
+            " can have one MIG device, as CUDA shows a process one at most: ask for 1 of one"
+            " profile, and for more instances with 'count'"
+        )
+    return mig_profile_of(next(iter(wanted)))
+
+
+def may_have_device(spec: InstanceSpec) -> bool:
+    """Whether the device of an instance may have to be chosen; else the choice is Ray's."""
+    if any(mig_profile_of(name) for name in spec.resources):
+        return True
+    return spec.kind == "GPU" and _RESERVES not in spec.config.parameters
+
+
+def assign_device(
+    spec: InstanceSpec,
+    cluster: ClusterResources,
+    leases: Mapping[str, Lease],
+    admission: Admission,
+) -> InstanceSpec | Waits:
+    """Choose a device for an instance that is about to start.
+
+    Args:
+        spec: Its recipe, of which an older choice counts for nothing.
+        cluster: The nodes and their GPUs.
+        leases: Who has what, by name of the instance.
+        admission: What bounds the use of a device.
+
+    Returns:
+        The recipe with the device; as it was when the choice is Ray's.
+
+    Raises:
+        InvalidArgumentError: It asks for several MIG devices.
+        UnavailableError: Every GPU that it could have is above its ``--model-load-gpu-limit``.
+
+    Triton: core/src/backend_model_instance.cc TritonModelInstance::VerifyModelLoadGpuFraction
+    """
+    spec = replace(spec, device=None)
+    profile = mig_profile(spec)
+    if not may_have_device(spec):
+        return spec
+    there = list(_candidates(spec, profile, cluster, leases))
+    if not there:
+        return _without_candidates(spec, cluster, profile)
+    wanted = _ray_demand(spec, cluster)
+    suited = [each for each in there if fits(wanted, each.node.total)]
+    if not suited:
+        # Ray says what the nodes lack, and its autoscaler hears of it.
+        return spec
+    free = [each for each in suited if _is_free(each, profile)]
+    if not free:
+        return _all_taken(suited, profile)
+    below = [each for each in free if not _is_above_limit(each, admission.load_limits)]
+    if not below:
+        raise UnavailableError(_limit_text(spec, free))
+    fitting = [each for each in below if _has_memory(each, admission.needed_bytes)]
+    if not fitting:
+        return _no_memory(below, admission.needed_bytes)
+    alike = Counter(
+        lease.device.node_id for lease in leases.values() if lease.model_key == spec.model_key
+    )
+    best = min(fitting, key=lambda each: _rank(each, wanted, alike))
+    leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
+    return replace(spec, device=_assignment(best, profile, "".join(leased)))
+
+
+def _candidates(
+    spec: InstanceSpec, profile: str, cluster: ClusterResources, leases: Mapping[str, Lease]
+) -> Iterator[_Candidate]:
+    holders: dict[tuple[str, str], dict[str, Lease]] = {}
+    for name, lease in leases.items():
+        key = (lease.device.node_id, lease.device.uuid)
+        holders.setdefault(key, {})[name] = lease
+    for node in cluster.nodes:
+        inventory = cluster.devices.get(node.node_id)
+        for gpu in () if inventory is None else inventory.gpus:
+            for device in gpu.devices if gpu.vendor == NVIDIA else ():
+                if _is_like(gpu, device, spec, profile):
+                    key = (node.node_id, device.uuid)
+                    yield _Candidate(node, gpu, device, holders.get(key, {}))
+
+
+def _is_like(gpu: Gpu, device: Gpu | MigDevice, spec: InstanceSpec, profile: str) -> bool:
+    if profile:
+        return isinstance(device, MigDevice) and device.profile == profile
+    return gpu.index == spec.device_id
+
+
+def _without_candidates(
+    spec: InstanceSpec, cluster: ClusterResources, profile: str
+) -> InstanceSpec | Waits:
+    with_gpus = [node for node in cluster.nodes if node.gpu_count]
+    told = [node for node in with_gpus if node.node_id in cluster.devices]
+    is_ours = any(g.vendor == NVIDIA for n in told for g in cluster.devices[n.node_id].gpus)
+    if profile or not is_ours or len(told) < len(with_gpus):
+        return spec
+    there = ", ".join(map(str, cluster.gpu_ids))
+    return Waits(
+        f"waiting for GPU {spec.device_id}, which no node has, or which is in MIG mode without"
+        f" MIG devices; the nodes have {there}: change 'gpus' of the instance group, or add a node"
+    )
+
+
+def _ray_demand(spec: InstanceSpec, cluster: ClusterResources) -> dict[str, float]:
+    """Return what Ray reserves: MIG devices only where a node offers them to it."""
+    wanted = RayDemand(spec.num_cpus, spec.num_gpus, spec.resources).as_resources()
+    return {n: v for n, v in wanted.items() if not mig_profile_of(n) or cluster.offers(n)}
+
+
+def _is_free(candidate: _Candidate, profile: str) -> bool:
+    if profile:
+        return not candidate.holders
+    return not any(lease.device.is_exclusive for lease in candidate.holders.values())
+
+
+def _all_taken(candidates: Sequence[_Candidate], profile: str) -> Waits:
+    what = f"a MIG device of profile {profile}" if profile else str(candidates[0])
+    number = len(candidates)
+    nodes = len({each.node.node_id for each in candidates})
+    return Waits(
+        f"waiting for {what}: {number} on {nodes} node{'s' * (nodes > 1)}, all taken"
+        f" ({_names(name for each in candidates for name in each.holders)}); unload one of these,"
+        " or make more such devices"
+    )
+
+
+def _is_above_limit(candidate: _Candidate, limits: Mapping[int, float]) -> bool:
+    fraction, device = limits.get(candidate.gpu.index), candidate.device
+    if fraction is None or device.used_bytes is None or not device.memory_bytes:
+        return False
+    return device.used_bytes > int(device.memory_bytes * fraction)
+
+
+def _limit_text(spec: InstanceSpec, candidates: Sequence[_Candidate]) -> str:
+    first = candidates[0]
+    return (
+        f"can not create model '{spec.instance_name}': memory limit set for KIND_GPU"
+        f" {first.gpu.index} has exceeded, model loading is rejected. {_use(first)}; unload a model"
+        " there, or raise --model-load-gpu-limit"
+    )
+
+
+def _use(candidate: _Candidate) -> str:
+    used, total = candidate.device.used_bytes or 0, candidate.device.memory_bytes
+    return f"{candidate} has {_gib(used)} of {_gib(total)} in use"
+
+
+def _has_memory(candidate: _Candidate, needed_bytes: int) -> bool:
+    free = candidate.free_bytes
+    return free is None or needed_bytes <= free
+
+
+def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
+    roomiest = max(candidates, key=lambda each: each.free_bytes or 0)
+    free = max(0, roomiest.free_bytes or 0)
+    needs = f"waiting for GPU memory: needs {_gib(needed_bytes)}, as it took before, and"
+    if needed_bytes > roomiest.device.memory_bytes:
+        return Waits(
+            f"{needs} {roomiest} has {_gib(roomiest.device.memory_bytes)} in all; a larger device"
+            " is needed"
+        )
+    there = _names(roomiest.holders) or "processes that are not this server's"
+    return Waits(
+        f"{needs} {roomiest} has {_gib(free)} left, which {there} would leave; unload one of these"
+        " or list another GPU in 'gpus'"
+    )
+
+
+def _rank(
+    candidate: _Candidate, wanted: Mapping[str, float], alike: Mapping[str, int]
+) -> tuple[object, ...]:
+    """Order candidates: room in Ray, few of the same model on the node, an idle device."""
+    node_id = candidate.node.node_id
+    return (
+        not fits(wanted, candidate.node.available),
+        alike.get(node_id, 0),
+        len(candidate.holders),
+        -(candidate.free_bytes or 0),
+        node_id,
+        candidate.gpu.index,
+        candidate.device.uuid,
+    )
+
+
+def _assignment(candidate: _Candidate, profile: str, resource: str) -> DeviceAssignment:
+    gpu = candidate.gpu
+    # Whoever counts GPUs by itself counts all of the node's.
+    is_counted = not gpu.is_mig and gpu.physical_index == gpu.index
+    return DeviceAssignment(
+        node_id=candidate.node.node_id,
+        uuid=candidate.device.uuid,
+        index=gpu.index,
+        is_counted=is_counted,
+        is_exclusive=bool(profile),
+        resource=resource,
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
+    return ", ".join(ordered[:_SHOWN]) + more
+
+
+def _gib(number: int) -> str:
+    return f"{number / _GIB:.2f} GiB"

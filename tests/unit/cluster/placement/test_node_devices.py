@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""When nodes are asked for their GPUs, and what is known of them meanwhile."""
+
+import asyncio
+
+from cluster.devices.inventory import Gpu, Inventory
+from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.node_devices import MAX_AGE_S, NodeDevices
+from tests.support import virtual_time
+
+READ_S = 0.5
+
+
+def gpus(count: int, capability: tuple[int, int] = (8, 0)) -> Inventory:
+    return Inventory(
+        tuple(Gpu(n, n, f"GPU-{n}", compute_capability=capability) for n in range(count))
+    )
+
+
+def cluster_of(**gpu_counts: int) -> ClusterResources:
+    return ClusterResources(
+        tuple(NodeResources(name, {"CPU": 2, "GPU": n}) for name, n in gpu_counts.items())
+    )
+
+
+class _Nodes:
+    def __init__(self, **inventories: Inventory | OSError) -> None:
+        self.inventories = inventories
+        self.asked: list[str] = []
+
+    async def read(self, node_id: str) -> Inventory:
+        self.asked.append(node_id)
+        await asyncio.sleep(READ_S)
+        found = self.inventories[node_id]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+
+def test_only_nodes_with_gpus_are_asked() -> None:
+    async def main() -> None:
+        nodes = _Nodes(b=gpus(2))
+        found = await NodeDevices(nodes.read).look(cluster_of(a=0, b=2))
+        assert nodes.asked == ["b"]
+        assert found.devices == {"b": gpus(2)}
+        assert found.gpu_ids == (0, 1)
+
+    virtual_time.run(main())
+
+
+def test_looks_at_the_same_time_share_a_report_which_is_good_for_a_while() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(1))
+        devices = NodeDevices(nodes.read)
+        await asyncio.gather(*(devices.look(cluster_of(a=2)) for _ in range(20)))
+        await devices.look(cluster_of(a=2))
+        assert nodes.asked == ["a"]
+        await asyncio.sleep(MAX_AGE_S + 1)
+        nodes.inventories["a"] = gpus(2)
+        assert (await devices.look(cluster_of(a=2))).gpu_ids == (0, 1)
+
+    virtual_time.run(main())
+
+
+def test_a_node_that_does_not_answer_keeps_what_it_told_before() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(2))
+        devices = NodeDevices(nodes.read)
+        await devices.look(cluster_of(a=2))
+        nodes.inventories["a"] = OSError("gone")
+        await asyncio.sleep(1)
+        assert await devices.refresh("a", 0.5)
+        assert (await devices.look(cluster_of(a=2))).devices == {"a": gpus(2)}
+
+    virtual_time.run(main())
+
+
+def test_where_a_node_never_told_its_gpus_ray_is_believed() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=OSError("gone"), b=Inventory(problems=("NVML: none",)))
+        found = await NodeDevices(nodes.read).look(cluster_of(a=1, b=3))
+        assert not found.devices
+        assert found.gpu_ids == (0, 1, 2)
+
+    virtual_time.run(main())
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(1))
+        devices = NodeDevices(nodes.read)
+        await devices.look(cluster_of(a=1))
+        await devices.look(cluster_of())
+        await devices.look(cluster_of(a=1))
+        assert nodes.asked == ["a", "a"]
+
+    virtual_time.run(main())
+
+
+def test_gpus_below_the_smallest_supported_compute_capability_are_not_there() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(2, (5, 2)), b=gpus(1))
+        found = await NodeDevices(nodes.read).look(cluster_of(a=2, b=1))
+        assert found.gpu_ids == (0, 1)
+        assert found.supported(6.0).gpu_ids == (0,)
+        assert found.supported(9.0).gpu_ids == ()
+
+    virtual_time.run(main())

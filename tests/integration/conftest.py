@@ -45,10 +45,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     _exit_status = int(exitstatus)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure() -> None:
     # Native threads of Ray and grpc in this process, which also holds gevent's clients, sometimes
-    # crash while the interpreter is torn down, after every result has been reported.
+    # crash while the interpreter is torn down, after every result has been reported. What these
+    # clients have left open is then no test's any more.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(_exit_status)

@@ -122,7 +122,10 @@ class FsspecStore:
             for file in page.files:
                 # Consoles write a key for the location itself.
                 if len(file.path) > cut:
-                    yield StoredFile(file.path[cut:], file.size_bytes, file.stamp, file.md5)
+                    # Quicker than `replace`, a million times a poll.
+                    yield StoredFile(
+                        file.path[cut:], file.size_bytes, file.stamp, file.md5, file.sha256
+                    )
                 is_empty = False
             token = page.token
             if not token:

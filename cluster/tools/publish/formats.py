@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.errors import (
+    InternalError,
+    InvalidArgumentError,
+    TritonError,
+    UnsupportedError,
+)
 from backends.framework.onnx_file import read_model_file
 from backends.framework.torch_file import Format as TorchFormat
 from backends.framework.torch_file import format_of
@@ -138,7 +143,7 @@ def _with_companions(found: ModelFormat, file: Path, others: Mapping[str, Path])
     """Add what a model's file needs beside it."""
     files = {**others, found.filename: file}
     if found is ONNX:
-        for name in read_model_file(str(file), file.name).external:
+        for name in _external_weights(file):
             files[name] = _beside(file, name)
     if found is OPENVINO:
         weights = _beside(file, f"{file.stem}.bin")
@@ -146,6 +151,15 @@ def _with_companions(found: ModelFormat, file: Path, others: Mapping[str, Path])
         files["model.bin"] = weights
     completes = found is PYTHON and b"auto_complete_config" in file.read_bytes()
     return FoundModel(found, dict(sorted(files.items())), completes)
+
+
+def _external_weights(file: Path) -> tuple[str, ...]:
+    try:
+        return read_model_file(str(file), file.name).external
+    except (InternalError, UnsupportedError) as error:
+        raise InvalidArgumentError(
+            f"'{file}' begins as an ONNX model does and cannot be served: {error.message}"
+        ) from None
 
 
 def _beside(file: Path, name: str) -> Path:

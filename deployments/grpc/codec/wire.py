@@ -40,13 +40,14 @@ def split_fields(
     Args:
         data: The whole message.
         raw_tag: Tag byte of the repeated field.
-        id_tag: Tag byte of the single field; the last occurrence counts.
+        id_tag: Tag byte of the single field.
         start: Where the first field begins.
 
     Returns:
         The contents of the repeated field as views of ``data``, the content of the single field,
         and the other fields as a message of their own. None when the message holds other kinds of
-        fields than those of a low number and known length, which is unusual but not wrong.
+        fields than those of a low number and known length, or the single field twice, which is
+        unusual but not wrong.
 
     Raises:
         MalformedMessageError: A field is cut short.
@@ -71,6 +72,8 @@ def split_fields(
             if tag == raw_tag:
                 raws.append(view[position:stop])
             elif tag == id_tag:
+                if single:
+                    return None
                 single = data[position:stop]
             else:
                 others.append(data[start:stop])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backends.api.errors import InvalidArgumentError
@@ -124,6 +124,7 @@ def test_what_is_no_model_is_refused(
         find_model(write(tmp_path))
 
 
+@example(content=b"\x08\x008\x00\x00\x00")
 @given(content=st.binary(max_size=200))
 def test_any_content_is_of_a_format_or_of_none(
     tmp_path_factory: pytest.TempPathFactory, content: bytes

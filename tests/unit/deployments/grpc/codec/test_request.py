@@ -3,7 +3,7 @@
 """ModelInferRequest decoding; texts are those a running Triton answers with."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 
@@ -119,6 +119,7 @@ def test_decoding_returns_what_was_encoded(parts, as_view):
 
 
 @settings(max_examples=examples(200), deadline=None)
+@example(([], [b"", b"", b"", b""], "0\x80\x80\U00010000", ["", ""], {}), [(0.5, 0), (0.75, 26)])
 @given(requests, st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=4))
 def test_mutated_bytes_raise_only_triton_errors(parts, mutations):
     data = bytearray(random_message(parts).SerializeToString())

@@ -166,14 +166,15 @@ class Dormancy:
             return True
         while self._is_dormant(name, version):
             model = self._model_of(name)
+            if operation.is_running(model.work):
+                # It may end with the version awake.
+                await asyncio.wait({model.work})
+                continue
             async with model.lock:
-                if not operation.is_running(model.work):
-                    if not self._is_dormant(name, version):
-                        return False
-                    waking = _woken(model, version)
-                    work = await model.run(f"wake of '{name}'", waking, self._followed)
-                else:
-                    work = model.work
+                if operation.is_running(model.work) or not self._is_dormant(name, version):
+                    continue
+                waking = _woken(model, version)
+                work = await model.run(f"wake of '{name}'", waking, self._followed)
             await asyncio.wait({work})
             if not work.cancelled():
                 work.result()

@@ -402,3 +402,34 @@ async def test_waking_what_nobody_knows_does_nothing() -> None:
     await world.lifecycle.dormancy.wake("unknown", 1)
     assert not world.lifecycle.records
     assert not world.log
+
+
+@in_virtual_time
+async def test_a_wake_waits_for_a_pending_load_and_is_not_failed_by_it() -> None:
+    world = await resting()
+    world.candidates["m"] = model("m", stamp="new")
+    world.blocked.add("m/1#0")
+    await error_of(world.lifecycle.load("m"))
+    waking = asyncio.create_task(outcome_of(world))
+    await asyncio.sleep(5)
+    assert not waking.done()
+    await world.lifecycle.load("m", is_poll=True)
+    world.unblocked.set()
+    assert await waking is None
+    assert world.endpoints("m") == ["unblocked"]
+    assert world.record("m").cold_start_count == 0
+
+
+@in_virtual_time
+async def test_a_wake_follows_a_pending_load_that_fails() -> None:
+    world = await resting()
+    world.candidates["m"] = model("m", stamp="new")
+    world.blocked.add("m/1#0")
+    await error_of(world.lifecycle.load("m"))
+    waking = asyncio.create_task(outcome_of(world))
+    await asyncio.sleep(5)
+    world.blocked.clear()
+    world.candidates.pop("m")
+    await error_of(world.lifecycle.load("m"))
+    assert await waking is None
+    assert world.endpoints("m") == ["m/1#1@3"]

@@ -17,7 +17,7 @@ instance notes each request's latencies, some microseconds, as it does for ``sum
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from backends.api.errors import TritonError
@@ -110,8 +110,7 @@ class Autoscaler:
         counts: Where counts are noted, for loads too.
         spawn: Runs in the background, under a name, what nobody waits for.
         rest: Lets go of all instances of a version, which stays ready and starts one when somebody
-            asks for it; returns whether that was done. None where there is no such thing, so that
-            one instance stays.
+            asks for it; returns whether that was done.
         clock_s: Seconds of a clock that only goes forward.
 
     Attributes:
@@ -123,7 +122,7 @@ class Autoscaler:
         models: ScaledModels,
         counts: InstanceCounts,
         spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
-        rest: Rest | None = None,
+        rest: Rest,
         clock_s: Callable[[], float] | None = None,
     ) -> None:
         self.loads = LoadBoard()
@@ -205,8 +204,6 @@ class Autoscaler:
             return None
         if rules is None:
             return None
-        if self._rest is None:
-            rules = replace(rules, min_instances=max(1, rules.min_instances))
         if known is not None:
             known.config, known.rules = config, rules
             return known
@@ -233,7 +230,7 @@ class Autoscaler:
             if count:
                 is_done = await self._models.resize(*key, count)
             else:
-                is_done = self._rest is not None and self._rest(*key)
+                is_done = self._rest(*key)
         except TritonError as error:
             _log.warning(
                 "model '%s' version %d has not got %d instances, which is tried again in %g s: %s",

@@ -115,7 +115,12 @@ class ModelController:
         self._boot = Boot(
             options, host, self._state, self._source, self._lifecycle, self._publisher
         )
-        self._autoscaler = Autoscaler(self._lifecycle, self._source.counts, self._supervisor.spawn)
+        self._autoscaler = Autoscaler(
+            self._lifecycle,
+            self._source.counts,
+            self._supervisor.spawn,
+            self._lifecycle.dormancy.rest,
+        )
         self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         if self._lifeline.period_s:

@@ -43,7 +43,7 @@ class Scene:
         rested: The versions that were, or should have been, let rest.
     """
 
-    def __init__(self, served: Candidate, *, may_rest: bool = False) -> None:
+    def __init__(self, served: Candidate) -> None:
         self.world = World(served)
         self.load = 0.0
         self.is_busy = False
@@ -53,7 +53,7 @@ class Scene:
             self.world.lifecycle,
             self.world.counts,
             self._tasks.spawn,
-            self._rest if may_rest else None,
+            self._rest,
         )
         self._tasks.keep("autoscaling", self.autoscaler.run)
         self._tasks.keep("load", self._tell)
@@ -86,11 +86,11 @@ class Scene:
 
 
 def with_scene(
-    served: Candidate, *, may_rest: bool = False, is_loaded: bool = True
+    served: Candidate, *, is_loaded: bool = True
 ) -> Callable[[Callable[[Scene], Coroutine[object, object, None]]], Callable[[], None]]:
     def decorate(test: Callable[[Scene], Coroutine[object, object, None]]) -> Callable[[], None]:
         async def main() -> None:
-            scene = Scene(served, may_rest=may_rest)
+            scene = Scene(served)
             if is_loaded:
                 await scene.world.lifecycle.load("m")
             try:
@@ -248,7 +248,7 @@ async def test_a_load_that_comes_during_a_change_is_not_kept_waiting_by_it(scene
     assert scene.count == 6
 
 
-@with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"), may_rest=True)
+@with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"))
 async def test_a_version_nobody_asks_for_rests_and_scales_again_when_it_was_woken(
     scene: Scene,
 ) -> None:
@@ -268,7 +268,7 @@ async def test_a_version_nobody_asks_for_rests_and_scales_again_when_it_was_woke
     assert scene.count == 6
 
 
-@with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"), may_rest=True)
+@with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"))
 async def test_a_version_that_cannot_rest_now_is_asked_again_unless_it_is_used(
     scene: Scene,
 ) -> None:
@@ -281,12 +281,6 @@ async def test_a_version_that_cannot_rest_now_is_asked_again_unless_it_is_used(
     count = len(scene.rested)
     await asyncio.sleep(30)
     assert len(scene.rested) == count
-
-
-@with_scene(candidate(min_instances="0", scale_to_zero_after_s="20"))
-async def test_one_instance_stays_where_versions_cannot_rest(scene: Scene) -> None:
-    await asyncio.sleep(60)
-    assert (scene.count, scene.desired) == (1, 1)
 
 
 @with_scene(candidate(target_queue_us="1000"))

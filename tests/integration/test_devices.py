@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import ray
 
+from backends.api.errors import UnavailableError
 from cluster.actors.controller_client import CONTROLLER_NAME, connect_controller
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import parse_options
@@ -133,8 +134,9 @@ async def test_mig_devices_are_leased_one_by_one_and_survive_crashes(
     client = connect_controller()
     await client.load("parts", {})
     assert seen(folder, "parts") == [("MIG-one", "0"), ("MIG-two", "0")]
-    loading = asyncio.create_task(client.load("late", {}))
-    assert "all taken (parts/1#" in await wait_for_reason("late", "waiting for a MIG device")
+    with pytest.raises(UnavailableError, match=r"pending .*all taken \(parts/1#"):
+        await client.load("late", {})
+    await wait_for_reason("late", "waiting for a MIG device")
 
     # Ray starts a crashed instance again with the device it had.
     crashed = next(path for path in (folder / "seen").glob("parts *"))
@@ -145,7 +147,9 @@ async def test_mig_devices_are_leased_one_by_one_and_survive_crashes(
     assert {visible for visible, _ in seen(folder, "parts")} == {"MIG-one", "MIG-two"}
 
     await client.unload("parts", unload_dependents=False)
-    await loading
+    async with asyncio.timeout(60):
+        while not seen(folder, "late"):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.1)
     ((visible, device_id),) = seen(folder, "late")
     assert visible in {"MIG-one", "MIG-two"}
     assert device_id == "0"

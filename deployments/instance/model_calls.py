@@ -228,8 +228,9 @@ class _Call:
             if request.trace is not None:
                 sink = started.recorder.call(model.version, request, sink)
             self._inflight = router.submit(model, request, sink)
-        except _UnreadError as error:
-            started.tasks.spawn("first use of a model", self._start_after(error.first_use, started))
+        except _UnreadError as unread:
+            first_use = self._start_after(unread.first_use, started)
+            started.tasks.spawn("first use of a model", first_use)
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backends.api.errors import (
@@ -113,6 +113,8 @@ def test_what_a_location_is_shown_as_is_read_as_the_same(begin: str, bucket: str
     _PATH,
 )
 def test_so_is_a_location_of_a_registry(begin: str, name: str, revision: str, path: str):
+    # The directory of a model that is called like a number goes before its version of that number.
+    assume(not (name == path and name.isdecimal()))
     location = parse_location(f"{begin}{name}{revision}/{path}")
     assert parse_location(str(location)) == location
     model = location.below("net")

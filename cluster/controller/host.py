@@ -23,6 +23,7 @@ from cluster.instances.node_files import (
     tell_agents,
     withdraw_files,
 )
+from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
@@ -126,6 +127,7 @@ class RayControllerHost:
         self._instances = ActorHost()
         self._devices = NodeDevices(read_devices)
         self._leases = DeviceLeases(self.read_cluster, self._devices)
+        self._placer = Placer(read_cluster, self._leases)
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -147,7 +149,7 @@ class RayControllerHost:
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
-        return InstancePool(on_change, self._instances, self._prober, self._leases)
+        return InstancePool(on_change, self._instances, self._prober, self._placer)
 
     def use_devices(self, rules: DeviceRules) -> None:
         """See `ControllerHost`."""

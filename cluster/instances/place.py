@@ -19,12 +19,11 @@ from collections.abc import Callable
 from typing import Any
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
+from cluster.instances.placer import Placing
 from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts
-from cluster.placement.demand import blocked_reason
-from cluster.placement.planner import demand_of
+from cluster.placement.node_choice import blocked_by
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot
@@ -48,7 +47,7 @@ class InstancePlace:
         prober: Tells when the actor gets nowhere.
         handle: An actor that is alive already; None to create one.
         description: What that actor says of itself.
-        devices: Gives it its GPU; None leaves that to Ray.
+        devices: Gives it its place; None leaves that to Ray.
 
     Attributes:
         settled: Done once it is live or waits for room; an error when its first load failed.
@@ -64,7 +63,7 @@ class InstancePlace:
         prober: Prober,
         handle: Any = None,
         description: InstanceDescription | None = None,
-        devices: DeviceLeases | None = None,
+        devices: Placing | None = None,
     ) -> None:
         self.spec = spec
         self.description = description
@@ -265,9 +264,7 @@ class InstancePlace:
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
             cluster = await self._host.resources()
-            if self._placed.device is not None:
-                cluster = cluster.only(self._placed.device.node_id)
-            blocked = blocked_reason(demand_of(self._placed), cluster)
+            blocked = blocked_by(self._placed, cluster)
             if blocked:
                 was_blocked = True
                 self._wait_for(blocked)

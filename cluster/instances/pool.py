@@ -14,10 +14,10 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from backends.api.model_config import ModelConfig
-from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import InstanceHost
 from cluster.instances.live import LiveInstance
 from cluster.instances.place import InstancePlace
+from cluster.instances.placer import Placing
 from cluster.instances.prober import Prober
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
@@ -31,7 +31,7 @@ class InstancePool:
         on_change: Called on the loop whenever endpoints or reasons changed.
         host: Where the actors live.
         prober: Tells of actors that get nowhere.
-        devices: Gives instances their GPUs; None leaves that to Ray.
+        devices: Gives instances their places; None leaves that to Ray.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class InstancePool:
         on_change: Callable[[], None],
         host: InstanceHost,
         prober: Prober,
-        devices: DeviceLeases | None = None,
+        devices: Placing | None = None,
     ) -> None:
         self._on_change = on_change
         self._host = host

@@ -13,6 +13,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
+from backends.config.placement import read_placement
 from cluster.devices.inventory import mig_profile_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
@@ -140,7 +141,7 @@ def plan_pool(
         One spec for each instance; none for an ensemble, which runs in its caller.
 
     Raises:
-        InvalidArgumentError: A ``ray_*`` parameter of the config is malformed.
+        InvalidArgumentError: A ``ray_*`` or ``placement.*`` parameter of the config is malformed.
     """
     if config.has_ensemble_scheduling:
         return ()
@@ -233,6 +234,7 @@ def _spec(
         files=request.files,
         model_cache_directory=request.model_cache_directory,
         model_cache_max_bytes=request.model_cache_max_bytes,
+        label_selector=read_placement(config).labels,
     )
 
 

@@ -342,13 +342,22 @@ def create_instance_actor(
         resources=spec.ray_resources or None,
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
+        label_selector=dict(spec.label_selector) or None,
         scheduling_strategy=_strategy(spec),
     )
     return remote.remote(spec, connect, start_arbiter, fetch_to_node)
 
 
 def _strategy(spec: InstanceSpec) -> Any:
-    """Tie an instance to the node of its device; without that node the actor ends for good."""
-    if spec.device is None:
+    """Tie an instance to the node of its device; without that node the actor ends for good.
+
+    A node that was chosen only because the others are elsewhere may turn out to be full or gone.
+    """
+    if spec.device is not None:
+        return NodeAffinitySchedulingStrategy(spec.device.node_id, soft=False)
+    if spec.node is None:
         return "DEFAULT"
-    return NodeAffinitySchedulingStrategy(spec.device.node_id, soft=False)
+    is_soft = not spec.node.is_required
+    return NodeAffinitySchedulingStrategy(
+        spec.node.node_id, soft=is_soft, _spill_on_unavailable=is_soft
+    )

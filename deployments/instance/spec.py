@@ -39,6 +39,19 @@ class DeviceAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeAssignment:
+    """The node that one instance starts on.
+
+    Attributes:
+        node_id: Ray's id of the node.
+        is_required: Whether no other can run it; else Ray takes another where there is no room.
+    """
+
+    node_id: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSpec:
     """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
 
@@ -81,6 +94,8 @@ class InstanceSpec:
         model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
         model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
         device: Its GPU or MIG device; None when it needs none, or Ray chooses.
+        node: Its node; None when the device says it, or Ray chooses.
+        label_selector: Labels that its node has to have, in Ray's syntax.
     """
 
     name: str
@@ -117,6 +132,8 @@ class InstanceSpec:
     model_cache_directory: str = ""
     model_cache_max_bytes: int = 0
     device: DeviceAssignment | None = None
+    node: NodeAssignment | None = None
+    label_selector: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ray_resources(self) -> dict[str, float]:

@@ -18,6 +18,7 @@ from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 
 PREFIX: Final = "placement."
+_NODES: Final = f"{PREFIX}nodes"
 _BUNDLES: Final = f"{PREFIX}bundles"
 _BUNDLE_STRATEGY: Final = f"{PREFIX}bundle_strategy"
 # From the largest to the smallest; the node itself comes last and needs no label.
@@ -131,9 +132,7 @@ _PARAMETERS: Mapping[str, _Parameter] = {
         'a JSON object of Ray\'s label conditions, for example {"ray.io/accelerator-type":'
         ' "in(H100,A100)", "spot": "!true"}',
     ),
-    f"{PREFIX}nodes": _Parameter(
-        _read_nodes, "addresses, host names or ids of nodes with commas between"
-    ),
+    _NODES: _Parameter(_read_nodes, "addresses, host names or ids of nodes with commas between"),
     f"{PREFIX}priority": _Parameter(int, "a whole number"),
     _BUNDLES: _Parameter(
         _read_bundles,
@@ -196,6 +195,11 @@ def _complaints(name: str, given: Mapping[str, str], *, is_ensemble: bool) -> It
         yield (
             f"model '{name}' has parameter '{_BUNDLE_STRATEGY}' without '{_BUNDLES}', expected what"
             " each bundle reserves"
+        )
+    if _BUNDLES in given and _NODES in given:
+        yield (
+            f"model '{name}' has parameter '{_NODES}' with '{_BUNDLES}', which are placed by labels"
+            f" only; give the nodes a label, and '{PREFIX}labels' in its place"
         )
 
 

@@ -153,6 +153,7 @@ class InstancePlace:
                 async with asyncio.timeout(timeout_s + 1):
                     await self._host.call(self._handle, "shutdown")
         await self._host.kill(self._handle)
+        await self._host.release(self.spec)
 
     async def _live(self) -> None:
         while True:
@@ -317,6 +318,7 @@ class InstancePlace:
         handle, self._handle, self._creation = self._handle, None, None
         if handle is not None:
             await self._host.kill(handle)
+            await self._host.release(self.spec)
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""

@@ -7,7 +7,8 @@ chosen here, from what the nodes report, and the instance is tied to its node. L
 there were no reports, are:
 
 - instances that need none: KIND_CPU, and KIND_MODEL, which places itself;
-- those whose model says how much of a GPU to reserve (``ray_num_gpus``): Ray then chooses the GPU;
+- those whose model says how much of a GPU to reserve (``ray_num_gpus``), or what several bundles
+  have (``placement.bundles``): Ray then chooses the GPU;
 - all where no node has told of a GPU of NVIDIA.
 
 Two parameters of config.pbtxt decide otherwise. ``ray_resources: {"mig_1g.10gb": 1}`` asks for a
@@ -113,6 +114,8 @@ def mig_profile(spec: InstanceSpec) -> str:
 
 def may_have_device(spec: InstanceSpec) -> bool:
     """Whether the device of an instance may have to be chosen; else the choice is Ray's."""
+    if spec.gang is not None:
+        return False
     if any(mig_profile_of(name) for name in spec.resources):
         return True
     return spec.kind == "GPU" and _RESERVES not in spec.config.parameters

@@ -15,6 +15,7 @@ from backends.config.placement import PlacementRules, read_placement
 from cluster.placement.affinity import affinity_to, allowed
 from cluster.placement.demand import ClusterResources, NodeResources, blocked_reason, fits
 from cluster.placement.devices import Waits
+from cluster.placement.gang import gang_blocked
 from cluster.placement.labels import unmet
 from cluster.placement.planner import demand_of
 from deployments.instance.spec import InstanceSpec, NodeAssignment
@@ -56,6 +57,8 @@ def choose_node(
     Raises:
         InvalidArgumentError: A parameter of its model is malformed.
     """
+    if spec.gang is not None:
+        return None
     rules = read_placement(spec.config)
     there = allowed(cluster, rules)
     wanted = demand_of(spec).as_resources()
@@ -86,6 +89,8 @@ def blocked_by(spec: InstanceSpec, cluster: ClusterResources) -> str:
         if not nodes:
             shown = ", ".join(f"{key}={value}" for key, value in spec.label_selector.items())
             return f"waiting for a node with the labels {shown}, which none has"
+    if spec.gang is not None:
+        return gang_blocked(spec.gang, there)
     return blocked_reason(demand_of(spec), there)
 
 

@@ -52,6 +52,20 @@ class NodeAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """What one instance reserves at once, in Ray's terms.
+
+    Attributes:
+        bundles: Amounts by resource; each bundle lies on one node. The process of the instance runs
+            in the first.
+        strategy: Of the placement group.
+    """
+
+    bundles: tuple[Mapping[str, float], ...]
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSpec:
     """The recipe of one instance actor; the actor carries it, so a new controller can adopt it.
 
@@ -96,6 +110,7 @@ class InstanceSpec:
         device: Its GPU or MIG device; None when it needs none, or Ray chooses.
         node: Its node; None when the device says it, or Ray chooses.
         label_selector: Labels that its node has to have, in Ray's syntax.
+        gang: What it reserves in a placement group; None for what its process alone takes.
     """
 
     name: str
@@ -134,6 +149,7 @@ class InstanceSpec:
     device: DeviceAssignment | None = None
     node: NodeAssignment | None = None
     label_selector: Mapping[str, str] = field(default_factory=dict)
+    gang: Gang | None = None
 
     @property
     def ray_resources(self) -> dict[str, float]:

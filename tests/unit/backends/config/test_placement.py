@@ -43,7 +43,6 @@ def test_every_parameter_is_read() -> None:
         strategy="pack",
         spread_over="rack, ray.io/node-group",
         labels='{"ray.io/accelerator-type": "!in(A100, H100)", "spot": "!true"}',
-        nodes="10.0.0.5, gpu-7",
         priority="-3",
         bundles='[{"GPU": 8, "CPU": 1}, {"GPU": 8}]',
         bundle_strategy="STRICT_SPREAD",
@@ -52,11 +51,18 @@ def test_every_parameter_is_read() -> None:
         strategy=Strategy.PACK,
         spread_over=("rack", "ray.io/node-group"),
         labels={"ray.io/accelerator-type": "!in(A100, H100)", "spot": "!true"},
-        nodes=("10.0.0.5", "gpu-7"),
         priority=-3,
         bundles=({"GPU": 8.0, "CPU": 1.0}, {"GPU": 8.0}),
         bundle_strategy=BundleStrategy.STRICT_SPREAD,
     )
+
+
+def test_nodes_are_named_with_commas_between() -> None:
+    assert read_placement(config_with(nodes="10.0.0.5, gpu-7")).nodes == ("10.0.0.5", "gpu-7")
+
+
+def test_bundles_are_not_pinned_to_nodes() -> None:
+    assert "give the nodes a label" in complaint(nodes="a", bundles='[{"GPU": 1}]')
 
 
 def test_to_spread_over_nodes_only_no_label_is_named() -> None:

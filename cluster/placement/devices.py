@@ -305,6 +305,7 @@ def _assignment(candidate: _Candidate, profile: str, resource: str) -> DeviceAss
         is_counted=is_counted,
         is_exclusive=bool(profile),
         resource=resource,
+        numa_node=gpu.numa_node,
     )
 
 

@@ -28,6 +28,7 @@ class DeviceAssignment:
         is_exclusive: Whether no other instance may have it.
         resource: Custom resource of the recipe that it stands for, which no node offers to Ray;
             mostly empty.
+        numa_node: Of its machine, to which it is attached; None when that is not known.
     """
 
     node_id: str
@@ -36,6 +37,7 @@ class DeviceAssignment:
     is_counted: bool = True
     is_exclusive: bool = False
     resource: str = ""
+    numa_node: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

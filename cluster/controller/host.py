@@ -59,6 +59,10 @@ class ControllerHost(Protocol):
         """Whether this process replaces one that died."""
 
     @property
+    def placer(self) -> Placer:
+        """The places of all instances."""
+
+    @property
     def own_node(self) -> str:
         """Resource that the controller's node alone has."""
 
@@ -127,7 +131,7 @@ class RayControllerHost:
         self._instances = ActorHost()
         self._devices = NodeDevices(read_devices)
         self._leases = DeviceLeases(self.read_cluster, self._devices)
-        self._placer = Placer(read_cluster, self._leases)
+        self.placer = Placer(read_cluster, self._leases)
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -149,7 +153,7 @@ class RayControllerHost:
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
-        return InstancePool(on_change, self._instances, self._prober, self._placer)
+        return InstancePool(on_change, self._instances, self._prober, self.placer)
 
     def use_devices(self, rules: DeviceRules) -> None:
         """See `ControllerHost`."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
-from cluster.instances.placer import Placing
+from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts
 from cluster.placement.node_choice import blocked_by
@@ -63,7 +63,7 @@ class InstancePlace:
         prober: Prober,
         handle: Any = None,
         description: InstanceDescription | None = None,
-        devices: Placing | None = None,
+        devices: Placer | None = None,
     ) -> None:
         self.spec = spec
         self.description = description
@@ -223,6 +223,8 @@ class InstancePlace:
 
     def _wait_for(self, what: str) -> None:
         self.reason = f"instance {self.spec.name} is {what}"
+        if self._devices is not None:
+            self._devices.waits(self.spec, what)
         self.settle()
         self._on_change()
 

@@ -11,7 +11,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from cluster.instances.device_leases import DeviceLeases
 from cluster.placement.demand import ClusterResources
@@ -28,22 +28,12 @@ _LOOK_SHARED_S: Final = 0.5
 _RETRY_S: Final = 5.0
 
 
-class Placing(Protocol):
-    """What a pool needs to place its instances; `Placer` is one, and `DeviceLeases` alone."""
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An instance that waits for room: its recipe, and what it waits for."""
 
-    async def wait_assigned(
-        self, spec: InstanceSpec, on_blocked: Callable[[str], None]
-    ) -> InstanceSpec:
-        """Return the recipe with the place that the instance gets, until `release`."""
-
-    async def is_misplaced(self, description: InstanceDescription) -> bool:
-        """Whether an instance that Ray has placed has to start anew elsewhere."""
-
-    def loaded(self, description: InstanceDescription) -> None:
-        """Note an instance that is loaded, or was found alive."""
-
-    def release(self, name: str) -> None:
-        """Take an instance's place back; one that has none is no error."""
+    spec: InstanceSpec
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +66,26 @@ class Placer:
         self._counts: Counter[str] = Counter()
         self._promises: dict[str, _Promise] = {}
         self._released = asyncio.Event()
+        self._waiting: dict[str, Waiting] = {}
+        # Who makes room for whom.
+        self._displaced: dict[str, str] = {}
+
+    @property
+    def waiting(self) -> Mapping[str, Waiting]:
+        """Who waits for room, by the instance's name."""
+        return self._waiting
+
+    def has_place(self, name: str) -> bool:
+        """Whether an instance has a place, also one that is about to end."""
+        return name in self._generations
+
+    def waits(self, spec: InstanceSpec, reason: str) -> None:
+        """Note that an instance waits for room, until it is loaded or released."""
+        self._waiting[spec.name] = Waiting(spec, reason)
+
+    def displaced(self, name: str, by: str) -> None:
+        """Have an instance wait for its place until another one has got room."""
+        self._displaced[name] = by
 
     async def wait_assigned(
         self, spec: InstanceSpec, on_blocked: Callable[[str], None]
@@ -93,6 +103,11 @@ class Placer:
             InvalidArgumentError: A parameter of its model is malformed.
             UnavailableError: Every GPU that it could have is above its load limit.
         """
+        while self._displaced.get(spec.name) in self._waiting:
+            by = self._displaced[spec.name]
+            on_blocked(f"waiting until {by}, which has a higher priority, has got its room")
+            await self._wait_released()
+        self._displaced.pop(spec.name, None)
         spec = replace(await self.devices.wait_assigned(spec, on_blocked), node=None)
         if spec.device is not None:
             self._note(spec, spec.device.node_id)
@@ -101,11 +116,8 @@ class Placer:
             cluster = await self._look()
             outcome = choose_node(spec, cluster, self._occupancy(spec))
             if isinstance(outcome, Waits):
-                released = self._released
                 on_blocked(outcome.reason)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_RETRY_S):
-                        await released.wait()
+                await self._wait_released()
                 continue
             if outcome is not None:
                 self._note(spec, outcome.node_id)
@@ -121,14 +133,26 @@ class Placer:
         spec = description.spec
         self._promises.pop(spec.name, None)
         self._put(spec, description.endpoint.node_id)
+        if self._waiting.pop(spec.name, None) is not None:
+            self._tell_released()
 
     def release(self, name: str) -> None:
         """Take an instance's place back; one that has none is no error."""
         self.devices.release(name)
         self._promises.pop(name, None)
-        if self._take(name):
-            self._released.set()
-            self._released = asyncio.Event()
+        self._displaced.pop(name, None)
+        waited = self._waiting.pop(name, None) is not None
+        if self._take(name) or waited:
+            self._tell_released()
+
+    def _tell_released(self) -> None:
+        self._released.set()
+        self._released = asyncio.Event()
+
+    async def _wait_released(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY_S):
+                await self._released.wait()
 
     def _note(self, spec: InstanceSpec, node_id: str) -> None:
         now_s = asyncio.get_running_loop().time()

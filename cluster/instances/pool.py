@@ -12,13 +12,15 @@ A pool tells its owner about every change by one callback and is asked for its e
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from backends.api.model_config import ModelConfig
 from cluster.instances.host import InstanceHost
 from cluster.instances.live import LiveInstance
 from cluster.instances.place import InstancePlace
-from cluster.instances.placer import Placing
+from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
+from cluster.placement.planner import ActorName
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot, encode, merge
@@ -39,7 +41,7 @@ class InstancePool:
         on_change: Callable[[], None],
         host: InstanceHost,
         prober: Prober,
-        devices: Placing | None = None,
+        devices: Placer | None = None,
     ) -> None:
         self._on_change = on_change
         self._host = host
@@ -165,6 +167,25 @@ class InstancePool:
         self._to_drain += gone
         self._staged = []
         self._notify()
+
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        """Let members go that are to come back when there is room; `let_go` comes next.
+
+        Args:
+            names: Their actor names; those of others are ignored.
+
+        Returns:
+            By the name of a member that goes: that of the new one, which waits for its place.
+        """
+        gone = [place.spec for place in self._members if place.spec.name in names]
+        self.commit([spec.name for spec in gone])
+        followers = {}
+        for spec in gone:
+            index = self._next_index
+            name = ActorName(spec.model_key, spec.version, index, spec.generation)
+            self._add(self._members, replace(spec, index=index, name=str(name))).settle()
+            followers[spec.name] = str(name)
+        return followers
 
     async def unstage(self) -> None:
         """End what is staged."""

@@ -118,6 +118,9 @@ class VersionPool(Protocol):
     def commit(self, leaving: Collection[str]) -> None:
         """Make members of what is staged, and let members go."""
 
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        """Let members go, each followed by one that waits for room; return who follows whom."""
+
     async def unstage(self) -> None:
         """End what is staged."""
 
@@ -262,6 +265,10 @@ class NoInstances:
 
     def commit(self, leaving: Collection[str]) -> None:
         """Change nothing."""
+
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        """Displace nothing."""
+        return {}
 
     async def unstage(self) -> None:
         """End nothing."""

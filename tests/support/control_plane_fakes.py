@@ -313,6 +313,13 @@ class FakePool:
         self.staged = {}
         self.changed()
 
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        gone = [name for name in names if name in self.live]
+        self.commit(gone)
+        self.reason = "; ".join(f"instance after {name} is waiting" for name in gone)
+        self.changed()
+        return {name: f"after {name}" for name in gone}
+
     async def unstage(self) -> None:
         names, self.staged = list(self.staged), {}
         self._world.log.extend(f"end {name}" for name in names)

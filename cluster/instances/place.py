@@ -273,6 +273,8 @@ class InstancePlace:
                 self._wait_for(blocked)
         # Why one is started again is worth more than that it loads.
         if was_blocked:
+            if self._devices is not None:
+                self._devices.has_room(self.spec.name)
             self.reason = f"instance {self.spec.name} is loading"
             self._on_change()
 

@@ -80,8 +80,13 @@ class Placer:
         return name in self._generations
 
     def waits(self, spec: InstanceSpec, reason: str) -> None:
-        """Note that an instance waits for room, until it is loaded or released."""
+        """Note that an instance waits for room, until it has some, or is released."""
         self._waiting[spec.name] = Waiting(spec, reason)
+
+    def has_room(self, name: str) -> None:
+        """Note that an instance waits no longer: it loads, or is about to."""
+        if self._waiting.pop(name, None) is not None:
+            self._tell_released()
 
     def displaced(self, name: str, by: str) -> None:
         """Have an instance wait for its place until another one has got room."""
@@ -111,6 +116,7 @@ class Placer:
         spec = replace(await self.devices.wait_assigned(spec, on_blocked), node=None)
         if spec.device is not None:
             self._note(spec, spec.device.node_id)
+            self.has_room(spec.name)
             return spec
         while True:
             cluster = await self._look()
@@ -121,6 +127,7 @@ class Placer:
                 continue
             if outcome is not None:
                 self._note(spec, outcome.node_id)
+            self.has_room(spec.name)
             return replace(spec, node=outcome)
 
     async def is_misplaced(self, description: InstanceDescription) -> bool:
@@ -133,8 +140,7 @@ class Placer:
         spec = description.spec
         self._promises.pop(spec.name, None)
         self._put(spec, description.endpoint.node_id)
-        if self._waiting.pop(spec.name, None) is not None:
-            self._tell_released()
+        self.has_room(spec.name)
 
     def release(self, name: str) -> None:
         """Take an instance's place back; one that has none is no error."""

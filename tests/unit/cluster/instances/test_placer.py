@@ -100,3 +100,40 @@ async def test_a_pinned_instance_starts_when_its_node_has_room_again() -> None:
     assert "none of its nodes (a) has free" in world.waits[0]
     world.placer.release(here.name)
     assert await coming == "a"
+
+
+@in_virtual_time
+async def test_who_was_displaced_waits_until_the_other_has_room() -> None:
+    world = _World("ab")
+    high, low = wanting(0, name="high"), wanting(1, name="low")
+    world.placer.waits(high, "waiting for resources")
+    world.placer.displaced(low.name, high.name)
+    coming = asyncio.create_task(world.place(low))
+    await asyncio.sleep(20)
+    assert not coming.done()
+    assert set(world.waits) == {
+        f"waiting until {high.name}, which has a higher priority, has got its room"
+    }
+    world.placer.has_room(high.name)
+    assert await coming == "a"
+    assert not world.placer.waiting
+
+
+@in_virtual_time
+async def test_who_is_given_a_place_waits_no_longer() -> None:
+    world = _World("ab")
+    world.placer.waits(wanting(0), "waiting for resources")
+    assert list(world.placer.waiting) == [wanting(0).name]
+    await world.place(wanting(0))
+    assert not world.placer.waiting
+
+
+@in_virtual_time
+async def test_who_ends_while_it_waits_holds_nobody_up() -> None:
+    world = _World("ab")
+    world.placer.waits(wanting(0), "waiting for resources")
+    world.placer.displaced(wanting(1).name, wanting(0).name)
+    coming = asyncio.create_task(world.place(wanting(1)))
+    await asyncio.sleep(1)
+    world.placer.release(wanting(0).name)
+    assert await coming == "a"

@@ -17,6 +17,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
@@ -26,6 +27,7 @@ from cluster.controller.boot import Boot
 from cluster.controller.device_rules import device_rules
 from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
+from cluster.controller.explaining import explain
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.on_demand import MODE, OnDemand
 from cluster.controller.owner_watch import watch_owner
@@ -168,6 +170,14 @@ class ModelController:
     async def status(self) -> list[dict[str, str]]:
         """Return name, version, backend, instances, state and reason of each model version."""
         return status_rows(self._downloads.shown_in(self._lifecycle.records))
+
+    async def explain(self, name: str) -> list[dict[str, Any]]:
+        """Return why a model's instances are where they are, or what they wait for.
+
+        Raises:
+            NotFoundError: There is no such model.
+        """
+        return await explain(name, self._host, self._lifecycle)
 
     async def report_download(
         self, key: str, version: int, node_id: str, there_bytes: int, all_bytes: int

@@ -23,6 +23,7 @@ from cluster.instances.host import ActorLostError, EnvironmentFailedError, Insta
 from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts
+from cluster.placement.explanation import InstanceStatus
 from cluster.placement.node_choice import blocked_by
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
@@ -84,6 +85,13 @@ class InstancePlace:
             devices.loaded(description)
         self._supervisor = Supervisor(f"instance {spec.name}")
         self._task = self._supervisor.spawn("its life", self._live())
+
+    @property
+    def status(self) -> InstanceStatus:
+        """The instance as it is now."""
+        if self.description is None:
+            return InstanceStatus(self._placed, reason=self.reason)
+        return InstanceStatus(self.description.spec, self.description.endpoint.node_id)
 
     @property
     def endpoint(self) -> InstanceEndpoint | None:

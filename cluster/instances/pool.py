@@ -20,6 +20,7 @@ from cluster.instances.live import LiveInstance
 from cluster.instances.place import InstancePlace
 from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
+from cluster.placement.explanation import InstanceStatus
 from cluster.placement.planner import ActorName
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
@@ -105,6 +106,12 @@ class InstancePool:
         """Longest load among the live instances."""
         live = (p.description for p in self._members if p.description is not None)
         return max((description.load_duration_ns for description in live), default=0)
+
+    @property
+    def places(self) -> tuple[InstanceStatus, ...]:
+        """All instances: members, those that are staged, and those that leave."""
+        there = [place.status for place in (*self._members, *self._staged)]
+        return (*there, *(replace(each.status, is_leaving=True) for each in self._leaving))
 
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         """Return the actor names of the live members on some nodes."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import key_of
 from cluster.models.override import NO_OVERRIDE, Override
+from cluster.placement.explanation import InstanceStatus
 from cluster.repository.agents.prepared import PreparedFiles
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
@@ -97,6 +98,10 @@ class VersionPool(Protocol):
     @property
     def load_duration_ns(self) -> int:
         """Longest load among the live instances."""
+
+    @property
+    def places(self) -> tuple[InstanceStatus, ...]:
+        """All its instances, those that leave too."""
 
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         """Return the actor names of the live members on some nodes."""
@@ -243,6 +248,7 @@ class NoInstances:
     next_index = 0
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = {}
+    places: tuple[InstanceStatus, ...] = ()
     is_live = True
 
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:

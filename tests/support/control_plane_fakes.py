@@ -24,6 +24,7 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
+from cluster.placement.explanation import InstanceStatus
 from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool, replan_pool
 from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
 from deployments.instance.spec import InstanceSpec
@@ -254,6 +255,12 @@ class FakePool:
 
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         return tuple(each.name for each in self.endpoints if each.node_id in node_ids)
+
+    @property
+    def places(self) -> tuple[InstanceStatus, ...]:
+        live = [InstanceStatus(s, self.nodes.get(name, "n")) for name, s in self.live.items()]
+        going = [InstanceStatus(s, "n", is_leaving=True) for s in self.going.values()]
+        return (*live, *going)
 
     @property
     def is_live(self) -> bool:

@@ -19,6 +19,7 @@ from backends.api.model_config import ModelConfig
 
 PREFIX: Final = "placement."
 _NODES: Final = f"{PREFIX}nodes"
+_PRIORITY: Final = f"{PREFIX}priority"
 _BUNDLES: Final = f"{PREFIX}bundles"
 _BUNDLE_STRATEGY: Final = f"{PREFIX}bundle_strategy"
 # From the largest to the smallest; the node itself comes last and needs no label.
@@ -133,7 +134,7 @@ _PARAMETERS: Mapping[str, _Parameter] = {
         ' "in(H100,A100)", "spot": "!true"}',
     ),
     _NODES: _Parameter(_read_nodes, "addresses, host names or ids of nodes with commas between"),
-    f"{PREFIX}priority": _Parameter(int, "a whole number"),
+    _PRIORITY: _Parameter(int, "a whole number"),
     _BUNDLES: _Parameter(
         _read_bundles,
         'a JSON list of objects of resources, for example [{"GPU": 8}, {"GPU": 8}]',
@@ -158,6 +159,12 @@ def read_placement(config: ModelConfig) -> PlacementRules:
     return PlacementRules(
         **{name.removeprefix(PREFIX): _PARAMETERS[name].read(text) for name, text in given.items()}
     )
+
+
+def read_priority(config: ModelConfig) -> int:
+    """Return the priority alone, of a config that is right otherwise: it is asked for often."""
+    text = config.parameters.get(_PRIORITY)
+    return 0 if text is None else int(text)
 
 
 _NO_RULES: Final = PlacementRules()

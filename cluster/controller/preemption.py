@@ -9,10 +9,11 @@ executed nothing for a while.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from backends.config.placement import read_priority
 from cluster.controller.host import ControllerHost
 from cluster.instances.placer import Waiting
 from cluster.models.lifecycle import ModelLifecycle
@@ -84,8 +85,8 @@ class Preemption:
         self._underway = {n: each for n, each in self._underway.items() if n in waiting}
         claims = sorted(waiting.values(), key=lambda each: -priority_of(each.spec))
         highest = priority_of(claims[0].spec) if claims else 0
-        lower = [each for each in self._candidates(waiting) if each.occupant.priority < highest]
-        if not (claims and lower):
+        lower = list(self._candidates(highest)) if claims else []
+        if not lower:
             self._uses.clear()
             return
         idle = await self._idle(lower)
@@ -127,11 +128,13 @@ class Preemption:
             underway.until_s = now_s + _SETTLE_S
         return now_s < underway.until_s
 
-    def _candidates(self, waiting: Mapping[str, Waiting]) -> Iterator[_Candidate]:
-        for name, record in self._lifecycle.records.items() if waiting else ():
+    def _candidates(self, highest: int) -> Iterator[_Candidate]:
+        """Yield the live instances of models with a lower priority."""
+        for name, record in self._lifecycle.records.items():
             for number, version in record.versions.items():
-                pool = self._lifecycle.pool_of(name, number)
-                if pool is None or not version.is_ready:
+                config, pool = version.config, self._lifecycle.pool_of(name, number)
+                is_lower = config is not None and read_priority(config) < highest
+                if pool is None or not (version.is_ready and is_lower):
                     continue
                 # An endpoint goes by the instance's name without its generation.
                 specs = {spec.name.partition("@")[0]: spec for spec in pool.specs}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from backends.api.errors import TritonError
-from backends.config.placement import read_placement
+from backends.config.placement import read_placement, read_priority
 from cluster.devices.inventory import Inventory
 from cluster.placement.affinity import allowed
 from cluster.placement.demand import ClusterResources, NodeResources, fits
@@ -52,7 +52,7 @@ class Devices:
 
 def priority_of(spec: InstanceSpec) -> int:
     """Return the priority of an instance's model."""
-    return read_placement(spec.config).priority
+    return read_priority(spec.config)
 
 
 def to_displace(
@@ -75,26 +75,45 @@ def to_displace(
     if spec.gang is not None:
         return ()
     rules = read_placement(spec.config)
-    lower: dict[str, list[Occupant]] = {}
+    lower: dict[str, list[_Leaver]] = {}
     for each in idle:
         if each.priority < rules.priority and each.spec.gang is None:
-            lower.setdefault(each.node_id, []).append(each)
+            lower.setdefault(each.node_id, []).append(_leaver(each))
+    wanted = demand_of(spec).as_resources()
+    leases: dict[str, dict[str, Lease]] = {}
+    for name, lease in devices.leases.items() if may_have_device(spec) else ():
+        leases.setdefault(lease.device.node_id, {})[name] = lease
     best: tuple[tuple[object, ...], tuple[str, ...]] | None = None
     for node in allowed(cluster, rules):
-        trial = _Trial(spec, replace(cluster, nodes=(node,)), devices)
+        there = Devices(leases.get(node.node_id, {}), devices.admission)
+        trial = _Trial(spec, wanted, node, cluster.devices.get(node.node_id), there)
         if trial.fits_without(()):
             return ()
         chosen = _enough(trial, lower.get(node.node_id, ()))
         if chosen:
             cost = (max(each.priority for each in chosen), len(chosen), node.node_id)
-            names = tuple(each.spec.name for each in chosen)
+            names = tuple(each.name for each in chosen)
             best = (cost, names) if best is None or cost < best[0] else best
     return () if best is None else best[1]
 
 
-def _enough(trial: "_Trial", lower: Collection[Occupant]) -> Sequence[Occupant]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Leaver:
+    """An instance that might leave: its name, its priority and what that would free in Ray."""
+
+    name: str
+    priority: int
+    amounts: Mapping[str, float]
+
+
+def _leaver(occupant: Occupant) -> _Leaver:
+    spec = occupant.spec
+    return _Leaver(spec.name, occupant.priority, demand_of(spec).as_resources())
+
+
+def _enough(trial: "_Trial", lower: Collection[_Leaver]) -> Sequence[_Leaver]:
     """Return who leaves of one node; nobody where all together are not enough."""
-    order = sorted(lower, key=lambda each: (each.priority, each.spec.name))
+    order = sorted(lower, key=lambda each: (each.priority, each.name))
     if not trial.fits_without(order):
         return ()
     chosen = order
@@ -110,44 +129,43 @@ class _Trial:
     """An instance on one node, which others leave."""
 
     spec: InstanceSpec
-    cluster: ClusterResources
+    wanted: Mapping[str, float]
+    node: NodeResources
+    inventory: Inventory | None
     devices: Devices
 
-    def fits_without(self, gone: Sequence[Occupant]) -> bool:
-        cluster, spec = self._cluster_without(gone), self.spec
+    def fits_without(self, gone: Sequence[_Leaver]) -> bool:
+        spec, wanted = self.spec, self.wanted
         if may_have_device(spec):
-            names = {each.spec.name for each in gone} | {spec.name}
+            names = {each.name for each in gone} | {spec.name}
             kept = {n: each for n, each in self.devices.leases.items() if n not in names}
+            cluster = self._cluster_without(gone)
             try:
                 outcome = assign_device(spec, cluster, kept, self.devices.admission)
             except TritonError:
                 return False
             if isinstance(outcome, Waits):
                 return False
-            spec = outcome
-        return fits(demand_of(spec).as_resources(), cluster.nodes[0].available)
+            wanted = demand_of(outcome).as_resources()
+        # What a node does not offer to Ray is a device's.
+        offered = {
+            name: self.node.available.get(name, 0.0)
+            + sum(each.amounts.get(name, 0.0) for each in gone)
+            for name in wanted
+            if name in self.node.total
+        }
+        return fits(wanted, offered)
 
-    def _cluster_without(self, gone: Sequence[Occupant]) -> ClusterResources:
-        (node,) = self.cluster.nodes
-        devices = dict(self.cluster.devices)
-        if node.node_id in devices:
-            freed_bytes: Counter[str] = Counter()
-            for each in gone:
-                lease = self.devices.leases.get(each.spec.name)
-                if lease is not None:
-                    freed_bytes[lease.device.uuid] += lease.measured_bytes
-            devices[node.node_id] = _freed(devices[node.node_id], freed_bytes)
-        return replace(self.cluster, nodes=(_emptied(node, gone),), devices=devices)
-
-
-def _emptied(node: NodeResources, gone: Iterable[Occupant]) -> NodeResources:
-    available = dict(node.available)
-    for each in gone:
-        for name, amount in demand_of(each.spec).as_resources().items():
-            # A resource that the node does not offer is a device's.
-            if name in node.total:
-                available[name] = available.get(name, 0.0) + amount
-    return replace(node, available=available)
+    def _cluster_without(self, gone: Sequence[_Leaver]) -> ClusterResources:
+        if self.inventory is None:
+            return ClusterResources((self.node,))
+        freed_bytes: Counter[str] = Counter()
+        for each in gone:
+            lease = self.devices.leases.get(each.name)
+            if lease is not None:
+                freed_bytes[lease.device.uuid] += lease.measured_bytes
+        inventory = _freed(self.inventory, freed_bytes)
+        return ClusterResources((self.node,), {self.node.node_id: inventory})
 
 
 def _freed(inventory: Inventory, freed_bytes: Mapping[str, int]) -> Inventory:

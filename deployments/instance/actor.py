@@ -354,7 +354,7 @@ def create_instance_actor(
     return remote.remote(spec, connect, start_arbiter, fetch_to_node)
 
 
-def _strategy(spec: InstanceSpec, group: PlacementGroup | None) -> Any:
+def _strategy(spec: InstanceSpec, group: PlacementGroup | None = None) -> Any:
     """Tie an instance to the node of its device; without that node the actor ends for good.
 
     A node that was chosen only because the others are elsewhere may turn out to be full or gone.

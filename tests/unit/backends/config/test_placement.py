@@ -14,6 +14,7 @@ from backends.config.placement import (
     PlacementRules,
     Strategy,
     read_placement,
+    read_priority,
 )
 from backends.config.validation.model import validate
 
@@ -59,6 +60,10 @@ def test_every_parameter_is_read() -> None:
 
 def test_nodes_are_named_with_commas_between() -> None:
     assert read_placement(config_with(nodes="10.0.0.5, gpu-7")).nodes == ("10.0.0.5", "gpu-7")
+
+
+def test_a_priority_can_be_read_alone() -> None:
+    assert [read_priority(config_with(**given)) for given in ({}, {"priority": "-3"})] == [0, -3]
 
 
 def test_bundles_are_not_pinned_to_nodes() -> None:

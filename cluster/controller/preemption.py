@@ -9,7 +9,7 @@ executed nothing for a while.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,21 +89,26 @@ class Preemption:
         if not lower:
             self._uses.clear()
             return
-        idle = await self._idle(lower)
+        is_possible = self._lifecycle.displacement.is_possible
+        idle = [each for each in await self._idle(lower) if is_possible(each.key[0])]
         if not idle:
             return
         cluster = await self._host.read_cluster()
         devices = self._host.placer.devices
         occupants = [each.occupant for each in idle]
+        in_vain: set[Hashable] = set()
         for claim in claims:
             spec = claim.spec
-            if self._is_underway(spec.name):
+            alike = (spec.model_key, spec.version, spec.kind, spec.device_id)
+            if alike in in_vain or self._is_underway(spec.name):
                 continue
-            given = Devices(devices.leases, devices.admission(spec))
-            leaving = to_displace(spec, cluster, occupants, given)
+            given = Devices(dict(devices.leases), devices.admission(spec))
+            # With thousands of instances it takes longer than the loop may stand still.
+            leaving = await asyncio.to_thread(to_displace, spec, cluster, occupants, given)
             if leaving and self._displace(claim, [e for e in idle if _name_of(e) in leaving]):
                 # What is free is another now.
                 return
+            in_vain.add(alike)
 
     def _displace(self, claim: Waiting, leaving: Iterable[_Candidate]) -> bool:
         by = claim.spec.name

@@ -8,17 +8,21 @@ adopts.
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from backends.config.placement import read_placement
 from cluster.instances.device_leases import DeviceLeases
 from cluster.placement.demand import ClusterResources
 from cluster.placement.devices import Waits
 from cluster.placement.node_choice import Occupancy, choose_node
 from cluster.placement.planner import demand_of
-from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.instance.spec import InstanceDescription, InstanceSpec, NodeAssignment
+
+_log = logging.getLogger(__name__)
 
 # Ray's numbers are that old at most: what is given away in between is counted here.
 _REPORT_AGE_S: Final = 2.0
@@ -119,8 +123,7 @@ class Placer:
             self.has_room(spec.name)
             return spec
         while True:
-            cluster = await self._look()
-            outcome = choose_node(spec, cluster, self._occupancy(spec))
+            outcome = await self._choose(spec)
             if isinstance(outcome, Waits):
                 on_blocked(outcome.reason)
                 await self._wait_released()
@@ -129,6 +132,19 @@ class Placer:
                 self._note(spec, outcome.node_id)
             self.has_room(spec.name)
             return replace(spec, node=outcome)
+
+    async def _choose(self, spec: InstanceSpec) -> NodeAssignment | Waits | None:
+        try:
+            cluster = await self._look()
+        except Exception as error:
+            # Ray's client raises what it likes.
+            _log.warning("the nodes are not known: %s", error)
+            if not read_placement(spec.config).nodes:
+                return None
+            return Waits(
+                "waiting for word of the nodes, which Ray does not give; it is asked again"
+            )
+        return choose_node(spec, cluster, self._occupancy(spec))
 
     async def is_misplaced(self, description: InstanceDescription) -> bool:
         """Whether it waits for a device no longer; see `DeviceLeases.is_misplaced`."""

@@ -41,6 +41,11 @@ class Displacement:
         self._routers_know = routers_know
         self._drain_s = drain_s
 
+    def is_possible(self, name: str) -> bool:
+        """Whether no other operation on the model is under way."""
+        model = self._model_of(name)
+        return not (model.lock.locked() or operation.is_running(model.work))
+
     def displace(
         self, name: str, version: int, instances: Collection[str], by: str
     ) -> Mapping[str, str]:
@@ -56,9 +61,8 @@ class Displacement:
             By the name of an instance that goes: that of the one that follows it. Empty while
             another operation on the model is under way.
         """
-        model = self._model_of(name)
-        pool = model.versions.pool_of(version)
-        if pool is None or model.lock.locked() or operation.is_running(model.work):
+        pool = self._model_of(name).versions.pool_of(version)
+        if pool is None or not self.is_possible(name):
             return {}
         followers = pool.displace(instances)
         for each in followers:

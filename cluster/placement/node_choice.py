@@ -83,12 +83,12 @@ def blocked_by(spec: InstanceSpec, cluster: ClusterResources) -> str:
         there = cluster.only(spec.device.node_id)
     elif spec.node is not None and spec.node.is_required:
         there = cluster.only(spec.node.node_id)
-    elif spec.label_selector:
-        nodes = [node for node in cluster.nodes if not unmet(spec.label_selector, node.labels)]
-        there = replace(cluster, nodes=tuple(nodes))
-        if not nodes:
+    else:
+        suited = [node for node in cluster.nodes if not unmet(spec.label_selector, node.labels)]
+        if not suited and spec.label_selector:
             shown = ", ".join(f"{key}={value}" for key, value in spec.label_selector.items())
             return f"waiting for a node with the labels {shown}, which none has"
+        there = replace(cluster, nodes=tuple(node for node in suited if not node.is_draining))
     if spec.gang is not None:
         return gang_blocked(spec.gang, there)
     return blocked_reason(demand_of(spec), there)

@@ -25,6 +25,7 @@ class _World:
             for name in names
         )
         self.looks = 0
+        self.is_away = False
         self.waits: list[str] = []
         self.placer = self.a_new_controller()
 
@@ -35,6 +36,8 @@ class _World:
     async def _look(self) -> ClusterResources:
         self.looks += 1
         await asyncio.sleep(0.01)
+        if self.is_away:
+            raise ConnectionError("no head")
         return ClusterResources(self.nodes)
 
     async def place(self, wanted: InstanceSpec) -> str:
@@ -137,3 +140,17 @@ async def test_who_ends_while_it_waits_holds_nobody_up() -> None:
     await asyncio.sleep(1)
     world.placer.release(wanting(0).name)
     assert await coming == "a"
+
+
+@in_virtual_time
+async def test_while_the_head_is_away_ray_chooses_and_who_is_pinned_waits() -> None:
+    world = _World("ab")
+    world.is_away = True
+    assert await world.place(wanting(0)) == ""
+    coming = asyncio.create_task(world.place(wanting(1, nodes="b")))
+    await asyncio.sleep(1)
+    assert world.waits == [
+        "waiting for word of the nodes, which Ray does not give; it is asked again"
+    ]
+    world.is_away = False
+    assert await coming == "b"

@@ -203,3 +203,10 @@ def test_what_waits_in_ray_has_a_reason(wanted: InstanceSpec, reason: str) -> No
     text = blocked_by(wanted, ClusterResources((node("a", 0.5), node("b"))))
     assert text.startswith(reason)
     assert bool(text) is bool(reason)
+
+
+def test_room_on_a_node_that_drains_is_none() -> None:
+    nodes = (node("a", 0), replace(node("b"), is_draining=True))
+    assert blocked_by(spec(), ClusterResources(nodes)) == (
+        "waiting for resources: needs CPU 1, which every node has reserved already"
+    )

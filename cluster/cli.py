@@ -23,9 +23,10 @@ _SIGNAL_EXIT_CODE = 128
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
 
-# By command: the module whose ``main`` takes its arguments. None imports Ray.
+# By command: the module whose ``main`` takes its arguments. Of these only `explain` needs Ray.
 _TOOLS = {
     "check": "cluster.tools.check.command",
+    "explain": "cluster.tools.explain",
     "graph": "cluster.tools.graph",
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
@@ -36,6 +37,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta check REPOSITORY... [--json] [--strict]
        manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
+       manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
        manta version
 """

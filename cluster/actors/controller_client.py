@@ -87,6 +87,15 @@ class ControllerClient:
         rows: list[dict[str, str]] = await self._call("status")
         return rows
 
+    async def explain(self, model_name: str) -> list[dict[str, Any]]:
+        """Return why a model's instances are where they are; see `ModelController.explain`.
+
+        Raises:
+            NotFoundError: There is no such model.
+        """
+        rows: list[dict[str, Any]] = await self._call("explain", model_name)
+        return rows
+
     async def lane_secret(self) -> bytes:
         """Return the key of the lanes' handshake. Never to be logged."""
         secret: bytes = await self._call("lane_secret")

@@ -17,8 +17,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-
-from ray.exceptions import RayError
+from typing import Any
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
@@ -28,10 +27,13 @@ from cluster.controller.boot import Boot
 from cluster.controller.device_rules import device_rules
 from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
+from cluster.controller.explaining import explain
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.on_demand import MODE, OnDemand
+from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import next_poll_s, poll_once
+from cluster.controller.preemption import Preemption
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
@@ -124,10 +126,12 @@ class ModelController:
         self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         if self._lifeline.period_s:
-            self._supervisor.keep("watch of the owner", self._watch_owner)
+            lifeline = self._lifeline
+            self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
         if options.model_control_mode == "poll":
             self._supervisor.keep("poll of the repositories", self._poll)
         self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
+        self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
@@ -166,6 +170,14 @@ class ModelController:
     async def status(self) -> list[dict[str, str]]:
         """Return name, version, backend, instances, state and reason of each model version."""
         return status_rows(self._downloads.shown_in(self._lifecycle.records))
+
+    async def explain(self, name: str) -> list[dict[str, Any]]:
+        """Return why a model's instances are where they are, or what they wait for.
+
+        Raises:
+            NotFoundError: There is no such model.
+        """
+        return await explain(name, self._host, self._lifecycle)
 
     async def report_download(
         self, key: str, version: int, node_id: str, there_bytes: int, all_bytes: int
@@ -393,23 +405,6 @@ class ModelController:
                 next_poll_s(self._options.repository_poll_secs, random.SystemRandom().random())
             )
             await poll_once(self._source, self._lifecycle)
-
-    async def _watch_owner(self) -> None:
-        owner = self._lifeline.owner
-        while not self._lifeline.is_lost(time.monotonic()):
-            await asyncio.sleep(self._lifeline.period_s)
-            if owner.is_deployed is None:
-                continue
-            try:
-                is_deployed = await asyncio.to_thread(owner.is_deployed)
-            except RayError as error:
-                _log.warning("Serve does not say whether the application is there: %s", error)
-                continue
-            self._lifeline.saw_application(time.monotonic(), is_deployed=is_deployed)
-        _log.error("the server ends, because its owner is gone: %s", owner.description)
-        await self.end()
-        # Nothing is left to watch until the process ends.
-        await asyncio.get_running_loop().create_future()
 
     def _changed(self) -> None:
         self._publisher.changed()

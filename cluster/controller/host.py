@@ -23,6 +23,7 @@ from cluster.instances.node_files import (
     tell_agents,
     withdraw_files,
 )
+from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
@@ -56,6 +57,10 @@ class ControllerHost(Protocol):
     @property
     def was_restarted(self) -> bool:
         """Whether this process replaces one that died."""
+
+    @property
+    def placer(self) -> Placer:
+        """The places of all instances."""
 
     @property
     def own_node(self) -> str:
@@ -126,6 +131,7 @@ class RayControllerHost:
         self._instances = ActorHost()
         self._devices = NodeDevices(read_devices)
         self._leases = DeviceLeases(self.read_cluster, self._devices)
+        self.placer = Placer(read_cluster, self._leases)
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -147,7 +153,7 @@ class RayControllerHost:
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""
-        return InstancePool(on_change, self._instances, self._prober, self._leases)
+        return InstancePool(on_change, self._instances, self._prober, self.placer)
 
     def use_devices(self, rules: DeviceRules) -> None:
         """See `ControllerHost`."""

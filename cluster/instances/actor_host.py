@@ -3,6 +3,7 @@
 """Instance actors on Ray."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import ray
@@ -11,6 +12,7 @@ from ray.exceptions import RayError, RuntimeEnvSetupError
 from cluster.actors.arbiter import start_arbiter
 from cluster.actors.calls import actor_names, call, cause_of, kill_actor
 from cluster.actors.controller_client import connect_controller
+from cluster.actors.placement_groups import create_group, remove_group, remove_groups
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.node_files import fetch_to_node
 from cluster.placement.demand import ClusterResources
@@ -25,13 +27,7 @@ class ActorHost:
     async def create(self, spec: InstanceSpec) -> Any:
         """Create a named, detached actor; see `InstanceHost.create`."""
         try:
-            return await asyncio.to_thread(
-                create_instance_actor,
-                spec,
-                connect_controller,
-                start_arbiter,
-                fetch_to_node,
-            )
+            return await asyncio.to_thread(_create, spec)
         except RayError as error:
             raise _lost(error) from error
 
@@ -58,6 +54,18 @@ class ActorHost:
         """
         await asyncio.to_thread(kill_actor, handle)
 
+    async def release(self, spec: InstanceSpec) -> None:
+        """Remove a placement group; see `InstanceHost.release`."""
+        if spec.gang is not None:
+            try:
+                await asyncio.to_thread(remove_group, spec.name)
+            except RayError as error:
+                raise _lost(error) from error
+
+    async def release_all_but(self, names: Collection[str]) -> None:
+        """Remove placement groups; see `InstanceHost.release_all_but`."""
+        await asyncio.to_thread(remove_groups, names)
+
     async def names(self) -> list[str]:
         """Return the names of all actors in the namespace."""
         return await asyncio.to_thread(actor_names)
@@ -65,6 +73,16 @@ class ActorHost:
     async def resources(self) -> ClusterResources:
         """Ask Ray for its nodes."""
         return await read_cluster()
+
+
+def _create(spec: InstanceSpec) -> Any:
+    group = None if spec.gang is None else create_group(spec)
+    try:
+        return create_instance_actor(spec, connect_controller, start_arbiter, fetch_to_node, group)
+    except BaseException:
+        if group is not None:
+            remove_group(spec.name)
+        raise
 
 
 def _lost(error: RayError) -> ActorLostError:

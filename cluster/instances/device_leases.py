@@ -172,10 +172,14 @@ class DeviceLeases:
             self._released.set()
             self._released = asyncio.Event()
 
-    def _assign(self, spec: InstanceSpec, cluster: ClusterResources) -> InstanceSpec | Waits:
+    def admission(self, spec: InstanceSpec) -> Admission:
+        """Return what bounds an instance's use of a device."""
         needed = self.rules.memory.peak_bytes(spec.options_digest)
+        return Admission(needed, self.rules.load_limits)
+
+    def _assign(self, spec: InstanceSpec, cluster: ClusterResources) -> InstanceSpec | Waits:
         others = {name: lease for name, lease in self._leases.items() if name != spec.name}
-        return assign_device(spec, cluster, others, Admission(needed, self.rules.load_limits))
+        return assign_device(spec, cluster, others, self.admission(spec))
 
     async def _refresh_freed(self) -> None:
         """Look again at nodes where a process has ended, which frees its memory some time later."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What instance pools need of Ray, as a protocol, so that pools run in tests without it."""
 
+from collections.abc import Collection
 from typing import Any, Protocol
 
 from cluster.placement.demand import ClusterResources
@@ -44,6 +45,16 @@ class InstanceHost(Protocol):
 
     async def kill(self, handle: Any) -> None:
         """Kill an actor for good, also one that is stopped; one that is gone is no error."""
+
+    async def release(self, spec: InstanceSpec) -> None:
+        """Free what an instance that is gone reserved beside its actor; mostly nothing.
+
+        Raises:
+            ActorLostError: The host cannot be reached.
+        """
+
+    async def release_all_but(self, names: Collection[str]) -> None:
+        """Free the same of all instances but those of some actor names."""
 
     async def names(self) -> list[str]:
         """Return the names of this server's actors, instances and others."""

@@ -29,10 +29,15 @@ class LiveInstance:
 
 
 async def find_live_instances(host: InstanceHost) -> list[LiveInstance]:
-    """Describe the instance actors that are alive, and kill those that cannot answer."""
+    """Describe the instance actors that are alive, and kill those that cannot answer.
+
+    What those reserved that are not alive is free then.
+    """
     names = [name for name in map(parse_actor_name, await host.names()) if name is not None]
     found = await asyncio.gather(*(_find_live(host, name) for name in names))
-    return [live for live in found if live is not None]
+    alive = [live for live in found if live is not None]
+    await host.release_all_but({str(live.name) for live in alive})
+    return alive
 
 
 async def _find_live(host: InstanceHost, name: ActorName) -> LiveInstance | None:
@@ -54,3 +59,4 @@ async def kill_instances(host: InstanceHost, instances: Iterable[LiveInstance]) 
     for instance in instances:
         _log.info("orphan instance %s is killed", instance.name)
         await host.kill(instance.handle)
+        await host.release(instance.description.spec)

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import Any
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
+from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
 from cluster.instances.restarts import Restarts
-from cluster.placement.demand import blocked_reason
-from cluster.placement.planner import demand_of
+from cluster.placement.explanation import InstanceStatus
+from cluster.placement.node_choice import blocked_by
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot
@@ -48,7 +48,7 @@ class InstancePlace:
         prober: Tells when the actor gets nowhere.
         handle: An actor that is alive already; None to create one.
         description: What that actor says of itself.
-        devices: Gives it its GPU; None leaves that to Ray.
+        devices: Gives it its place; None leaves that to Ray.
 
     Attributes:
         settled: Done once it is live or waits for room; an error when its first load failed.
@@ -64,7 +64,7 @@ class InstancePlace:
         prober: Prober,
         handle: Any = None,
         description: InstanceDescription | None = None,
-        devices: DeviceLeases | None = None,
+        devices: Placer | None = None,
     ) -> None:
         self.spec = spec
         self.description = description
@@ -85,6 +85,13 @@ class InstancePlace:
             devices.loaded(description)
         self._supervisor = Supervisor(f"instance {spec.name}")
         self._task = self._supervisor.spawn("its life", self._live())
+
+    @property
+    def status(self) -> InstanceStatus:
+        """The instance as it is now."""
+        if self.description is None:
+            return InstanceStatus(self._placed, reason=self.reason)
+        return InstanceStatus(self.description.spec, self.description.endpoint.node_id)
 
     @property
     def endpoint(self) -> InstanceEndpoint | None:
@@ -154,6 +161,7 @@ class InstancePlace:
                 async with asyncio.timeout(timeout_s + 1):
                     await self._host.call(self._handle, "shutdown")
         await self._host.kill(self._handle)
+        await self._host.release(self.spec)
 
     async def _live(self) -> None:
         while True:
@@ -223,6 +231,8 @@ class InstancePlace:
 
     def _wait_for(self, what: str) -> None:
         self.reason = f"instance {self.spec.name} is {what}"
+        if self._devices is not None:
+            self._devices.waits(self.spec, what)
         self.settle()
         self._on_change()
 
@@ -265,14 +275,14 @@ class InstancePlace:
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
             cluster = await self._host.resources()
-            if self._placed.device is not None:
-                cluster = cluster.only(self._placed.device.node_id)
-            blocked = blocked_reason(demand_of(self._placed), cluster)
+            blocked = blocked_by(self._placed, cluster)
             if blocked:
                 was_blocked = True
                 self._wait_for(blocked)
         # Why one is started again is worth more than that it loads.
         if was_blocked:
+            if self._devices is not None:
+                self._devices.has_room(self.spec.name)
             self.reason = f"instance {self.spec.name} is loading"
             self._on_change()
 
@@ -320,6 +330,7 @@ class InstancePlace:
         handle, self._handle, self._creation = self._handle, None, None
         if handle is not None:
             await self._host.kill(handle)
+            await self._host.release(self.spec)
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""

@@ -12,13 +12,16 @@ A pool tells its owner about every change by one callback and is asked for its e
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from backends.api.model_config import ModelConfig
-from cluster.instances.device_leases import DeviceLeases
 from cluster.instances.host import InstanceHost
 from cluster.instances.live import LiveInstance
 from cluster.instances.place import InstancePlace
+from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
+from cluster.placement.explanation import InstanceStatus
+from cluster.placement.planner import ActorName
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot, encode, merge
@@ -31,7 +34,7 @@ class InstancePool:
         on_change: Called on the loop whenever endpoints or reasons changed.
         host: Where the actors live.
         prober: Tells of actors that get nowhere.
-        devices: Gives instances their GPUs; None leaves that to Ray.
+        devices: Gives instances their places; None leaves that to Ray.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class InstancePool:
         on_change: Callable[[], None],
         host: InstanceHost,
         prober: Prober,
-        devices: DeviceLeases | None = None,
+        devices: Placer | None = None,
     ) -> None:
         self._on_change = on_change
         self._host = host
@@ -104,6 +107,12 @@ class InstancePool:
         live = (p.description for p in self._members if p.description is not None)
         return max((description.load_duration_ns for description in live), default=0)
 
+    @property
+    def places(self) -> tuple[InstanceStatus, ...]:
+        """All instances: members, those that are staged, and those that leave."""
+        there = [place.status for place in (*self._members, *self._staged)]
+        return (*there, *(replace(each.status, is_leaving=True) for each in self._leaving))
+
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         """Return the actor names of the live members on some nodes."""
         return tuple(
@@ -165,6 +174,25 @@ class InstancePool:
         self._to_drain += gone
         self._staged = []
         self._notify()
+
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        """Let members go that are to come back when there is room; `let_go` comes next.
+
+        Args:
+            names: Their actor names; those of others are ignored.
+
+        Returns:
+            By the name of a member that goes: that of the new one, which waits for its place.
+        """
+        gone = [place.spec for place in self._members if place.spec.name in names]
+        self.commit([spec.name for spec in gone])
+        followers = {}
+        for spec in gone:
+            index = self._next_index
+            name = ActorName(spec.model_key, spec.version, index, spec.generation)
+            self._add(self._members, replace(spec, index=index, name=str(name))).settle()
+            followers[spec.name] = str(name)
+        return followers
 
     async def unstage(self) -> None:
         """End what is staged."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import key_of
 from cluster.models.override import NO_OVERRIDE, Override
+from cluster.placement.explanation import InstanceStatus
 from cluster.repository.agents.prepared import PreparedFiles
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.spec import InstanceSpec
@@ -98,6 +99,10 @@ class VersionPool(Protocol):
     def load_duration_ns(self) -> int:
         """Longest load among the live instances."""
 
+    @property
+    def places(self) -> tuple[InstanceStatus, ...]:
+        """All its instances, those that leave too."""
+
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
         """Return the actor names of the live members on some nodes."""
 
@@ -117,6 +122,9 @@ class VersionPool(Protocol):
 
     def commit(self, leaving: Collection[str]) -> None:
         """Make members of what is staged, and let members go."""
+
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        """Let members go, each followed by one that waits for room; return who follows whom."""
 
     async def unstage(self) -> None:
         """End what is staged."""
@@ -240,6 +248,7 @@ class NoInstances:
     next_index = 0
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = {}
+    places: tuple[InstanceStatus, ...] = ()
     is_live = True
 
     def on_nodes(self, node_ids: Collection[str]) -> tuple[str, ...]:
@@ -262,6 +271,10 @@ class NoInstances:
 
     def commit(self, leaving: Collection[str]) -> None:
         """Change nothing."""
+
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        """Displace nothing."""
+        return {}
 
     async def unstage(self) -> None:
         """End nothing."""

@@ -47,6 +47,7 @@ from backends.api.model_identifier import shown
 from cluster.models import operation
 from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
 from cluster.models.dependencies import affected_by, dependents_of
+from cluster.models.displacement import Displacement
 from cluster.models.dormancy import Dormancy
 from cluster.models.ensembles import Ensembles
 from cluster.models.evacuation import Evacuation
@@ -82,6 +83,7 @@ class ModelLifecycle:
         records: By key.
         dormancy: Puts versions to rest and wakes them.
         evacuation: Empties nodes.
+        displacement: Has instances make room.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class ModelLifecycle:
         self._composing = self._ensembles.composing
         self.dormancy = Dormancy(self._records, self._model, self._followed, self.load)
         self.evacuation = Evacuation(self._records, self._model, self._followed)
+        self.displacement = Displacement(self._model, self._spawn, routers_know, settings.drain_s)
 
     async def load_all(
         self,
@@ -255,8 +258,7 @@ class ModelLifecycle:
         for model in self._models.values():
             if model.work is not None:
                 model.work.cancel()
-        versions = [model.versions for model in self._models.values()]
-        await asyncio.gather(*(each.close(drain_s) for each in versions))
+        await asyncio.gather(*(each.versions.close(drain_s) for each in self._models.values()))
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
 
@@ -334,10 +336,8 @@ class ModelLifecycle:
             _log.error("failed to load '%s': %s", shown(name), reason.strip())
             raise
         model.kept_override = model.override
-        record = self.records[name]
-        self._records.put(
-            replace(record, failure="", is_explicit=is_explicit or record.is_explicit)
-        )
+        is_explicit = is_explicit or self.records[name].is_explicit
+        self._records.put(replace(self.records[name], failure="", is_explicit=is_explicit))
 
     async def _take(self, name: str, model: OperatedModel, candidate: Candidate) -> None:
         """Load what was read; nothing is left of it unless it serves."""

@@ -269,7 +269,7 @@ class ServerOptions(OnDemandOptions):
     host_policy: tuple[Setting, ...] = _flag(
         (),
         _MEMORY,
-        "<policy>,<setting>=<value>; settings are numa-node and cpu-cores.",
+        "<policy>,<setting>=<value>; settings are numa-node, also auto, and cpu-cores.",
         values.host_policy,
     )
     model_load_gpu_limit: tuple[tuple[int, float], ...] = _flag(

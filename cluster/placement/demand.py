@@ -28,11 +28,23 @@ SMALLEST_FRACTION = 0.0001
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """One live Ray node: resources by name, all of them and those not reserved."""
+    """One live Ray node.
+
+    Attributes:
+        node_id: Ray's id.
+        total: Resources by name.
+        available: Those that are not reserved.
+        labels: What ``ray start --labels`` and Ray itself say of it.
+        names: Its id, address and host name.
+        is_draining: Whether it is about to go: nothing is started there.
+    """
 
     node_id: str
     total: Mapping[str, float] = field(default_factory=dict)
     available: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    is_draining: bool = False
 
     @property
     def gpu_count(self) -> int:

@@ -7,7 +7,8 @@ chosen here, from what the nodes report, and the instance is tied to its node. L
 there were no reports, are:
 
 - instances that need none: KIND_CPU, and KIND_MODEL, which places itself;
-- those whose model says how much of a GPU to reserve (``ray_num_gpus``): Ray then chooses the GPU;
+- those whose model says how much of a GPU to reserve (``ray_num_gpus``), or what several bundles
+  have (``placement.bundles``): Ray then chooses the GPU;
 - all where no node has told of a GPU of NVIDIA.
 
 Two parameters of config.pbtxt decide otherwise. ``ray_resources: {"mig_1g.10gb": 1}`` asks for a
@@ -16,13 +17,14 @@ the device alone is what counts. ``secondary_devices`` and ``profile`` are for t
 the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.config.placement import read_placement
 from cluster.devices.inventory import NVIDIA, Gpu, MigDevice, mig_profile_of
+from cluster.placement.affinity import Affinity, affinity_to, allowed
 from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 
@@ -112,6 +114,8 @@ def mig_profile(spec: InstanceSpec) -> str:
 
 def may_have_device(spec: InstanceSpec) -> bool:
     """Whether the device of an instance may have to be chosen; else the choice is Ray's."""
+    if spec.gang is not None:
+        return False
     if any(mig_profile_of(name) for name in spec.resources):
         return True
     return spec.kind == "GPU" and _RESERVES not in spec.config.parameters
@@ -144,6 +148,8 @@ def assign_device(
     profile = mig_profile(spec)
     if not may_have_device(spec):
         return spec
+    rules = read_placement(spec.config)
+    cluster = replace(cluster, nodes=allowed(cluster, rules))
     there = list(_candidates(spec, profile, cluster, leases))
     if not there:
         return _without_candidates(spec, cluster, profile)
@@ -161,10 +167,9 @@ def assign_device(
     fitting = [each for each in below if _has_memory(each, admission.needed_bytes)]
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
-    alike = Counter(
-        lease.device.node_id for lease in leases.values() if lease.model_key == spec.model_key
-    )
-    best = min(fitting, key=lambda each: _rank(each, wanted, alike))
+    alike = (lease.device.node_id for lease in leases.values() if lease.model_key == spec.model_key)
+    affinity = affinity_to(cluster, rules, alike)
+    best = min(fitting, key=lambda each: _rank(each, wanted, affinity))
     leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
     return replace(spec, device=_assignment(best, profile, "".join(leased)))
 
@@ -272,16 +277,18 @@ def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
 
 
 def _rank(
-    candidate: _Candidate, wanted: Mapping[str, float], alike: Mapping[str, int]
+    candidate: _Candidate, wanted: Mapping[str, float], affinity: Affinity
 ) -> tuple[object, ...]:
-    """Order candidates: room in Ray, few of the same model on the node, an idle device."""
-    node_id = candidate.node.node_id
+    """Order candidates: room in Ray, few of the same model on the node, an idle device.
+
+    A model that packs has many of the same model, and a device that others have too.
+    """
     return (
         not fits(wanted, candidate.node.available),
-        alike.get(node_id, 0),
-        len(candidate.holders),
-        -(candidate.free_bytes or 0),
-        node_id,
+        *affinity.of(candidate.node),
+        affinity.sign * len(candidate.holders),
+        -affinity.sign * (candidate.free_bytes or 0),
+        candidate.node.node_id,
         candidate.gpu.index,
         candidate.device.uuid,
     )
@@ -298,6 +305,7 @@ def _assignment(candidate: _Candidate, profile: str, resource: str) -> DeviceAss
         is_counted=is_counted,
         is_exclusive=bool(profile),
         resource=resource,
+        numa_node=gpu.numa_node,
     )
 
 

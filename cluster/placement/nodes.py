@@ -38,10 +38,20 @@ def _read_draining() -> frozenset[str]:
 def _read_cluster() -> ClusterResources:
     state: Any = ray._private.state  # noqa: SLF001 - no public twin tells nodes apart
     available = state.available_resources_per_node()
+    draining = _read_draining()
     nodes: list[dict[str, Any]] = ray.nodes()
     return ClusterResources(
         tuple(
-            NodeResources(node["NodeID"], node["Resources"], available.get(node["NodeID"], {}))
+            NodeResources(
+                node["NodeID"],
+                node["Resources"],
+                available.get(node["NodeID"], {}),
+                labels=node.get("Labels") or {},
+                names=frozenset(
+                    (node["NodeID"], node["NodeManagerAddress"], node["NodeManagerHostname"])
+                ),
+                is_draining=node["NodeID"] in draining,
+            )
             for node in nodes
             if node["Alive"]
         )

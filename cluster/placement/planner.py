@@ -13,6 +13,7 @@ from typing import Any
 
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
+from backends.config.placement import read_placement
 from cluster.devices.inventory import mig_profile_of
 from cluster.placement.demand import (
     GPU_INDEX_RESOURCE,
@@ -21,6 +22,7 @@ from cluster.placement.demand import (
     RayDemand,
     read_demand,
 )
+from cluster.placement.gang import gang_of, with_bundle
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
@@ -140,7 +142,7 @@ def plan_pool(
         One spec for each instance; none for an ensemble, which runs in its caller.
 
     Raises:
-        InvalidArgumentError: A ``ray_*`` parameter of the config is malformed.
+        InvalidArgumentError: A ``ray_*`` or ``placement.*`` parameter of the config is malformed.
     """
     if config.has_ensemble_scheduling:
         return ()
@@ -197,7 +199,10 @@ def _spec(
     cluster: ClusterResources,
     threads: int,
 ) -> InstanceSpec:
-    demand = read_demand(config, _default_demand(slot, request, cluster))
+    rules = read_placement(config)
+    default = with_bundle(_default_demand(slot, request, cluster), rules, slot.kind)
+    demand = read_demand(config, default)
+    demand = replace(demand, resources={**demand.resources, **request.node})
     key = key_of(request.model_namespace, config.name)
     return InstanceSpec(
         name=str(ActorName(key, request.version, index, request.generation)),
@@ -214,7 +219,7 @@ def _spec(
         thread_count=threads,
         num_cpus=demand.num_cpus,
         num_gpus=demand.num_gpus,
-        resources={**demand.resources, **request.node},
+        resources=demand.resources,
         backend_config=dict(request.backend_config),
         runtime_env=request.runtime_env,
         secret=request.secret,
@@ -233,6 +238,8 @@ def _spec(
         files=request.files,
         model_cache_directory=request.model_cache_directory,
         model_cache_max_bytes=request.model_cache_max_bytes,
+        label_selector=rules.labels,
+        gang=gang_of(rules, demand),
     )
 
 

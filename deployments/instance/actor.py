@@ -31,7 +31,11 @@ from typing import Any, Self
 
 import ray
 import setproctitle
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util.placement_group import PlacementGroup
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.control import ControllerLink
@@ -314,6 +318,7 @@ def create_instance_actor(
     connect: Callable[[], ControllerLink] | None = None,
     start_arbiter: ArbiterStarter | None = None,
     fetch_to_node: FetchToNode | None = None,
+    group: PlacementGroup | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
@@ -322,6 +327,7 @@ def create_instance_actor(
         connect: See `ModelInstanceActor`.
         start_arbiter: See `ModelInstanceActor`.
         fetch_to_node: See `ModelInstanceActor`.
+        group: Of a gang instance: what has its bundles.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -342,13 +348,27 @@ def create_instance_actor(
         resources=spec.ray_resources or None,
         runtime_env=dict(spec.runtime_env) or None,
         enable_task_events=False,
-        scheduling_strategy=_strategy(spec),
+        label_selector=None if group else dict(spec.label_selector) or None,
+        scheduling_strategy=_strategy(spec, group),
     )
     return remote.remote(spec, connect, start_arbiter, fetch_to_node)
 
 
-def _strategy(spec: InstanceSpec) -> Any:
-    """Tie an instance to the node of its device; without that node the actor ends for good."""
-    if spec.device is None:
+def _strategy(spec: InstanceSpec, group: PlacementGroup | None = None) -> Any:
+    """Tie an instance to the node of its device; without that node the actor ends for good.
+
+    A node that was chosen only because the others are elsewhere may turn out to be full or gone.
+    What a gang instance starts in turn has the other bundles.
+    """
+    if group is not None:
+        return PlacementGroupSchedulingStrategy(
+            group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+        )
+    if spec.device is not None:
+        return NodeAffinitySchedulingStrategy(spec.device.node_id, soft=False)
+    if spec.node is None:
         return "DEFAULT"
-    return NodeAffinitySchedulingStrategy(spec.device.node_id, soft=False)
+    is_soft = not spec.node.is_required
+    return NodeAffinitySchedulingStrategy(
+        spec.node.node_id, soft=is_soft, _spill_on_unavailable=is_soft
+    )

@@ -20,7 +20,7 @@ from backends.registry import backend_for, backend_name, extra_named, python_lib
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from deployments.instance.warmup import run_warmup
 from deployments.metrics.counters import InstanceStatistics
-from deployments.settings.host_policy import apply_host_policy
+from deployments.settings.host_policy import apply_host_policy, resolved
 
 _STATE_FOLDER = "initial_state"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -60,7 +60,8 @@ def load_instance(
         TritonError: The model cannot be loaded; the message says why.
     """
     started_ns = time.monotonic_ns()
-    cores = apply_host_policy(spec.host_policy)
+    numa_node = None if spec.device is None else spec.device.numa_node
+    cores = apply_host_policy(resolved(spec.host_policy, numa_node))
     thread_count = min(spec.thread_count, len(cores)) if cores else spec.thread_count
     _set_thread_count(thread_count)
     context = LoadContext(

@@ -28,6 +28,7 @@ class DeviceAssignment:
         is_exclusive: Whether no other instance may have it.
         resource: Custom resource of the recipe that it stands for, which no node offers to Ray;
             mostly empty.
+        numa_node: Of its machine, to which it is attached; None when that is not known.
     """
 
     node_id: str
@@ -36,6 +37,34 @@ class DeviceAssignment:
     is_counted: bool = True
     is_exclusive: bool = False
     resource: str = ""
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAssignment:
+    """The node that one instance starts on.
+
+    Attributes:
+        node_id: Ray's id of the node.
+        is_required: Whether no other can run it; else Ray takes another where there is no room.
+    """
+
+    node_id: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What one instance reserves at once, in Ray's terms.
+
+    Attributes:
+        bundles: Amounts by resource; each bundle lies on one node. The process of the instance runs
+            in the first.
+        strategy: Of the placement group.
+    """
+
+    bundles: tuple[Mapping[str, float], ...]
+    strategy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +110,9 @@ class InstanceSpec:
         model_cache_directory: Folder of the node's cache of such files; empty for the user's own.
         model_cache_max_bytes: What that may hold; 0 for half of what the disk would have free.
         device: Its GPU or MIG device; None when it needs none, or Ray chooses.
+        node: Its node; None when the device says it, or Ray chooses.
+        label_selector: Labels that its node has to have, in Ray's syntax.
+        gang: What it reserves in a placement group; None for what its process alone takes.
     """
 
     name: str
@@ -117,6 +149,9 @@ class InstanceSpec:
     model_cache_directory: str = ""
     model_cache_max_bytes: int = 0
     device: DeviceAssignment | None = None
+    node: NodeAssignment | None = None
+    label_selector: Mapping[str, str] = field(default_factory=dict)
+    gang: Gang | None = None
 
     @property
     def ray_resources(self) -> dict[str, float]:

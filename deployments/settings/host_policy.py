@@ -16,6 +16,8 @@ from backends.api.errors import InternalError, InvalidArgumentError
 CPU_CORES = "cpu-cores"
 NUMA_NODE = "numa-node"
 SETTINGS = (NUMA_NODE, CPU_CORES)
+# Not a value of Triton's: the NUMA node of the instance's GPU, whatever machine that is in.
+AUTO = "auto"
 
 _MPOL_BIND = 2
 # The numbers of Linux's set_mempolicy, which the C library has no function for.
@@ -23,6 +25,7 @@ _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 _MOST_NODES = 1024
 _BITS_PER_WORD = 64
 _MOST_CORES = 1 << 16
+_NUMA_NODES = Path("/sys/devices/system/node")
 
 
 def apply_host_policy(policy: Mapping[str, str]) -> frozenset[int]:
@@ -45,6 +48,39 @@ def apply_host_policy(policy: Mapping[str, str]) -> frozenset[int]:
     if node is not None:
         _bind_memory(node)
     return cores
+
+
+def resolved(
+    policy: Mapping[str, str], numa_node: int | None, numa_nodes: Path = _NUMA_NODES
+) -> Mapping[str, str]:
+    """Return a policy with the NUMA node that ``numa-node=auto`` stands for, and its cores.
+
+    Cores that the policy names stay; else they are those of the node that this process may use.
+
+    Args:
+        policy: Settings by name, of `SETTINGS`.
+        numa_node: To which the instance's GPU is attached; None without one, or when that is not
+            known. Then nothing is bound to a node.
+        numa_nodes: Where the kernel tells of them.
+    """
+    if policy.get(NUMA_NODE) != AUTO:
+        return policy
+    rest = {name: value for name, value in policy.items() if name != NUMA_NODE}
+    if numa_node is None:
+        return rest
+    return {**_cores_of(numa_nodes / f"node{numa_node}"), **rest, NUMA_NODE: str(numa_node)}
+
+
+def _cores_of(numa_node: Path) -> Mapping[str, str]:
+    try:
+        listed = (numa_node / "cpulist").read_text().strip()
+    except OSError:
+        return {}
+    # The kernel writes a range of one as a number.
+    ranges = [part if "-" in part else f"{part}-{part}" for part in listed.split(",") if part]
+    usable = os.sched_getaffinity(0)
+    cores = read_cores(",".join(ranges)) & usable if ranges else frozenset()
+    return {CPU_CORES: ",".join(f"{core}-{core}" for core in sorted(cores))} if cores else {}
 
 
 def read_cores(text: str) -> frozenset[int]:

@@ -24,6 +24,7 @@ from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
 from cluster.placement.demand import ClusterResources
+from cluster.placement.explanation import InstanceStatus
 from cluster.placement.planner import PoolRequest, parse_actor_name, plan_pool, replan_pool
 from deployments.contracts.routing_table import InstanceEndpoint, ModelReadyState
 from deployments.instance.spec import InstanceSpec
@@ -256,6 +257,12 @@ class FakePool:
         return tuple(each.name for each in self.endpoints if each.node_id in node_ids)
 
     @property
+    def places(self) -> tuple[InstanceStatus, ...]:
+        live = [InstanceStatus(s, self.nodes.get(name, "n")) for name, s in self.live.items()]
+        going = [InstanceStatus(s, "n", is_leaving=True) for s in self.going.values()]
+        return (*live, *going)
+
+    @property
     def is_live(self) -> bool:
         return bool(self.live)
 
@@ -312,6 +319,13 @@ class FakePool:
         self.live |= self.staged
         self.staged = {}
         self.changed()
+
+    def displace(self, names: Collection[str]) -> Mapping[str, str]:
+        gone = [name for name in names if name in self.live]
+        self.commit(gone)
+        self.reason = "; ".join(f"instance after {name} is waiting" for name in gone)
+        self.changed()
+        return {name: f"after {name}" for name in gone}
 
     async def unstage(self) -> None:
         names, self.staged = list(self.staged), {}

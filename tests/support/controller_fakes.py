@@ -8,10 +8,12 @@ from functools import wraps
 from pathlib import Path
 
 from cluster.devices.inventory import Inventory
-from cluster.instances.device_leases import DeviceRules
+from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.instances.live import LiveInstance
 from cluster.instances.node_files import NodeFilesSettings
+from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.node_devices import NodeDevices
 from cluster.placement.planner import parse_actor_name
 from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -106,6 +108,8 @@ class FakeHost:
         self.draining: set[str] = set()
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
+        reports = NodeDevices(self._read_devices)
+        self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
 
     async def read_cluster(self) -> ClusterResources:
         self.looks += 1
@@ -115,6 +119,9 @@ class FakeHost:
             total = {"CPU": 2, "GPU": len(gpus)} if gpus else {"CPU": 2}
             nodes.append(NodeResources(name, total, total))
         return ClusterResources(tuple(nodes), dict(self.devices))
+
+    async def _read_devices(self, node_id: str) -> Inventory:
+        return self.devices.get(node_id, Inventory())
 
     async def read_draining(self) -> frozenset[str]:
         return frozenset(self.draining)

@@ -4,7 +4,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,7 @@ class FakeHost:
     Attributes:
         actors: All there were, by age.
         killed: Incarnations that were killed.
+        groups: Names of the instances that have a placement group.
         fail_create: Raised by `create`, each once.
         fail_load: Raised by ``describe``, each once.
     """
@@ -90,6 +91,7 @@ class FakeHost:
         self.actors: list[FakeActor] = []
         self.killed: list[str] = []
         self.fail_create: list[Exception] = []
+        self.groups: set[str] = set()
         self.fail_load: list[TritonError | ActorLostError] = []
         self._numbers = itertools.count()
         self._names: dict[str, FakeActor] = {}
@@ -99,6 +101,8 @@ class FakeHost:
             raise self.fail_create.pop(0)
         if spec.name in self._names:
             raise ValueError(f"an actor of the name {spec.name} exists")
+        if spec.gang is not None:
+            self.groups.add(spec.name)
         died = asyncio.get_running_loop().create_future()
         actor = FakeActor(spec, f"i{next(self._numbers)}", died)
         self.actors.append(actor)
@@ -137,6 +141,13 @@ class FakeHost:
             del self._names[handle.spec.name]
             self.killed.append(handle.incarnation)
         self.crash(handle)
+
+    async def release(self, spec: InstanceSpec) -> None:
+        if spec.gang is not None:
+            self.groups.discard(spec.name)
+
+    async def release_all_but(self, names: Collection[str]) -> None:
+        self.groups &= set(names)
 
     async def names(self) -> list[str]:
         return [*self._names, "model-controller"]

@@ -17,6 +17,7 @@ from backends.api.model_config import ModelConfig
 from backends.config.autoscaling import autoscaling_complaints
 from backends.config.normalisation import BACKEND_PLATFORMS
 from backends.config.pbtxt import to_message
+from backends.config.placement import placement_complaints
 from backends.config.validation.ensemble import ensemble_complaints
 from backends.config.validation.sequence import sequence_complaints
 from backends.config.validation.tensors import tensor_complaints
@@ -203,6 +204,7 @@ _MODEL_RULES: tuple[Rule, ...] = (
     _response_cache,
     _metrics,
     autoscaling_complaints,
+    placement_complaints,
 )
 
 

@@ -48,7 +48,8 @@ async def explicit(folder: Path, host: FakeHost) -> ModelController:
 
 
 def specs(host: FakeHost) -> list[InstanceSpec]:
-    return [spec for pool in host.world.pools for spec in pool.live.values()]
+    live = [spec for pool in host.world.pools for spec in pool.live.values()]
+    return sorted(live, key=lambda spec: spec.index)
 
 
 def content_of(directory: str) -> set[str]:

@@ -15,6 +15,7 @@ from cluster.devices.inventory import Gpu, Inventory
 from cluster.instances.device_leases import MEASURE_S, DeviceLeases, DeviceRules
 from cluster.instances.gpu_memory import GpuMemory
 from cluster.instances.live import find_live_instances
+from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.placement.demand import ClusterResources, NodeResources
@@ -57,7 +58,8 @@ class _World:
         return self.leases
 
     def pool(self) -> InstancePool:
-        made = InstancePool(lambda: None, self.host, self.prober, self.leases)
+        placer = Placer(self.look, self.leases)
+        made = InstancePool(lambda: None, self.host, self.prober, placer)
         self.pools.append(made)
         return made
 

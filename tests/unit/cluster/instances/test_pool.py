@@ -285,3 +285,15 @@ async def test_a_pool_whose_only_start_failed_can_be_started_again(world: _World
     await world.pool.start([spec(2)])
     assert len(world.incarnations) == 1
     assert dict(world.pool.past) == past
+
+
+@with_world
+async def test_who_makes_room_is_followed_by_one_that_waits_for_it(world: _World) -> None:
+    pool = world.pool
+    await pool.start([spec(0), spec(1)])
+    assert pool.displace(["m/1#0@1", "of another"]) == {"m/1#0@1": "m/1#2@1"}
+    assert [each.name for each in pool.endpoints] == ["m/1#1"]
+    assert [each.name for each in pool.leaving] == ["m/1#0"]
+    await pool.let_go(1.0)
+    await until(lambda: len(pool.endpoints) == 2)
+    assert {each.name for each in pool.endpoints} == {"m/1#1", "m/1#2"}

@@ -337,3 +337,12 @@ def test_no_mig_device_that_was_asked_for_is_ever_shared(wishes: list[str]) -> N
     for lease_ in held.values():
         same = [other for other in held.values() if other.device.uuid == lease_.device.uuid]
         assert len(same) == 1 or not any(other.device.is_exclusive for other in same)
+
+
+def test_an_instance_knows_the_numa_node_of_its_gpu() -> None:
+    there = cluster({"a": (gpu(0, numa_node=1),)})
+    first = InstanceGroup("g", "KIND_GPU", 1, gpus=(0,))
+    outcome = assign_device(specs_of(first, there=there)[0], there, {}, Admission())
+    assert isinstance(outcome, InstanceSpec)
+    assert outcome.device is not None
+    assert outcome.device.numa_node == 1

@@ -1,13 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError
-from deployments.settings.host_policy import apply_host_policy, read_cores
+from deployments.settings.host_policy import apply_host_policy, read_cores, resolved
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,42 @@ def test_a_policy_without_settings_binds_nothing() -> None:
 def test_a_node_that_is_no_number_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="Can't parse 'first' to integer"):
         apply_host_policy({"numa-node": "first"})
+
+
+@pytest.mark.parametrize(
+    ("policy", "numa_node", "expected"),
+    [
+        pytest.param({"numa-node": "1"}, 0, {"numa-node": "1"}, id="a number is a number"),
+        pytest.param({}, 0, {}, id="no policy"),
+        pytest.param({"numa-node": "auto"}, None, {}, id="no GPU"),
+        pytest.param(
+            {"numa-node": "auto", "cpu-cores": "5-6"},
+            None,
+            {"cpu-cores": "5-6"},
+            id="no GPU, but cores",
+        ),
+        pytest.param(
+            {"numa-node": "auto"}, 1, {"numa-node": "1", "cpu-cores": "MINE"}, id="the GPU's"
+        ),
+        pytest.param(
+            {"numa-node": "auto", "cpu-cores": "5-6"},
+            1,
+            {"numa-node": "1", "cpu-cores": "5-6"},
+            id="cores as they are said",
+        ),
+        pytest.param({"numa-node": "auto"}, 0, {"numa-node": "0"}, id="none of its cores is ours"),
+        pytest.param({"numa-node": "auto"}, 7, {"numa-node": "7"}, id="cores are not told"),
+    ],
+)
+def test_auto_is_the_numa_node_of_the_gpu(
+    policy: dict[str, str], numa_node: int | None, expected: dict[str, str], tmp_path: Path
+) -> None:
+    mine = min(os.sched_getaffinity(0))
+    for number, cpus in ((0, "60000-60003,60008"), (1, f"{mine},60000")):
+        (tmp_path / f"node{number}").mkdir()
+        (tmp_path / f"node{number}" / "cpulist").write_text(f"{cpus}\n")
+    wanted = {n: v.replace("MINE", f"{mine}-{mine}") for n, v in expected.items()}
+    assert resolved(policy, numa_node, tmp_path) == wanted
 
 
 def test_cores_that_are_not_there_fail_the_load() -> None:

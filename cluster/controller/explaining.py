@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Answers why the instances of a model are where they are, or what they wait for."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from backends.api.errors import NotFoundError
+from backends.api.model_identifier import name_of, shown
+from cluster.controller.host import ControllerHost
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.placement.explanation import InstanceStatus, Situation, explain_instance
+from cluster.placement.preemption import Devices, Occupant, priority_of
+
+Row = dict[str, Any]
+
+
+async def explain(name: str, host: ControllerHost, lifecycle: ModelLifecycle) -> list[Row]:
+    """Return one row for each version of a model, with its instances.
+
+    Args:
+        name: The model, in whichever namespace.
+        host: Knows the nodes and who waits.
+        lifecycle: The models.
+
+    Raises:
+        NotFoundError: There is no such model.
+    """
+    keys = [key for key in sorted(lifecycle.records) if name_of(key) == name]
+    if not keys:
+        raise NotFoundError(
+            f"model '{name}' is not known to the controller; the repository index has all that are"
+        )
+    cluster = await host.read_cluster()
+    occupants = list(_occupants(lifecycle))
+    leases = host.placer.devices.leases
+    rows: list[Row] = []
+    for key in keys:
+        record = lifecycle.records[key]
+        if not record.versions:
+            rows.append({"model": shown(key), "reason": record.failure, "instances": []})
+        for number, version in sorted(record.versions.items()):
+            statuses = list(_statuses(key, number, host, lifecycle))
+            devices = {
+                each.spec.name: Devices(leases, host.placer.devices.admission(each.spec))
+                for each in statuses
+            }
+            now = Situation(cluster, occupants, devices)
+            rows.append(
+                {
+                    "model": shown(key),
+                    "version": number,
+                    "state": version.state.value,
+                    "reason": version.reason or ("dormant" if version.is_dormant else ""),
+                    "instances": [explain_instance(each, now) for each in statuses],
+                }
+            )
+    return rows
+
+
+def _statuses(
+    key: str, version: int, host: ControllerHost, lifecycle: ModelLifecycle
+) -> Iterator[InstanceStatus]:
+    pool = lifecycle.pool_of(key, version)
+    told: Mapping[str, InstanceStatus] = (
+        {} if pool is None else {each.spec.name: each for each in pool.places}
+    )
+    yield from told.values()
+    # Those of a first load are not in service yet.
+    for name, waiting in host.placer.waiting.items():
+        spec = waiting.spec
+        if name not in told and (spec.model_key, spec.version) == (key, version):
+            yield InstanceStatus(spec, reason=f"instance {name} is {waiting.reason}")
+
+
+def _occupants(lifecycle: ModelLifecycle) -> Iterator[Occupant]:
+    for name, record in lifecycle.records.items():
+        for number in record.versions:
+            pool = lifecycle.pool_of(name, number)
+            for each in () if pool is None else pool.places:
+                if each.node_id:
+                    yield Occupant(each.spec, each.node_id, priority_of(each.spec))

@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gives instances of a high priority that wait the room of idle ones of a lower.
+
+Nothing is asked while nobody waits who could displace anybody. Else instances of lower priorities
+are asked how often they have executed; those are idle on which nothing runs or waits, and that have
+executed nothing for a while.
+"""
+
+import asyncio
+import logging
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from backends.config.placement import read_priority
+from cluster.controller.host import ControllerHost
+from cluster.instances.placer import Waiting
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.placement.preemption import Devices, Occupant, priority_of, to_displace
+from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.progress import Progress
+from deployments.instance.spec import InstanceSpec
+
+_log = logging.getLogger(__name__)
+
+_PERIOD_S: Final = 2.0
+# How long an instance must have executed nothing; with sequences as long as these may be idle.
+IDLE_S: Final = 10.0
+# What Ray gets to start who waits, once the room is free.
+_SETTLE_S: Final = 5.0
+_US_PER_S: Final = 1e6
+
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    occupant: Occupant
+    key: _Key
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    execution_count: int
+    since_s: float
+
+
+@dataclass(slots=True)
+class _Underway:
+    """Who makes room, and until when who waits is given time to take it."""
+
+    leaving: Sequence[str]
+    until_s: float
+
+
+class Preemption:
+    """Displaces idle instances.
+
+    Args:
+        host: Knows who waits, and asks instances.
+        lifecycle: The models.
+    """
+
+    def __init__(self, host: ControllerHost, lifecycle: ModelLifecycle) -> None:
+        self._host = host
+        self._lifecycle = lifecycle
+        self._uses: dict[str, _Use] = {}
+        self._underway: dict[str, _Underway] = {}
+
+    async def run(self) -> None:
+        """Look again and again, for ever; while the head is away nobody is displaced."""
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            try:
+                await self.look()
+            except Exception as error:
+                # Ray's client raises what it likes.
+                _log.warning("nobody is displaced: %s", error)
+
+    async def look(self) -> None:
+        """Displace for one of those who wait, the highest priority first."""
+        waiting = self._host.placer.waiting
+        self._underway = {n: each for n, each in self._underway.items() if n in waiting}
+        claims = sorted(waiting.values(), key=lambda each: -priority_of(each.spec))
+        highest = priority_of(claims[0].spec) if claims else 0
+        lower = list(self._candidates(highest)) if claims else []
+        if not lower:
+            self._uses.clear()
+            return
+        is_possible = self._lifecycle.displacement.is_possible
+        idle = [each for each in await self._idle(lower) if is_possible(each.key[0])]
+        if not idle:
+            return
+        cluster = await self._host.read_cluster()
+        devices = self._host.placer.devices
+        occupants = [each.occupant for each in idle]
+        in_vain: set[Hashable] = set()
+        for claim in claims:
+            spec = claim.spec
+            alike = (spec.model_key, spec.version, spec.kind, spec.device_id)
+            if alike in in_vain or self._is_underway(spec.name):
+                continue
+            given = Devices(dict(devices.leases), devices.admission(spec))
+            # With thousands of instances it takes longer than the loop may stand still.
+            leaving = await asyncio.to_thread(to_displace, spec, cluster, occupants, given)
+            if leaving and self._displace(claim, [e for e in idle if _name_of(e) in leaving]):
+                # What is free is another now.
+                return
+            in_vain.add(alike)
+
+    def _displace(self, claim: Waiting, leaving: Iterable[_Candidate]) -> bool:
+        by = claim.spec.name
+        gone: list[str] = []
+        for each in leaving:
+            names = (_name_of(each),)
+            followers = self._lifecycle.displacement.displace(*each.key, names, by)
+            for follower in followers.values():
+                self._host.placer.displaced(follower, by)
+            gone += followers
+        if gone:
+            now_s = asyncio.get_running_loop().time()
+            self._underway[by] = _Underway(gone, now_s + _SETTLE_S)
+        return bool(gone)
+
+    def _is_underway(self, name: str) -> bool:
+        underway = self._underway.get(name)
+        if underway is None:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if any(map(self._host.placer.has_place, underway.leaving)):
+            underway.until_s = now_s + _SETTLE_S
+        return now_s < underway.until_s
+
+    def _candidates(self, highest: int) -> Iterator[_Candidate]:
+        """Yield the live instances of models with a lower priority."""
+        for name, record in self._lifecycle.records.items():
+            for number, version in record.versions.items():
+                config, pool = version.config, self._lifecycle.pool_of(name, number)
+                is_lower = config is not None and read_priority(config) < highest
+                if pool is None or not (version.is_ready and is_lower):
+                    continue
+                # An endpoint goes by the instance's name without its generation.
+                specs = {spec.name.partition("@")[0]: spec for spec in pool.specs}
+                for endpoint in version.instances:
+                    spec = specs.get(endpoint.name.partition("@")[0])
+                    if spec is not None:
+                        yield _candidate(spec, endpoint, (name, number))
+
+    async def _idle(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+        answers = await self._host.ask_progress([each.incarnation for each in candidates])
+        now_s = asyncio.get_running_loop().time()
+        uses: dict[str, _Use] = {}
+        idle = []
+        for each in candidates:
+            progress = answers.get(each.incarnation)
+            if progress is None or _is_busy(progress):
+                continue
+            count = progress.load.execution_count
+            known = self._uses.get(each.incarnation)
+            same = known is not None and known.execution_count == count
+            use = known if known is not None and same else _Use(count, now_s)
+            uses[each.incarnation] = use
+            if now_s - use.since_s >= _least_idle_s(each.occupant.spec):
+                idle.append(each)
+        self._uses = uses
+        return idle
+
+
+def _candidate(spec: InstanceSpec, endpoint: InstanceEndpoint, key: _Key) -> _Candidate:
+    occupant = Occupant(spec, endpoint.node_id, priority_of(spec))
+    return _Candidate(occupant, key, endpoint.incarnation)
+
+
+def _name_of(candidate: _Candidate) -> str:
+    return candidate.occupant.spec.name
+
+
+def _is_busy(progress: Progress) -> bool:
+    return progress.load.pending_count > 0 or progress.executing_for_s > 0
+
+
+def _least_idle_s(spec: InstanceSpec) -> float:
+    sequences = spec.config.sequence_batching
+    idle_s = 0.0 if sequences is None else sequences.max_sequence_idle_us / _US_PER_S
+    return max(IDLE_S, idle_s)

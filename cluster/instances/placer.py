@@ -1,0 +1,237 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gives instances their place before they start: a device, and else a node.
+
+Where instances are is this process's memory. A controller that starts anew learns it from those it
+adopts.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from backends.config.placement import read_placement
+from cluster.instances.device_leases import DeviceLeases
+from cluster.placement.demand import ClusterResources
+from cluster.placement.devices import Waits
+from cluster.placement.node_choice import Occupancy, choose_node
+from cluster.placement.planner import demand_of
+from deployments.instance.spec import InstanceDescription, InstanceSpec, NodeAssignment
+
+_log = logging.getLogger(__name__)
+
+# Ray's numbers are that old at most: what is given away in between is counted here.
+_REPORT_AGE_S: Final = 2.0
+# Instances that start at the same time are placed by one look at the nodes.
+_LOOK_SHARED_S: Final = 0.5
+# Nobody tells that a node has room again.
+_RETRY_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An instance that waits for room: its recipe, and what it waits for."""
+
+    spec: InstanceSpec
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """What an instance will reserve that was given its place, and when that was."""
+
+    node_id: str
+    amounts: Mapping[str, float]
+    at_s: float
+
+
+class Placer:
+    """The places of all instances of one controller.
+
+    Args:
+        look: Returns the nodes there are and what is free on each.
+        devices: The GPUs.
+    """
+
+    def __init__(
+        self, look: Callable[[], Awaitable[ClusterResources]], devices: DeviceLeases
+    ) -> None:
+        self.devices = devices
+        self._read = look
+        self._looking: asyncio.Task[ClusterResources] | None = None
+        self._looked_s = 0.0
+        # By generation: the node of each instance.
+        self._nodes: dict[Hashable, dict[str, str]] = {}
+        self._generations: dict[str, Hashable] = {}
+        self._counts: Counter[str] = Counter()
+        self._promises: dict[str, _Promise] = {}
+        self._released = asyncio.Event()
+        self._waiting: dict[str, Waiting] = {}
+        # Who makes room for whom.
+        self._displaced: dict[str, str] = {}
+
+    @property
+    def waiting(self) -> Mapping[str, Waiting]:
+        """Who waits for room, by the instance's name."""
+        return self._waiting
+
+    def has_place(self, name: str) -> bool:
+        """Whether an instance has a place, also one that is about to end."""
+        return name in self._generations
+
+    def waits(self, spec: InstanceSpec, reason: str) -> None:
+        """Note that an instance waits for room, until it has some, or is released."""
+        self._waiting[spec.name] = Waiting(spec, reason)
+
+    def has_room(self, name: str) -> None:
+        """Note that an instance waits no longer: it loads, or is about to."""
+        if self._waiting.pop(name, None) is not None:
+            self._tell_released()
+
+    def displaced(self, name: str, by: str) -> None:
+        """Have an instance wait for its place until another one has got room."""
+        self._displaced[name] = by
+
+    async def wait_assigned(
+        self, spec: InstanceSpec, on_blocked: Callable[[str], None]
+    ) -> InstanceSpec:
+        """Wait until there is a device for an instance, or a node if it is tied to some.
+
+        Args:
+            spec: Its recipe.
+            on_blocked: Called with what it waits for, each time it is looked for in vain.
+
+        Returns:
+            The recipe with the place; as it was where Ray chooses.
+
+        Raises:
+            InvalidArgumentError: A parameter of its model is malformed.
+            UnavailableError: Every GPU that it could have is above its load limit.
+        """
+        while self._displaced.get(spec.name) in self._waiting:
+            by = self._displaced[spec.name]
+            on_blocked(f"waiting until {by}, which has a higher priority, has got its room")
+            await self._wait_released()
+        self._displaced.pop(spec.name, None)
+        spec = replace(await self.devices.wait_assigned(spec, on_blocked), node=None)
+        if spec.device is not None:
+            self._note(spec, spec.device.node_id)
+            self.has_room(spec.name)
+            return spec
+        while True:
+            outcome = await self._choose(spec)
+            if isinstance(outcome, Waits):
+                on_blocked(outcome.reason)
+                await self._wait_released()
+                continue
+            if outcome is not None:
+                self._note(spec, outcome.node_id)
+            self.has_room(spec.name)
+            return replace(spec, node=outcome)
+
+    async def _choose(self, spec: InstanceSpec) -> NodeAssignment | Waits | None:
+        try:
+            cluster = await self._look()
+        except Exception as error:
+            # Ray's client raises what it likes.
+            _log.warning("the nodes are not known: %s", error)
+            if not read_placement(spec.config).nodes:
+                return None
+            return Waits(
+                "waiting for word of the nodes, which Ray does not give; it is asked again"
+            )
+        return choose_node(spec, cluster, self._occupancy(spec))
+
+    async def is_misplaced(self, description: InstanceDescription) -> bool:
+        """Whether it waits for a device no longer; see `DeviceLeases.is_misplaced`."""
+        return await self.devices.is_misplaced(description)
+
+    def loaded(self, description: InstanceDescription) -> None:
+        """Note an instance that is loaded, or was found alive, and where that is."""
+        self.devices.loaded(description)
+        spec = description.spec
+        self._promises.pop(spec.name, None)
+        self._put(spec, description.endpoint.node_id)
+        self.has_room(spec.name)
+
+    def release(self, name: str) -> None:
+        """Take an instance's place back; one that has none is no error."""
+        self.devices.release(name)
+        self._promises.pop(name, None)
+        self._displaced.pop(name, None)
+        waited = self._waiting.pop(name, None) is not None
+        if self._take(name) or waited:
+            self._tell_released()
+
+    def _tell_released(self) -> None:
+        self._released.set()
+        self._released = asyncio.Event()
+
+    async def _wait_released(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY_S):
+                await self._released.wait()
+
+    def _note(self, spec: InstanceSpec, node_id: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        wanted = demand_of(spec).as_resources()
+        self._promises[spec.name] = _Promise(node_id, wanted, now_s)
+        self._put(spec, node_id)
+
+    def _put(self, spec: InstanceSpec, node_id: str) -> None:
+        self._take(spec.name)
+        # A generation is spread on its own: the one that it replaces is about to go.
+        generation = spec.model_key, spec.version, spec.generation
+        self._generations[spec.name] = generation
+        self._nodes.setdefault(generation, {})[spec.name] = node_id
+        self._counts[node_id] += 1
+
+    def _take(self, name: str) -> bool:
+        generation = self._generations.pop(name, None)
+        if generation is None:
+            return False
+        nodes = self._nodes[generation]
+        node_id = nodes.pop(name)
+        if not nodes:
+            del self._nodes[generation]
+        self._counts[node_id] -= 1
+        if not self._counts[node_id]:
+            del self._counts[node_id]
+        return True
+
+    def _occupancy(self, spec: InstanceSpec) -> Occupancy:
+        self._take(spec.name)
+        since_s = asyncio.get_running_loop().time() - _REPORT_AGE_S
+        self._promises = {
+            name: promise
+            for name, promise in self._promises.items()
+            if promise.at_s >= since_s and name != spec.name
+        }
+        promised: dict[str, dict[str, float]] = {}
+        for promise in self._promises.values():
+            there = promised.setdefault(promise.node_id, {})
+            for name, amount in promise.amounts.items():
+                there[name] = there.get(name, 0.0) + amount
+        alike = self._nodes.get((spec.model_key, spec.version, spec.generation), {})
+        return Occupancy(alike.values(), self._counts, promised)
+
+    async def _look(self) -> ClusterResources:
+        now_s = asyncio.get_running_loop().time()
+        if self._looking is None or now_s >= self._looked_s + _LOOK_SHARED_S:
+            self._looking = asyncio.create_task(_awaited(self._read()))
+            self._looked_s = now_s
+        looking = self._looking
+        try:
+            return await asyncio.shield(looking)
+        except Exception:
+            # The next call asks again.
+            self._looking = None if self._looking is looking else self._looking
+            raise
+
+
+async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:
+    return await work

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes an instance may be on, and which of them it rather is on. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from backends.config.placement import PlacementRules, Strategy
+from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.labels import unmet
+
+
+def refusal(node: NodeResources, rules: PlacementRules) -> str:
+    """Say why a node is none for a model, whatever room it has; empty when it is one."""
+    if node.is_draining:
+        return "it drains"
+    if rules.nodes and not node.names.intersection(rules.nodes):
+        return f"it is none of placement.nodes ({', '.join(rules.nodes)})"
+    conditions = unmet(rules.labels, node.labels)
+    if conditions:
+        return f"its labels do not meet {', '.join(conditions)} of placement.labels"
+    return ""
+
+
+def allowed(cluster: ClusterResources, rules: PlacementRules) -> tuple[NodeResources, ...]:
+    """Return the nodes that a model's instances may be on."""
+    return tuple(node for node in cluster.nodes if not refusal(node, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """How much an instance likes nodes: the lower the number, the better.
+
+    Attributes:
+        rules: Its model's.
+        alike: How many instances that it keeps away from, or together with, each node has.
+        domains: The same by label and value.
+    """
+
+    rules: PlacementRules
+    alike: Mapping[str, int]
+    domains: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def sign(self) -> int:
+        """1 where little is better, -1 where much is."""
+        return 1 if self.rules.strategy is Strategy.SPREAD else -1
+
+    def of(self, node: NodeResources) -> tuple[int, ...]:
+        """Return a node's number: by the largest domain first where apart is better."""
+        there = self.sign * self.alike.get(node.node_id, 0)
+        around = tuple(
+            self.sign * self.domains.get((key, node.labels.get(key, "")), 0)
+            for key in self.rules.spread_over
+        )
+        return (*around, there) if self.sign > 0 else (there, *around)
+
+
+def affinity_to(
+    cluster: ClusterResources, rules: PlacementRules, nodes_of_alike: Iterable[str]
+) -> Affinity:
+    """Return how much an instance likes nodes.
+
+    Args:
+        cluster: The nodes there are.
+        rules: Its model's.
+        nodes_of_alike: The nodes of the others, one for each.
+    """
+    alike = Counter(nodes_of_alike)
+    domains: Counter[tuple[str, str]] = Counter()
+    for node in cluster.nodes:
+        for key in rules.spread_over if node.node_id in alike else ():
+            domains[key, node.labels.get(key, "")] += alike[node.node_id]
+    return Affinity(rules, alike, domains)

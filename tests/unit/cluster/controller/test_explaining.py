@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller answers about the places of a model's instances."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from backends.api.errors import NotFoundError
+from cluster.controller.explaining import explain
+from tests.support.control_plane_fakes import World, in_virtual_time, model
+from tests.support.controller_fakes import FakeHost
+from tests.support.instance_host import spec
+
+
+async def world_of(*names: str) -> tuple[FakeHost, World]:
+    host = FakeHost()
+    host.world = World(*(model(name, count=2) for name in names))
+    await host.world.lifecycle.load_all(names)
+    return host, host.world
+
+
+@in_virtual_time
+async def test_each_version_has_its_instances() -> None:
+    host, world = await world_of("m", "other")
+    (row,) = await explain("m", host, world.lifecycle)
+    assert (row["model"], row["version"], row["state"]) == ("m", 1, "READY")
+    assert {each["state"] for each in row["instances"]} == {"live"}
+    assert {each["name"].partition("@")[0] for each in row["instances"]} == {"m/1#0", "m/1#1"}
+    assert all(each["why"] for each in row["instances"])
+
+
+@in_virtual_time
+async def test_a_first_load_that_waits_for_room_is_explained_too() -> None:
+    host, world = await world_of()
+    world.candidates["m"] = model("m")
+    world.blocked.add("m/1#0")
+    load = asyncio.create_task(world.lifecycle.load_all(["m"]))
+    await asyncio.sleep(1)
+    host.placer.waits(replace(spec(), num_cpus=64), "waiting for resources")
+    (row,) = await explain("m", host, world.lifecycle)
+    assert row["state"] == "LOADING"
+    (instance,) = row["instances"]
+    assert instance["waits_for"] == "instance m/1#0@1 is waiting for resources"
+    assert instance["nodes"][0]["verdict"] == "CPU: needs 64, 2 free of 2"
+    load.cancel()
+
+
+@in_virtual_time
+async def test_an_unknown_model_is_not_found() -> None:
+    host, world = await world_of("m")
+    with pytest.raises(NotFoundError, match="model 'x' is not known to the controller"):
+        await explain("x", host, world.lifecycle)

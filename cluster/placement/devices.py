@@ -16,37 +16,22 @@ the device alone is what counts. ``secondary_devices`` and ``profile`` are for t
 the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from heapq import nsmallest
+from itertools import chain
+from typing import Final, NamedTuple
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from cluster.devices.inventory import NVIDIA, Gpu, MigDevice, mig_profile_of
 from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
+from cluster.placement.leases import Lease, Leases
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 
 _RESERVES: Final = "ray_num_gpus"
 _GIB: Final = 1 << 30
 _SHOWN: Final = 5
 _SHOWN_NODE: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A device that an instance has.
-
-    Attributes:
-        device: Which.
-        model_key: The instance's model.
-        expected_bytes: What it takes of the device's memory at most, as far as is known; else 0.
-        measured_bytes: What it takes now, as far as is known; else 0.
-    """
-
-    device: DeviceAssignment
-    model_key: str
-    expected_bytes: int = 0
-    measured_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +54,7 @@ class Admission:
     load_limits: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     node: NodeResources
     gpu: Gpu
     device: Gpu | MigDevice
@@ -79,10 +63,13 @@ class _Candidate:
     @property
     def free_bytes(self) -> int | None:
         """What is left when all who have it have taken what they are expected to."""
-        if self.device.used_bytes is None or not self.device.memory_bytes:
+        device = self.device
+        if device.used_bytes is None or not device.memory_bytes:
             return None
-        coming = sum(max(0, h.expected_bytes - h.measured_bytes) for h in self.holders.values())
-        return self.device.memory_bytes - self.device.used_bytes - coming
+        coming = 0
+        for lease in self.holders.values():
+            coming += max(0, lease.expected_bytes - lease.measured_bytes)
+        return device.memory_bytes - device.used_bytes - coming
 
     def __str__(self) -> str:
         node = f"GPU {self.gpu.index} of node {self.node.node_id[:_SHOWN_NODE]}"
@@ -120,15 +107,17 @@ def may_have_device(spec: InstanceSpec) -> bool:
 def assign_device(
     spec: InstanceSpec,
     cluster: ClusterResources,
-    leases: Mapping[str, Lease],
+    leases: Leases,
     admission: Admission,
 ) -> InstanceSpec | Waits:
     """Choose a device for an instance that is about to start.
 
+    That takes O(devices of the kind), however many leases there are.
+
     Args:
         spec: Its recipe, of which an older choice counts for nothing.
         cluster: The nodes and their GPUs.
-        leases: Who has what, by name of the instance.
+        leases: What others have.
         admission: What bounds the use of a device.
 
     Returns:
@@ -148,7 +137,7 @@ def assign_device(
     if not there:
         return _without_candidates(spec, cluster, profile)
     wanted = _ray_demand(spec, cluster)
-    suited = [each for each in there if fits(wanted, each.node.total)]
+    suited = _suited(there, wanted)
     if not suited:
         # Ray says what the nodes lack, and its autoscaler hears of it.
         return spec
@@ -161,34 +150,53 @@ def assign_device(
     fitting = [each for each in below if _has_memory(each, admission.needed_bytes)]
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
-    alike = Counter(
-        lease.device.node_id for lease in leases.values() if lease.model_key == spec.model_key
-    )
-    best = min(fitting, key=lambda each: _rank(each, wanted, alike))
+    best = _best(fitting, wanted, leases.instances_by_node(spec.model_key))
     leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
     return replace(spec, device=_assignment(best, profile, "".join(leased)))
 
 
 def _candidates(
-    spec: InstanceSpec, profile: str, cluster: ClusterResources, leases: Mapping[str, Lease]
+    spec: InstanceSpec, profile: str, cluster: ClusterResources, leases: Leases
 ) -> Iterator[_Candidate]:
-    holders: dict[tuple[str, str], dict[str, Lease]] = {}
-    for name, lease in leases.items():
-        key = (lease.device.node_id, lease.device.uuid)
-        holders.setdefault(key, {})[name] = lease
     for node in cluster.nodes:
-        inventory = cluster.devices.get(node.node_id)
+        inventory, node_id = cluster.devices.get(node.node_id), node.node_id
         for gpu in () if inventory is None else inventory.gpus:
-            for device in gpu.devices if gpu.vendor == NVIDIA else ():
-                if _is_like(gpu, device, spec, profile):
-                    key = (node.node_id, device.uuid)
-                    yield _Candidate(node, gpu, device, holders.get(key, {}))
+            if gpu.vendor != NVIDIA or not (profile or gpu.index == spec.device_id):
+                continue
+            for device in gpu.devices:
+                if not profile or _has_profile(device, profile):
+                    holders = leases.holders(node_id, device.uuid)
+                    yield _Candidate(node, gpu, device, holders)
 
 
-def _is_like(gpu: Gpu, device: Gpu | MigDevice, spec: InstanceSpec, profile: str) -> bool:
-    if profile:
-        return isinstance(device, MigDevice) and device.profile == profile
-    return gpu.index == spec.device_id
+def _has_profile(device: Gpu | MigDevice, profile: str) -> bool:
+    return isinstance(device, MigDevice) and device.profile == profile
+
+
+def _suited(candidates: Iterable[_Candidate], wanted: Mapping[str, float]) -> list[_Candidate]:
+    """Return those whose node could give what is wanted, if nobody else had any of it."""
+    node_ids: dict[str, bool] = {}
+    found = []
+    for each in candidates:
+        node = each.node
+        is_suited = node_ids.get(node.node_id)
+        if is_suited is None:
+            is_suited = node_ids[node.node_id] = fits(wanted, node.total)
+        if is_suited:
+            found.append(each)
+    return found
+
+
+def _best(
+    candidates: Sequence[_Candidate], wanted: Mapping[str, float], alike: Mapping[str, int]
+) -> _Candidate:
+    """Return the best: on nodes with room in Ray, and few of the same model, an idle device."""
+    nodes = {each.node.node_id: each.node for each in candidates}
+    order = {
+        node_id: (not fits(wanted, node.available), alike.get(node_id, 0))
+        for node_id, node in nodes.items()
+    }
+    return min(candidates, key=lambda each: (*order[each.node.node_id], *_rank(each)))
 
 
 def _without_candidates(
@@ -224,7 +232,7 @@ def _all_taken(candidates: Sequence[_Candidate], profile: str) -> Waits:
     nodes = len({each.node.node_id for each in candidates})
     return Waits(
         f"waiting for {what}: {number} on {nodes} node{'s' * (nodes > 1)}, all taken"
-        f" ({_names(name for each in candidates for name in each.holders)}); unload one of these,"
+        f" ({_names(*(each.holders for each in candidates))}); unload one of these,"
         " or make more such devices"
     )
 
@@ -271,17 +279,11 @@ def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
     )
 
 
-def _rank(
-    candidate: _Candidate, wanted: Mapping[str, float], alike: Mapping[str, int]
-) -> tuple[object, ...]:
-    """Order candidates: room in Ray, few of the same model on the node, an idle device."""
-    node_id = candidate.node.node_id
+def _rank(candidate: _Candidate) -> tuple[object, ...]:
     return (
-        not fits(wanted, candidate.node.available),
-        alike.get(node_id, 0),
         len(candidate.holders),
         -(candidate.free_bytes or 0),
-        node_id,
+        candidate.node.node_id,
         candidate.gpu.index,
         candidate.device.uuid,
     )
@@ -301,10 +303,10 @@ def _assignment(candidate: _Candidate, profile: str, resource: str) -> DeviceAss
     )
 
 
-def _names(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    return ", ".join(ordered[:_SHOWN]) + more
+def _names(*groups: Mapping[str, Lease]) -> str:
+    count = sum(map(len, groups))
+    more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+    return ", ".join(nsmallest(_SHOWN, chain.from_iterable(groups))) + more
 
 
 def _gib(number: int) -> str:

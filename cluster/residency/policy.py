@@ -61,7 +61,8 @@ def to_rest(
 ) -> tuple[Key, ...]:
     """Return which versions go to rest, those used longest ago first.
 
-    What is pinned, in use or was used just now stays, also where that is too much.
+    What is pinned, in use or was used just now stays, also where that is too much. It takes
+    O(n log n) for n instances, however many nodes there are.
 
     Args:
         residents: All versions with instances.
@@ -70,24 +71,27 @@ def to_rest(
         now_s: The time.
         arriving: How many versions are being woken.
     """
-    idle = sorted(
-        (each for each in residents if _may_go(each, limits, now_s)),
-        key=lambda each: (each.used_s, each.key),
-    )
+    oldest_first = sorted(residents, key=lambda each: (each.used_s, each.key))
+    idle = [each for each in oldest_first if _may_go(each, limits, now_s)]
+    idle_keys = {each.key for each in idle}
     leaving: dict[Key, Resident] = {}
     if limits.max_models:
         excess = max(0, len(residents) + arriving - limits.max_models)
         leaving = {each.key: each for each in idle[:excess]}
+    by_node: dict[str, list[Resident]] = {}
+    for each in oldest_first:
+        for node in each.sizes_bytes:
+            by_node.setdefault(node, []).append(each)
     for node, high_bytes in _bounds(nodes_bytes, limits):
-        there = [each for each in residents if each.key not in leaving and node in each.sizes_bytes]
+        there = [each for each in by_node.get(node, ()) if each.key not in leaving]
         used_bytes = sum(each.sizes_bytes[node] for each in there)
         if used_bytes <= high_bytes:
             continue
         low_bytes = high_bytes * limits.low_fraction
-        for each in idle:
+        for each in there:
             if used_bytes <= low_bytes:
                 break
-            if each.key not in leaving and each.sizes_bytes.get(node):
+            if each.key in idle_keys and each.sizes_bytes[node]:
                 leaving[each.key] = each
                 used_bytes -= each.sizes_bytes[node]
     return tuple(leaving)

@@ -411,5 +411,5 @@ class ModelController:
         # Nothing is left to watch until the process ends.
         await asyncio.get_running_loop().create_future()
 
-    def _changed(self) -> None:
-        self._publisher.changed()
+    def _changed(self, key: str = "") -> None:
+        self._publisher.changed(key)

@@ -131,6 +131,8 @@ class Inventory:
 
         Triton: core/src/cuda_utils.cc CheckGPUCompatibility
         """
+        if count >= len(self.gpus) and min_compute_capability <= 0:
+            return self
         is_cut = count < len(self.gpus) and not any(gpu.is_mig for gpu in self.gpus)
         gpus = tuple(
             gpu

@@ -16,14 +16,14 @@ the device alone is what counts. ``secondary_devices`` and ``profile`` are for t
 the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain
 from typing import Final, NamedTuple
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
-from cluster.devices.inventory import NVIDIA, Gpu, MigDevice, mig_profile_of
+from cluster.devices.inventory import NVIDIA, Gpu, Inventory, MigDevice, mig_profile_of
 from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
 from cluster.placement.leases import Lease, Leases
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
@@ -133,21 +133,23 @@ def assign_device(
     profile = mig_profile(spec)
     if not may_have_device(spec):
         return spec
-    there = list(_candidates(spec, profile, cluster, leases))
+    wanted = _ray_demand(spec, cluster)
+    there, suited = _candidates(spec, profile, cluster, leases, wanted)
     if not there:
         return _without_candidates(spec, cluster, profile)
-    wanted = _ray_demand(spec, cluster)
-    suited = _suited(there, wanted)
     if not suited:
         # Ray says what the nodes lack, and its autoscaler hears of it.
         return spec
-    free = [each for each in suited if _is_free(each, profile)]
+    free = [each for each in suited if not each.holders or (not profile and _is_shared(each))]
     if not free:
         return _all_taken(suited, profile)
-    below = [each for each in free if not _is_above_limit(each, admission.load_limits)]
+    limits = admission.load_limits
+    below = [each for each in free if not _is_above_limit(each, limits)] if limits else free
     if not below:
         raise UnavailableError(_limit_text(spec, free))
-    fitting = [each for each in below if _has_memory(each, admission.needed_bytes)]
+    rooms = [(each.free_bytes, each) for each in below]
+    needed = admission.needed_bytes
+    fitting = [room for room in rooms if room[0] is None or needed <= room[0]]
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
     best = _best(fitting, wanted, leases.instances_by_node(spec.model_key))
@@ -156,47 +158,55 @@ def assign_device(
 
 
 def _candidates(
-    spec: InstanceSpec, profile: str, cluster: ClusterResources, leases: Leases
-) -> Iterator[_Candidate]:
+    spec: InstanceSpec,
+    profile: str,
+    cluster: ClusterResources,
+    leases: Leases,
+    wanted: Mapping[str, float],
+) -> tuple[bool, list[_Candidate]]:
+    """Return whether there is any device of the kind, and those on nodes that could ever do."""
+    is_there, found = False, []
     for node in cluster.nodes:
         inventory, node_id = cluster.devices.get(node.node_id), node.node_id
-        for gpu in () if inventory is None else inventory.gpus:
-            if gpu.vendor != NVIDIA or not (profile or gpu.index == spec.device_id):
-                continue
+        devices = [] if inventory is None else list(_like(inventory, spec, profile))
+        is_there = is_there or bool(devices)
+        if devices and fits(wanted, node.total):
+            found += [
+                _Candidate(node, gpu, device, leases.holders(node_id, device.uuid))
+                for gpu, device in devices
+            ]
+    return is_there, found
+
+
+def _like(
+    inventory: Inventory, spec: InstanceSpec, profile: str
+) -> Iterator[tuple[Gpu, Gpu | MigDevice]]:
+    """Yield what a node has of the kind that an instance asks for."""
+    for gpu in inventory.gpus:
+        if gpu.vendor == NVIDIA and (profile or gpu.index == spec.device_id):
             for device in gpu.devices:
                 if not profile or _has_profile(device, profile):
-                    holders = leases.holders(node_id, device.uuid)
-                    yield _Candidate(node, gpu, device, holders)
+                    yield gpu, device
 
 
 def _has_profile(device: Gpu | MigDevice, profile: str) -> bool:
     return isinstance(device, MigDevice) and device.profile == profile
 
 
-def _suited(candidates: Iterable[_Candidate], wanted: Mapping[str, float]) -> list[_Candidate]:
-    """Return those whose node could give what is wanted, if nobody else had any of it."""
-    node_ids: dict[str, bool] = {}
-    found = []
-    for each in candidates:
-        node = each.node
-        is_suited = node_ids.get(node.node_id)
-        if is_suited is None:
-            is_suited = node_ids[node.node_id] = fits(wanted, node.total)
-        if is_suited:
-            found.append(each)
-    return found
-
-
 def _best(
-    candidates: Sequence[_Candidate], wanted: Mapping[str, float], alike: Mapping[str, int]
+    rooms: Sequence[tuple[int | None, _Candidate]],
+    wanted: Mapping[str, float],
+    alike: Mapping[str, int],
 ) -> _Candidate:
     """Return the best: on nodes with room in Ray, and few of the same model, an idle device."""
-    nodes = {each.node.node_id: each.node for each in candidates}
+    nodes = {each.node.node_id: each.node for _, each in rooms}
     order = {
         node_id: (not fits(wanted, node.available), alike.get(node_id, 0))
         for node_id, node in nodes.items()
     }
-    return min(candidates, key=lambda each: (*order[each.node.node_id], *_rank(each)))
+    least = min(order.values())
+    alone = (room for room in rooms if order[room[1].node.node_id] == least)
+    return min(alone, key=_rank)[1]
 
 
 def _without_candidates(
@@ -220,9 +230,7 @@ def _ray_demand(spec: InstanceSpec, cluster: ClusterResources) -> dict[str, floa
     return {n: v for n, v in wanted.items() if not mig_profile_of(n) or cluster.offers(n)}
 
 
-def _is_free(candidate: _Candidate, profile: str) -> bool:
-    if profile:
-        return not candidate.holders
+def _is_shared(candidate: _Candidate) -> bool:
     return not any(lease.device.is_exclusive for lease in candidate.holders.values())
 
 
@@ -258,11 +266,6 @@ def _use(candidate: _Candidate) -> str:
     return f"{candidate} has {_gib(used)} of {_gib(total)} in use"
 
 
-def _has_memory(candidate: _Candidate, needed_bytes: int) -> bool:
-    free = candidate.free_bytes
-    return free is None or needed_bytes <= free
-
-
 def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
     roomiest = max(candidates, key=lambda each: each.free_bytes or 0)
     free = max(0, roomiest.free_bytes or 0)
@@ -279,10 +282,11 @@ def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
     )
 
 
-def _rank(candidate: _Candidate) -> tuple[object, ...]:
+def _rank(room: tuple[int | None, _Candidate]) -> tuple[object, ...]:
+    free_bytes, candidate = room
     return (
         len(candidate.holders),
-        -(candidate.free_bytes or 0),
+        -(free_bytes or 0),
         candidate.node.node_id,
         candidate.gpu.index,
         candidate.device.uuid,

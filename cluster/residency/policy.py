@@ -77,8 +77,13 @@ def to_rest(
     full = [node for node, high_bytes in bounds.items() if used_bytes.get(node, 0) > high_bytes]
     if not (excess or full):
         return ()
+    there = frozenset(full)
     idle = sorted(
-        (each for each in residents if _may_go(each, limits, now_s)),
+        (
+            each
+            for each in residents
+            if (excess or not there.isdisjoint(each.sizes_bytes)) and _may_go(each, limits, now_s)
+        ),
         key=lambda each: (each.used_s, each.key),
     )
     leaving: dict[Key, Resident] = {}

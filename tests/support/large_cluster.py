@@ -3,7 +3,9 @@
 """Clusters of any size as data: nodes with eight GPUs, and models with two instances for each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import blake2b
 
 from backends.api.model_config import (
     DynamicBatching,
@@ -173,6 +175,12 @@ def record(size: Size, model: int, *, instances: int | None = None) -> ModelReco
 
 
 def records(size: Size) -> dict[str, ModelRecord]:
+    """Return the records of all models, all of which are in service."""
+    return dict(_records(size))
+
+
+@cache
+def _records(size: Size) -> Mapping[str, ModelRecord]:
     return {model_name(model): record(size, model) for model in range(size.models)}
 
 
@@ -181,7 +189,7 @@ def restarted(known: ModelRecord, instance: int) -> ModelRecord:
     version = known.versions[1]
     endpoints = list(version.instances)
     old = endpoints[instance]
-    endpoints[instance] = InstanceEndpoint(
-        old.name, old.incarnation[::-1], old.node_id, old.uds[:7] + old.uds[:6:-1], old.tcp
-    )
+    incarnation = blake2b(old.incarnation.encode(), digest_size=16).hexdigest()
+    uds = f"\0manta/{incarnation}"
+    endpoints[instance] = replace(old, incarnation=incarnation, uds=uds)
     return known.with_version(version.with_instances(endpoints))

@@ -272,7 +272,7 @@ class RoutingPublisher:
         self._rendered[name] = (record, model)
 
 
-def _since(versions: Mapping[str, int], since: int) -> list[str]:
+def _since(versions: dict[str, int], since: int) -> list[str]:
     """Return the names whose versions are higher, the latest last; versions ascend."""
     later = takewhile(lambda item: item[1] > since, reversed(versions.items()))
     names = [name for name, _ in later]

@@ -16,38 +16,13 @@ import math
 import pstats
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.support import scale_events
 from tests.support.large_cluster import Size
-from tests.support.scale_events import Event
+from tests.support.scale_events import EVENTS, Prepare, prepared
 
-EVENTS: tuple[Callable[[Size], Event], ...] = (
-    scale_events.plan,
-    scale_events.assign_gpu,
-    scale_events.assign_mig,
-    scale_events.assign_idle_mig,
-    scale_events.resize,
-    scale_events.drain,
-    scale_events.take_report,
-    scale_events.autoscale,
-    scale_events.autoscale_part,
-    scale_events.rest_one_node,
-    scale_events.rest_all_nodes,
-    scale_events.change,
-    scale_events.lose_node,
-    scale_events.change_large_pool,
-    scale_events.whole_table,
-    scale_events.take_change,
-    scale_events.choose_node,
-    scale_events.choose_unheard,
-    scale_events.move_requests,
-    scale_events.index,
-    scale_events.status,
-)
 # Differences of less are the clock's.
 _LEAST_MS = 0.001
 
@@ -65,29 +40,30 @@ def main() -> None:
     print("| event | ms at n/4 | n/2 | n | growth | bytes |\n|---|---|---|---|---|---|")
     for prepare in EVENTS:
         if arguments.only in prepare.__name__:
-            results = [_measured(prepare(size), arguments.runs) for size in sizes]
-            print(_row(prepare, results), flush=True)
+            print(_row(prepare, [_measured(prepare, each, arguments.runs) for each in sizes]))
+            sys.stdout.flush()
             if arguments.profile:
-                _profile(prepare(last))
+                _profile(prepare, last)
 
 
-def _measured(event: Event, runs: int) -> tuple[float, int]:
+def _measured(prepare: Prepare, size: Size, runs: int) -> tuple[float, int]:
     """Return the least milliseconds of an event, and its bytes."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
     times_s, size_bytes = [], 0
-    for _ in range(runs):
+    with prepared(prepare, size) as event:
         gc.collect()
-        began_s = time.process_time()
-        size_bytes = event()
-        times_s.append(time.process_time() - began_s)
-    gc.enable()
-    gc.unfreeze()
+        gc.freeze()
+        gc.disable()
+        for _ in range(runs):
+            gc.collect()
+            began_s = time.process_time()
+            size_bytes = event()
+            times_s.append(time.process_time() - began_s)
+        gc.enable()
+        gc.unfreeze()
     return min(times_s) * 1e3, size_bytes
 
 
-def _row(prepare: Callable[[Size], Event], results: list[tuple[float, int]]) -> str:
+def _row(prepare: Prepare, results: list[tuple[float, int]]) -> str:
     milliseconds = [max(_LEAST_MS, each) for each, _ in results]
     growth = math.log(milliseconds[-1] / milliseconds[0]) / math.log(4)
     shown = " | ".join(f"{each:.3f}" for each in milliseconds)
@@ -95,9 +71,10 @@ def _row(prepare: Callable[[Size], Event], results: list[tuple[float, int]]) -> 
     return f"| {what} | {shown} | {growth:.1f} | {results[-1][1] or ''} |"
 
 
-def _profile(event: Event) -> None:
+def _profile(prepare: Prepare, size: Size) -> None:
     profile = cProfile.Profile()
-    profile.runcall(event)
+    with prepared(prepare, size) as event:
+        profile.runcall(event)
     pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
 
 

@@ -8,7 +8,8 @@ returns the bytes that leave the process, or 0. There is no Ray, no network and 
 
 import asyncio
 import pickle
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, cast
 
@@ -39,11 +40,20 @@ from tests.support import large_cluster as made
 from tests.support.large_cluster import GB, Size
 
 Event = Callable[[], int]
+Loop = asyncio.AbstractEventLoop
+Prepare = Callable[[Size, Loop], Event]
 
 _MIG: Final = {"ray_resources": '{"mig_1g.10gb": 1}'}
 # A router that gets 1,000 requests a second, most of them for popular models, meets so many.
 VERSIONS_PER_REPORT: Final = 300
 _MS: Final = 1_000_000
+
+
+@contextmanager
+def prepared(prepare: Prepare, size: Size) -> Iterator[Event]:
+    """Prepare a cluster for as long as its event is measured."""
+    with asyncio.Runner() as runner:
+        yield prepare(size, runner.get_loop())
 
 
 def size_of(message: object) -> int:
@@ -54,7 +64,7 @@ def size_of(message: object) -> int:
 # Placement
 
 
-def plan(size: Size) -> Event:
+def plan(size: Size, loop: Loop) -> Event:
     """A pool is planned, by a look at the cluster that nobody has used yet."""
     resources, devices, config = made.resources(size), made.inventories(size), made.config(size, 1)
 
@@ -65,9 +75,8 @@ def plan(size: Size) -> Event:
     return event
 
 
-def assign_gpu(size: Size) -> Event:
+def assign_gpu(size: Size, loop: Loop) -> Event:
     """An instance gets a GPU, where all models run, from what Ray and the nodes say."""
-    loop = asyncio.new_event_loop()
     resources, devices = made.resources(size), made.inventories(size)
 
     async def read(node_id: str) -> Any:
@@ -106,17 +115,17 @@ def _mig_event(size: Size, leases: Leases) -> Event:
     return event
 
 
-def assign_mig(size: Size) -> Event:
+def assign_mig(size: Size, loop: Loop) -> Event:
     """An instance gets the last MIG device of 56 on each node that nobody has."""
     return _mig_event(size, Leases(made.mig_leases(size)))
 
 
-def assign_idle_mig(size: Size) -> Event:
+def assign_idle_mig(size: Size, loop: Loop) -> Event:
     """An instance gets a MIG device where nobody has any."""
     return _mig_event(size, Leases())
 
 
-def resize(size: Size) -> Event:
+def resize(size: Size, loop: Loop) -> Event:
     """It is decided which instances of a version rather stay."""
     records = _records(size)
 
@@ -127,9 +136,8 @@ def resize(size: Size) -> Event:
     return event
 
 
-def drain(size: Size) -> Event:
+def drain(size: Size, loop: Loop) -> Event:
     """A node drains: the versions with instances there are found, and each has a plan."""
-    loop = asyncio.new_event_loop()
     records = _records(size)
     there = made.cluster(size)
 
@@ -194,22 +202,19 @@ def report_of(size: Size, router: int) -> bytes:
     )
 
 
-def _autoscaler(size: Size) -> tuple[asyncio.AbstractEventLoop, Autoscaler]:
-    loop = asyncio.new_event_loop()
-
+def _autoscaler(size: Size, loop: Loop) -> Autoscaler:
     def spawn(_: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return loop.create_task(work)
 
     seconds = iter(range(1_000_000))
-    scaler = Autoscaler(
+    return Autoscaler(
         _Models(size), InstanceCounts(), spawn, lambda *_: True, lambda: float(next(seconds) // 64)
     )
-    return loop, scaler
 
 
-def take_report(size: Size) -> Event:
+def take_report(size: Size, loop: Loop) -> Event:
     """The autoscaler takes what one router tells."""
-    _, scaler = _autoscaler(size)
+    scaler = _autoscaler(size, loop)
     reports = [report_of(size, router) for router in range(64)]
     numbers = iter(range(1_000_000))
 
@@ -221,9 +226,9 @@ def take_report(size: Size) -> Event:
     return event
 
 
-def _looking(size: Size) -> Autoscaler:
+def _looking(size: Size, loop: Loop) -> Autoscaler:
     """Return an autoscaler that has looked once, and has the reports of a router on each node."""
-    loop, scaler = _autoscaler(size)
+    scaler = _autoscaler(size, loop)
     for router in range(size.nodes):
         scaler.take(f"{router}", report_of(size, router))
     for _ in scaler.look():
@@ -232,9 +237,9 @@ def _looking(size: Size) -> Autoscaler:
     return scaler
 
 
-def autoscale(size: Size) -> Event:
+def autoscale(size: Size, loop: Loop) -> Event:
     """The autoscaler looks at all versions once, in parts; all of them autoscale."""
-    scaler = _looking(size)
+    scaler = _looking(size, loop)
 
     def event() -> int:
         for _ in scaler.look():
@@ -244,12 +249,12 @@ def autoscale(size: Size) -> Event:
     return event
 
 
-def autoscale_part(size: Size) -> Event:
+def autoscale_part(size: Size, loop: Loop) -> Event:
     """One part of that, in which the controller does nothing else."""
-    scaler = _looking(size)
+    scaler = _looking(size, loop)
 
     def event() -> int:
-        next(iter(scaler.look()))
+        next(scaler.look(), None)
         return 0
 
     return event
@@ -281,12 +286,12 @@ def _rest_event(size: Size, full: Iterable[int]) -> Event:
     return event
 
 
-def rest_one_node(size: Size) -> Event:
+def rest_one_node(size: Size, loop: Loop) -> Event:
     """One node is full: versions come to rest."""
     return _rest_event(size, [0])
 
 
-def rest_all_nodes(size: Size) -> Event:
+def rest_all_nodes(size: Size, loop: Loop) -> Event:
     """All nodes are full at once: versions come to rest."""
     return _rest_event(size, range(size.nodes))
 
@@ -329,30 +334,29 @@ def _change_event(size: Size, *, models: int = 1, instances: int | None = None) 
     return event
 
 
-def change(size: Size) -> Event:
+def change(size: Size, loop: Loop) -> Event:
     """An instance restarts: one model changes, which two routers take."""
     return _change_event(size)
 
 
-def lose_node(size: Size) -> Event:
+def lose_node(size: Size, loop: Loop) -> Event:
     """A node is lost: all models with instances there change at once."""
     return _change_event(size, models=size.models_per_node * size.instances)
 
 
-def change_large_pool(size: Size) -> Event:
+def change_large_pool(size: Size, loop: Loop) -> Event:
     """An instance restarts of a model that has one on each node."""
     return _change_event(size, instances=size.nodes)
 
 
-def whole_table(size: Size) -> Event:
+def whole_table(size: Size, loop: Loop) -> Event:
     """A router that is new takes the whole table."""
     published = _Published(size)
     return lambda: size_of(PollAnswer(published.publisher.changes_since(0), 1))
 
 
-def take_change(size: Size) -> Event:
+def take_change(size: Size, loop: Loop) -> Event:
     """A router takes a change of one model: its table, its models and its pools."""
-    loop = asyncio.new_event_loop()
     published = _Published(size)
 
     async def start() -> Router:
@@ -389,7 +393,7 @@ def _views(size: Size, now_ns: int) -> list[NodeView]:
     return views
 
 
-def choose_node(size: Size) -> Event:
+def choose_node(size: Size, loop: Loop) -> Event:
     """A router chooses among as many nodes as the cluster has, all of which have said something."""
     views, random = _views(size, 2000 * _MS), Random(1)
 
@@ -400,7 +404,7 @@ def choose_node(size: Size) -> Event:
     return event
 
 
-def choose_unheard(size: Size) -> Event:
+def choose_unheard(size: Size, loop: Loop) -> Event:
     """A router chooses where no other node has said anything lately, and all were just asked."""
     views, random = _views(size, 0), Random(1)
     for view in views:
@@ -413,7 +417,7 @@ def choose_unheard(size: Size) -> Event:
     return event
 
 
-def move_requests(size: Size) -> Event:
+def move_requests(size: Size, loop: Loop) -> Event:
     """A node has said something while requests wait: what to take back, and whom to ask."""
     views, random = _views(size, 2000 * _MS), Random(1)
 
@@ -429,7 +433,7 @@ def move_requests(size: Size) -> Event:
 # Lists
 
 
-def index(size: Size) -> Event:
+def index(size: Size, loop: Loop) -> Event:
     """A client asks for the index of the repository."""
     records = made.records(size)
 
@@ -440,7 +444,7 @@ def index(size: Size) -> Event:
     return event
 
 
-def status(size: Size) -> Event:
+def status(size: Size, loop: Loop) -> Event:
     """The status of all models is asked for."""
     records = made.records(size)
 
@@ -449,3 +453,28 @@ def status(size: Size) -> Event:
         return 0
 
     return event
+
+
+EVENTS: Final[tuple[Prepare, ...]] = (
+    plan,
+    assign_gpu,
+    assign_mig,
+    assign_idle_mig,
+    resize,
+    drain,
+    take_report,
+    autoscale,
+    autoscale_part,
+    rest_one_node,
+    rest_all_nodes,
+    change,
+    lose_node,
+    change_large_pool,
+    whole_table,
+    take_change,
+    choose_node,
+    choose_unheard,
+    move_requests,
+    index,
+    status,
+)

@@ -83,6 +83,8 @@ class RoutingPublisher:
         self._rendered_version = 0
         self._rendered: dict[str, tuple[ModelRecord, Model]] = {}
         self._model_versions: dict[str, int] = {}
+        # By a router's version: what it has to change for the one that was rendered last.
+        self._made: dict[int, TableChanges] = {}
         # Names of records that may have changed since.
         self._touched: dict[str, None] = dict.fromkeys(records)
         self._removed: dict[str, int] = {}
@@ -139,6 +141,12 @@ class RoutingPublisher:
         self._render()
         is_whole = not self._oldest_version < known_version <= self._version
         since = 0 if is_whole else known_version
+        made = self._made.get(since)
+        if made is None:
+            made = self._made[since] = self._changes_after(since, is_whole=is_whole)
+        return made
+
+    def _changes_after(self, since: int, *, is_whole: bool) -> TableChanges:
         has_settings = is_whole or self._settings_version > since
         return TableChanges(
             version=self._version,
@@ -243,6 +251,7 @@ class RoutingPublisher:
         if self._rendered_version == version:
             return
         self._rendered_version = version
+        self._made.clear()
         touched, self._touched = self._touched, {}
         for name in touched:
             record = self._records.get(name)

@@ -8,8 +8,9 @@ the controller is gone.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import pickle
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from backends.api.errors import (
@@ -253,6 +254,8 @@ class TableChanges:
         settings: The settings; None when they have not changed.
         has_namespaces: As in the table.
         reachable: As in the table.
+
+    They are pickled once, however many routers get them.
     """
 
     version: int
@@ -264,6 +267,19 @@ class TableChanges:
     settings: ServerSettings | None
     has_namespaces: bool = False
     reachable: Mapping[str, bool] = field(default_factory=dict)
+    # Empty until they are pickled.
+    _pickled: list[bytes] = field(default_factory=list, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "TableChanges"], tuple[bytes]]:
+        if not self._pickled:
+            values = [getattr(self, each.name) for each in fields(self) if each.compare]
+            self._pickled.append(pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL))
+        return _unpickled_changes, (self._pickled[0],)
+
+
+def _unpickled_changes(data: bytes) -> TableChanges:
+    values = pickle.loads(data)  # noqa: S301 - a part of what Ray has unpickled
+    return TableChanges(*values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,9 +350,25 @@ def change_large_pool(size: Size, loop: Loop) -> Event:
 
 
 def whole_table(size: Size, loop: Loop) -> Event:
-    """A router that is new takes the whole table."""
+    """The first of the routers that are new takes the whole table."""
     published = _Published(size)
-    return lambda: size_of(PollAnswer(published.publisher.changes_since(0), 1))
+
+    def event() -> int:
+        published.publisher.changed()
+        return size_of(PollAnswer(published.publisher.changes_since(0), 1))
+
+    return event
+
+
+def whole_table_again(size: Size, loop: Loop) -> Event:
+    """Each other of them takes it, too."""
+    published = _Published(size)
+
+    def event() -> int:
+        return size_of(PollAnswer(published.publisher.changes_since(0), 1))
+
+    event()
+    return event
 
 
 def take_change(size: Size, loop: Loop) -> Event:
@@ -471,6 +487,7 @@ EVENTS: Final[tuple[Prepare, ...]] = (
     lose_node,
     change_large_pool,
     whole_table,
+    whole_table_again,
     take_change,
     choose_node,
     choose_unheard,

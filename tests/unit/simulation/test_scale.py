@@ -23,6 +23,7 @@ _N_LOG_N = _TIMES * math.log(LARGE.models) / math.log(SMALL.models)
 AS_LARGE_AS_THE_CHANGE = [
     scale_events.change,
     scale_events.lose_node,
+    scale_events.whole_table_again,
     scale_events.take_change,
     scale_events.choose_node,
 ]

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import pickle
 from dataclasses import replace
 from functools import partial
 
@@ -381,3 +382,15 @@ def test_a_router_that_one_wait_takes_for_gone_holds_up_no_other() -> None:
         assert asyncio.get_running_loop().time() == 1
 
     virtual_time.run(main())
+
+
+def test_what_many_routers_get_is_pickled_once() -> None:
+    records = {str(at): record(str(at)) for at in range(100)}
+    subject = RoutingPublisher(records, lambda: 1000)
+    subject.release()
+    answer = PollAnswer(subject.changes_since(0), 1)
+    assert pickle.loads(pickle.dumps(answer)) == answer
+    again = subject.changes_since(0)
+    assert instructions(lambda: pickle.dumps(PollAnswer(again, 2))) < 200
+    subject.changed("7")
+    assert subject.changes_since(0).version > again.version

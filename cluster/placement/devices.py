@@ -16,7 +16,7 @@ the device alone is what counts. ``secondary_devices`` and ``profile`` are for t
 the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain
@@ -32,6 +32,7 @@ _RESERVES: Final = "ray_num_gpus"
 _GIB: Final = 1 << 30
 _SHOWN: Final = 5
 _SHOWN_NODE: Final = 8
+_NOBODY: Final[Mapping[str, Lease]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +168,13 @@ def _candidates(
     """Return whether there is any device of the kind, and those on nodes that could ever do."""
     is_there, found = False, []
     for node in cluster.nodes:
-        inventory, node_id = cluster.devices.get(node.node_id), node.node_id
-        devices = [] if inventory is None else list(_like(inventory, spec, profile))
+        inventory = cluster.devices.get(node.node_id)
+        devices = [] if inventory is None else _like(inventory, spec, profile)
         is_there = is_there or bool(devices)
         if devices and fits(wanted, node.total):
+            held = leases.on_node(node.node_id)
             found += [
-                _Candidate(node, gpu, device, leases.holders(node_id, device.uuid))
+                _Candidate(node, gpu, device, held.get(device.uuid, _NOBODY))
                 for gpu, device in devices
             ]
     return is_there, found
@@ -180,17 +182,13 @@ def _candidates(
 
 def _like(
     inventory: Inventory, spec: InstanceSpec, profile: str
-) -> Iterator[tuple[Gpu, Gpu | MigDevice]]:
-    """Yield what a node has of the kind that an instance asks for."""
-    for gpu in inventory.gpus:
-        if gpu.vendor == NVIDIA and (profile or gpu.index == spec.device_id):
-            for device in gpu.devices:
-                if not profile or _has_profile(device, profile):
-                    yield gpu, device
-
-
-def _has_profile(device: Gpu | MigDevice, profile: str) -> bool:
-    return isinstance(device, MigDevice) and device.profile == profile
+) -> list[tuple[Gpu, Gpu | MigDevice]]:
+    """Return what a node has of the kind that an instance asks for, and the GPU that it is on."""
+    gpus = [gpu for gpu in inventory.gpus if gpu.vendor == NVIDIA]
+    if profile:
+        gpus = [gpu for gpu in gpus if gpu.is_mig]
+        return [(gpu, x) for gpu in gpus for x in gpu.mig_devices if x.profile == profile]
+    return [(gpu, x) for gpu in gpus if gpu.index == spec.device_id for x in gpu.devices]
 
 
 def _best(
@@ -205,8 +203,8 @@ def _best(
         for node_id, node in nodes.items()
     }
     least = min(order.values())
-    alone = (room for room in rooms if order[room[1].node.node_id] == least)
-    return min(alone, key=_rank)[1]
+    first = {node_id for node_id, each in order.items() if each == least}
+    return min((room for room in rooms if room[1].node.node_id in first), key=_rank)[1]
 
 
 def _without_candidates(

@@ -3,7 +3,7 @@
 """Who has which device, found by instance, by device and by model. Pure.
 
 A cluster has tens of thousands of instances. What an assignment asks of their leases costs what it
-finds: who has this device, and on which nodes this model is.
+finds: who has what on this node, and on which nodes this model is.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from deployments.instance.spec import DeviceAssignment
 
-_NOBODY: Mapping[str, "Lease"] = {}
+_NOTHING: Mapping[str, Mapping[str, "Lease"]] = {}
 _NOWHERE: Mapping[str, int] = {}
 
 
@@ -41,7 +41,7 @@ class Leases(MutableMapping[str, Lease]):
 
     def __init__(self, leases: Mapping[str, Lease] | None = None) -> None:
         self._leases: dict[str, Lease] = {}
-        self._holders: dict[tuple[str, str], dict[str, Lease]] = {}
+        self._on_node: dict[str, dict[str, dict[str, Lease]]] = {}
         self._nodes: dict[str, dict[str, int]] = {}
         self.update(leases or {})
 
@@ -58,26 +58,28 @@ class Leases(MutableMapping[str, Lease]):
         self.pop(name, None)
         self._leases[name] = lease
         device = lease.device
-        self._holders.setdefault((device.node_id, device.uuid), {})[name] = lease
+        self._on_node.setdefault(device.node_id, {}).setdefault(device.uuid, {})[name] = lease
         nodes = self._nodes.setdefault(lease.model_key, {})
         nodes[device.node_id] = nodes.get(device.node_id, 0) + 1
 
     def __delitem__(self, name: str) -> None:
         lease = self._leases.pop(name)
-        node_id, key = lease.device.node_id, (lease.device.node_id, lease.device.uuid)
-        holders, nodes = self._holders[key], self._nodes[lease.model_key]
-        del holders[name]
-        if not holders:
-            del self._holders[key]
+        node_id, uuid = lease.device.node_id, lease.device.uuid
+        devices, nodes = self._on_node[node_id], self._nodes[lease.model_key]
+        del devices[uuid][name]
+        if not devices[uuid]:
+            del devices[uuid]
+        if not devices:
+            del self._on_node[node_id]
         nodes[node_id] -= 1
         if not nodes[node_id]:
             del nodes[node_id]
         if not nodes:
             del self._nodes[lease.model_key]
 
-    def holders(self, node_id: str, uuid: str) -> Mapping[str, Lease]:
-        """Return who has a device, by the instance's name."""
-        return self._holders.get((node_id, uuid), _NOBODY)
+    def on_node(self, node_id: str) -> Mapping[str, Mapping[str, Lease]]:
+        """Return who has what on a node: leases by the instance's name, by UUID of a device."""
+        return self._on_node.get(node_id, _NOTHING)
 
     def instances_by_node(self, model_key: str) -> Mapping[str, int]:
         """Return how many leases a model's instances have on each node where they have any."""

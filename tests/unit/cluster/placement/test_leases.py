@@ -34,7 +34,7 @@ def test_what_is_looked_up_is_what_the_leases_say(
         for uuid in UUIDS:
             device = DeviceAssignment(node_id, uuid, 0)
             held = {name: lease for name, lease in known.items() if lease.device == device}
-            assert leases.holders(node_id, uuid) == held
+            assert leases.on_node(node_id).get(uuid, {}) == held
     for model in MODELS:
         nodes = [each.device.node_id for each in known.values() if each.model_key == model]
         assert leases.instances_by_node(model) == Counter(nodes)

@@ -20,8 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.support import scale_of_control, scale_of_routing
 from tests.support.large_cluster import Size
-from tests.support.scale_events import EVENTS, Prepare, prepared
+from tests.support.scale_event import Prepare, prepared
 
 # Differences of less are the clock's.
 _LEAST_MS = 0.001
@@ -38,7 +39,7 @@ def main() -> None:
     last = sizes[-1]
     print(f"{last.nodes} nodes, {last.gpus} GPUs, {last.models} models\n")
     print("| event | ms at n/4 | n/2 | n | growth | bytes |\n|---|---|---|---|---|---|")
-    for prepare in EVENTS:
+    for prepare in (*scale_of_control.EVENTS, *scale_of_routing.EVENTS):
         if arguments.only in prepare.__name__:
             print(_row(prepare, [_measured(prepare, each, arguments.runs) for each in sizes]))
             sys.stdout.flush()

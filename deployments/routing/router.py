@@ -110,6 +110,7 @@ class Router:
             node_pools=self.node_pools,
         )
         self._pools = ModelPools()
+        self._autoscaled: dict[tuple[str, int], LinkPool] = {}
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
         self._membership: Membership | None = None
@@ -148,8 +149,7 @@ class Router:
             self._waiting.follow(pool, table.ready(*pool.key))
         self._links.sync(changed, wanted, leaving, self._pools)
         for pool in self._pools.of(changed):
-            look_at = self.node_pools.forget if pool.is_dormant else self.node_pools.refresh
-            look_at(pool)
+            (self.node_pools.forget if pool.is_dormant else self.node_pools.refresh)(pool)
             self._refresh_routes(pool)
         self._forget_unserved(changed)
         self._waiting.wakes.table_changed()
@@ -158,6 +158,7 @@ class Router:
         for pool in self._pools.of(names):
             if pool.key not in self._served and not pool.links:
                 self._pools.remove(pool.key)
+                self._autoscaled.pop(pool.key, None)
                 self.node_pools.forget(pool)
                 if pool.routes is not None:
                     pool.routes.close()
@@ -169,6 +170,9 @@ class Router:
         pool = self._pools.make(key)
         # Queues tell each other by name which pool they speak of.
         pool.config = config if key[0] == config.name else replace(config, name=key[0])
+        self._autoscaled.pop(key, None)
+        if is_autoscaled(config):
+            self._autoscaled[key] = pool
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._waiting.add, self._tasks)
@@ -345,8 +349,7 @@ class Router:
 
     def autoscaled_pools(self) -> list[LinkPool]:
         """Return the pools of the versions whose number of instances follows their load."""
-        pools = self._pools.all()
-        return [each for each in pools if each.config is not None and is_autoscaled(each.config)]
+        return list(self._autoscaled.values())
 
     def queue_counters(self) -> list[tuple[str, int, Snapshot]]:
         """Return what the queues held here have counted: model, version and counters."""

@@ -11,21 +11,22 @@ from functools import cache
 
 import pytest
 
-from tests.support import scale_events
+from tests.support import scale_of_control, scale_of_routing
 from tests.support.instruction_count import instructions
 from tests.support.large_cluster import Size
-from tests.support.scale_events import EVENTS, Prepare, prepared
+from tests.support.scale_event import Prepare, prepared
 
+EVENTS = (*scale_of_control.EVENTS, *scale_of_routing.EVENTS)
 SMALL, LARGE = Size(16), Size(64)
 # Beyond growth, what does not grow at all makes the quotient smaller only.
 _TIMES = LARGE.models / SMALL.models
 _N_LOG_N = _TIMES * math.log(LARGE.models) / math.log(SMALL.models)
 AS_LARGE_AS_THE_CHANGE = [
-    scale_events.change,
-    scale_events.lose_node,
-    scale_events.whole_table_again,
-    scale_events.take_change,
-    scale_events.choose_node,
+    scale_of_routing.change,
+    scale_of_routing.lose_node,
+    scale_of_routing.whole_table_again,
+    scale_of_routing.take_change,
+    scale_of_routing.choose_node,
 ]
 
 
@@ -51,13 +52,13 @@ def test_an_event_costs_what_has_changed_however_large_the_cluster(prepare: Prep
 
 
 def test_a_part_of_a_look_is_of_some_versions_however_many_autoscale() -> None:
-    part = _cost(scale_events.autoscale_part, Size(100))
-    assert part < _cost(scale_events.autoscale, Size(100)) / 3
+    part = _cost(scale_of_control.autoscale_part, Size(100))
+    assert part < _cost(scale_of_control.autoscale, Size(100)) / 3
 
 
 @pytest.mark.parametrize(
     ("prepare", "most_bytes"),
-    [(scale_events.change, 2_000), (scale_events.lose_node, 40_000)],
+    [(scale_of_routing.change, 2_000), (scale_of_routing.lose_node, 40_000)],
     ids=["instance restarts", "node of 40 instances is lost"],
 )
 def test_a_change_of_the_table_is_small(prepare: Prepare, most_bytes: int) -> None:

@@ -7,15 +7,12 @@ returns the bytes that leave the process, or 0. There is no Ray, no network and 
 """
 
 import asyncio
-import pickle
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterable
 from random import Random
 from typing import Any, Final, cast
 
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.autoscaling.counts import InstanceCounts
-from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.models.evacuation import Evacuation
 from cluster.models.operated_model import OperatedModel
@@ -30,35 +27,14 @@ from cluster.placement.planner import plan_pool
 from cluster.placement.staying import instances_by_node
 from cluster.residency.policy import ResidencyLimits, Resident, to_rest
 from deployments.contracts.load_report import VersionLoad, encode_loads
-from deployments.contracts.routing_table import PollAnswer, RoutingTable, TableChanges
-from deployments.pool_queue.messages import Load
-from deployments.routing.node_choice import choose, take_back, to_ask
-from deployments.routing.node_view import NodeView
-from deployments.routing.router import Router
-from deployments.slabs.pool import SlabPool
 from tests.support import large_cluster as made
 from tests.support.large_cluster import GB, Size
-
-Event = Callable[[], int]
-Loop = asyncio.AbstractEventLoop
-Prepare = Callable[[Size, Loop], Event]
+from tests.support.scale_event import Event, Loop, Prepare
 
 _MIG: Final = {"ray_resources": '{"mig_1g.10gb": 1}'}
 # A router that gets 1,000 requests a second, most of them for popular models, meets so many.
 VERSIONS_PER_REPORT: Final = 300
 _MS: Final = 1_000_000
-
-
-@contextmanager
-def prepared(prepare: Prepare, size: Size) -> Iterator[Event]:
-    """Prepare a cluster for as long as its event is measured."""
-    with asyncio.Runner() as runner:
-        yield prepare(size, runner.get_loop())
-
-
-def size_of(message: object) -> int:
-    """Return what a message has as Ray sends it."""
-    return len(pickle.dumps(message, protocol=5))
 
 
 # Placement
@@ -296,156 +272,6 @@ def rest_all_nodes(size: Size, loop: Loop) -> Event:
     return _rest_event(size, range(size.nodes))
 
 
-# The routing table
-
-
-class _Published:
-    """A publisher of all models, and a router that follows it."""
-
-    def __init__(self, size: Size) -> None:
-        self.records = made.records(size)
-        self.publisher = RoutingPublisher(self.records, lambda: 1)
-        self.publisher.release()
-        self.table = self.publisher.table()
-
-    def change(self, models: Iterable[int], instance: int = 0) -> TableChanges:
-        for model in models:
-            name = made.model_name(model)
-            self.records[name] = made.restarted(self.records[name], instance)
-            self.publisher.changed(name)
-        return self.publisher.changes_since(self.table.version)
-
-
-def _change_event(size: Size, *, models: int = 1, instances: int | None = None) -> Event:
-    published = _Published(size)
-    if instances is not None:
-        large = made.record(size, 0, instances=instances)
-        published.records[large.name] = large
-        published.publisher.changed(large.name)
-    published.table = published.publisher.table()
-
-    def event() -> int:
-        changes = published.change(range(models))
-        # Another router that asks gets its own.
-        published.publisher.changes_since(published.table.version)
-        published.table = RoutingTable(changes.version)
-        return size_of(PollAnswer(changes, 1))
-
-    return event
-
-
-def change(size: Size, loop: Loop) -> Event:
-    """An instance restarts: one model changes, which two routers take."""
-    return _change_event(size)
-
-
-def lose_node(size: Size, loop: Loop) -> Event:
-    """A node is lost: all models with instances there change at once."""
-    return _change_event(size, models=size.models_per_node * size.instances)
-
-
-def change_large_pool(size: Size, loop: Loop) -> Event:
-    """An instance restarts of a model that has one on each node."""
-    return _change_event(size, instances=size.nodes)
-
-
-def whole_table(size: Size, loop: Loop) -> Event:
-    """The first of the routers that are new takes the whole table."""
-    published = _Published(size)
-
-    def event() -> int:
-        published.publisher.changed()
-        return size_of(PollAnswer(published.publisher.changes_since(0), 1))
-
-    return event
-
-
-def whole_table_again(size: Size, loop: Loop) -> Event:
-    """Each other of them takes it, too."""
-    published = _Published(size)
-
-    def event() -> int:
-        return size_of(PollAnswer(published.publisher.changes_since(0), 1))
-
-    event()
-    return event
-
-
-def take_change(size: Size, loop: Loop) -> Event:
-    """A router takes a change of one model: its table, its models and its pools."""
-    published = _Published(size)
-
-    async def start() -> Router:
-        router = Router(made.node_id(0), b"secret", SlabPool(1 << 20), opens_on_demand=True)
-        router.update(published.table)
-        return router
-
-    router = loop.run_until_complete(start())
-    numbers = iter(range(size.models))
-
-    async def update() -> None:
-        changes = published.change([next(numbers)])
-        published.table = published.table.after(changes)
-        router.update(published.table)
-
-    def event() -> int:
-        loop.run_until_complete(update())
-        return 0
-
-    return event
-
-
-# Requests
-
-
-def _views(size: Size, now_ns: int) -> list[NodeView]:
-    views = []
-    for node in range(size.nodes):
-        view = NodeView(made.node_id(node), is_own=not node)
-        busy = Load("", 1 + node % 7, execution_ns=10 * _MS, instance_count=4)
-        view.learned(busy, now_ns - node * 1000)
-        views.append(view)
-    views[0].waiting_count = 3
-    return views
-
-
-def choose_node(size: Size, loop: Loop) -> Event:
-    """A router chooses among as many nodes as the cluster has, all of which have said something."""
-    views, random = _views(size, 2000 * _MS), Random(1)
-
-    def event() -> int:
-        choose(views, 2000 * _MS, random)
-        return 0
-
-    return event
-
-
-def choose_unheard(size: Size, loop: Loop) -> Event:
-    """A router chooses where no other node has said anything lately, and all were just asked."""
-    views, random = _views(size, 0), Random(1)
-    for view in views:
-        view.probed_ns = 2000 * _MS
-
-    def event() -> int:
-        choose(views, 2000 * _MS + 1000, random)
-        return 0
-
-    return event
-
-
-def move_requests(size: Size, loop: Loop) -> Event:
-    """A node has said something while requests wait: what to take back, and whom to ask."""
-    views, random = _views(size, 2000 * _MS), Random(1)
-
-    def event() -> int:
-        take_back(views, 2000 * _MS)
-        for view in to_ask(views, 2000 * _MS, random):
-            view.asked_ns = None
-        return 0
-
-    return event
-
-
 # Lists
 
 
@@ -483,15 +309,6 @@ EVENTS: Final[tuple[Prepare, ...]] = (
     autoscale_part,
     rest_one_node,
     rest_all_nodes,
-    change,
-    lose_node,
-    change_large_pool,
-    whole_table,
-    whole_table_again,
-    take_change,
-    choose_node,
-    choose_unheard,
-    move_requests,
     index,
     status,
 )

@@ -6,7 +6,7 @@ Prints a row for each event: milliseconds of CPU time, the least of some runs, a
 and at the whole of the size; the exponent k of the growth n^k from the first to the last; and the
 bytes that leave the process. Garbage is collected before each run and not in it.
 
-Usage: simulate_scale.py [--nodes 1000] [--runs 5] [--only TEXT] [--profile]
+Usage: simulate_scale.py [--nodes 1000] [--runs 3] [--only TEXT] [--profile]
 """
 
 import argparse
@@ -31,7 +31,7 @@ _LEAST_MS = 0.001
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()

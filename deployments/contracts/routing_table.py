@@ -9,9 +9,11 @@ the controller is gone.
 
 import hashlib
 import pickle
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Final
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -24,6 +26,8 @@ from backends.api.model_identifier import name_of, shown
 from deployments.settings.server_settings import ServerSettings
 
 UNLOADED_REASON = "unloaded"
+# Changes of the table that are larger are compressed.
+_COMPRESSED_BYTES: Final = 1 << 14
 
 
 class ModelReadyState(StrEnum):
@@ -255,7 +259,7 @@ class TableChanges:
         has_namespaces: As in the table.
         reachable: As in the table.
 
-    They are pickled once, however many routers get them.
+    They are pickled once, however many routers get them; what is large is compressed then.
     """
 
     version: int
@@ -273,12 +277,15 @@ class TableChanges:
     def __reduce__(self) -> tuple[Callable[[bytes], "TableChanges"], tuple[bytes]]:
         if not self._pickled:
             values = [getattr(self, each.name) for each in fields(self) if each.compare]
-            self._pickled.append(pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL))
+            data = pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
+            # Of level 0 is what is small: copied as it is.
+            level = 1 if len(data) > _COMPRESSED_BYTES else 0
+            self._pickled.append(zlib.compress(data, level))
         return _unpickled_changes, (self._pickled[0],)
 
 
 def _unpickled_changes(data: bytes) -> TableChanges:
-    values = pickle.loads(data)  # noqa: S301 - a part of what Ray has unpickled
+    values = pickle.loads(zlib.decompress(data))  # noqa: S301 - a part of what Ray has unpickled
     return TableChanges(*values)
 
 

@@ -55,9 +55,14 @@ class Size:
         return self.nodes * self.gpus_per_node
 
 
+@cache
 def node_id(node: int) -> str:
-    """Return an id as long as those of Ray."""
-    return f"{node:056x}"
+    """Return an id as long as those of Ray, and as random."""
+    return _random_hex(f"node {node}", 28)
+
+
+def _random_hex(what: str, size_bytes: int) -> str:
+    return blake2b(what.encode(), digest_size=size_bytes).hexdigest()
 
 
 def model_name(model: int) -> str:
@@ -154,13 +159,14 @@ def mig_leases(size: Size) -> dict[str, Lease]:
     return found
 
 
-def endpoint(size: Size, model: int, instance: int, incarnation: int = 0) -> InstanceEndpoint:
+def endpoint(size: Size, model: int, instance: int) -> InstanceEndpoint:
     node = node_of(size, model, instance)
+    incarnation = _random_hex(f"{model} {instance}", 16)
     return InstanceEndpoint(
         f"{model_name(model)}/1#{instance}",
-        f"{incarnation:016x}{model:08x}{instance:08x}",
+        incarnation,
         node_id(node),
-        f"\0manta/{incarnation:016x}{model:08x}{instance:08x}",
+        f"\0manta/{incarnation}",
         (f"10.{node >> 16}.{node >> 8 & 255}.{node & 255}", 20000 + model % 40000),
     )
 
@@ -169,7 +175,7 @@ def record(size: Size, model: int, *, instances: int | None = None) -> ModelReco
     """Return the record of a model that is in service."""
     count = size.instances if instances is None else instances
     version = VersionRecord(1).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
-    version = version.serving(config(size, model), 1_000_000_000, f"{model:064x}")
+    version = version.serving(config(size, model), 1_000_000_000, _random_hex(f"{model}", 32))
     version = version.with_instances(endpoint(size, model, at) for at in range(count))
     return ModelRecord(model_name(model), is_known=True).with_version(version)
 
@@ -189,7 +195,7 @@ def restarted(known: ModelRecord, instance: int) -> ModelRecord:
     version = known.versions[1]
     endpoints = list(version.instances)
     old = endpoints[instance]
-    incarnation = blake2b(old.incarnation.encode(), digest_size=16).hexdigest()
+    incarnation = _random_hex(old.incarnation, 16)
     uds = f"\0manta/{incarnation}"
     endpoints[instance] = replace(old, incarnation=incarnation, uds=uds)
     return known.with_version(version.with_instances(endpoints))

@@ -57,10 +57,14 @@ def test_a_part_of_a_look_is_of_some_versions_however_many_autoscale() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "most_bytes"),
-    [(scale_of_routing.change, 2_000), (scale_of_routing.lose_node, 40_000)],
-    ids=["instance restarts", "node of 40 instances is lost"],
+    ("prepare", "size", "most_bytes"),
+    [
+        (scale_of_routing.change, LARGE, 2_000),
+        (scale_of_routing.lose_node, LARGE, 20_000),
+        (scale_of_routing.change_large_pool, Size(1000, models_per_node=1), 100_000),
+    ],
+    ids=["instance restarts", "node of 40 instances is lost", "pool of 1,000 instances"],
 )
-def test_a_change_of_the_table_is_small(prepare: Prepare, most_bytes: int) -> None:
-    with prepared(prepare, LARGE) as event:
+def test_a_change_of_the_table_is_small(prepare: Prepare, size: Size, most_bytes: int) -> None:
+    with prepared(prepare, size) as event:
         assert 0 < event() <= most_bytes

@@ -5,13 +5,13 @@
 import logging
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from cluster.autoscaling.counts import Key
 from cluster.autoscaling.policy import LoadReading
-from deployments.contracts.load_report import VersionLoad, decode_loads
+from deployments.contracts.load_report import decode_loads
 from deployments.metrics.counters import Snapshot, merge
 from deployments.metrics.distributions import quantile
 
@@ -24,12 +24,31 @@ _NS_PER_US: Final = 1000
 _P95: Final = 0.95
 
 
+# Sums are of whole numbers: what is added and taken away again leaves nothing.
+_UNIT: Final = 1_000_000
+
+
+class _Load(NamedTuple):
+    """What one router, or all together, have told of a version, in millionths."""
+
+    ongoing: int = 0
+    rate: int = 0
+
+
+_NOTHING: Final = _Load()
+
+
 class LoadBoard:
-    """What routers have last told. Times are seconds of one clock that only goes forward."""
+    """What routers have last told. Times are seconds of one clock that only goes forward.
+
+    A report tells of all versions that its router has requests for, and takes the place of the one
+    before. A reading costs the same however many routers there are.
+    """
 
     def __init__(self) -> None:
-        # By version and router: when it was told, and what.
-        self._loads: dict[Key, dict[str, tuple[float, VersionLoad]]] = {}
+        # By router, the one that has been silent for the longest time first.
+        self._told: dict[str, tuple[float, dict[Key, _Load]]] = {}
+        self._sums: dict[Key, _Load] = {}
         self._used: set[Key] = set()
 
     def take(self, router_id: str, report: bytes, now_s: float) -> None:
@@ -39,13 +58,19 @@ class LoadBoard:
         except msgspec.MsgspecError as error:
             _log.warning("the load that a router tells cannot be read: %s", error)
             return
-        for load in loads:
-            key = load.key, load.version
-            if load.is_quiet:
-                self._loads.get(key, {}).pop(router_id, None)
-            else:
-                self._loads.setdefault(key, {})[router_id] = now_s, load
-                self._used.add(key)
+        self._forget(router_id)
+        told: dict[Key, _Load] = {}
+        for each in loads:
+            if each.is_quiet:
+                continue
+            key = each.key, each.version
+            self._used.add(key)
+            load = _Load(round(each.ongoing * _UNIT), round(each.rate * _UNIT))
+            if load != _NOTHING:
+                told[key] = load
+                known = self._sums.get(key, _NOTHING)
+                self._sums[key] = _Load(known.ongoing + load.ongoing, known.rate + load.rate)
+        self._told[router_id] = now_s, told
 
     def read(self, key: Key, now_s: float, measured_us: float | None = None) -> LoadReading:
         """Return the load on a version now.
@@ -55,24 +80,37 @@ class LoadBoard:
             now_s: The time.
             measured_us: What was measured of its instances, if its target needs that.
         """
-        loads = self._loads.get(key, {})
-        for router_id in [name for name, (at_s, _) in loads.items() if now_s - at_s > SILENCE_S]:
-            del loads[router_id]
+        while self._told:
+            oldest, (at_s, _) = next(iter(self._told.items()))
+            if now_s - at_s <= SILENCE_S:
+                break
+            self._forget(oldest)
+        load = self._sums.get(key, _NOTHING)
         is_used = key in self._used
         self._used.discard(key)
-        told = [load for _, load in loads.values()]
-        return LoadReading(
-            sum(load.ongoing for load in told),
-            sum(load.rate for load in told),
-            is_used,
-            measured_us,
-        )
+        return LoadReading(load.ongoing / _UNIT, load.rate / _UNIT, is_used, measured_us)
 
     def keep_only(self, keys: Iterable[Key]) -> None:
         """Forget all other versions."""
         kept = set(keys)
-        self._loads = {key: loads for key, loads in self._loads.items() if key in kept}
+        gone = self._sums.keys() - kept
+        for key in gone:
+            del self._sums[key]
+        for _, told in self._told.values() if gone else ():
+            for key in gone:
+                told.pop(key, None)
         self._used &= kept
+
+    def _forget(self, router_id: str) -> None:
+        """Take away what a router has told."""
+        _, told = self._told.pop(router_id, (0.0, {}))
+        for key, load in told.items():
+            known = self._sums[key]
+            left = _Load(known.ongoing - load.ongoing, known.rate - load.rate)
+            if left == _NOTHING:
+                del self._sums[key]
+            else:
+                self._sums[key] = left
 
 
 def queue_us(before: Mapping[str, Snapshot], now: Mapping[str, Snapshot]) -> float | None:

@@ -406,5 +406,5 @@ class ModelController:
             )
             await poll_once(self._source, self._lifecycle)
 
-    def _changed(self) -> None:
-        self._publisher.changed()
+    def _changed(self, key: str = "") -> None:
+        self._publisher.changed(key)

@@ -172,7 +172,7 @@ class RepositorySource:
         """
         now_s = asyncio.get_running_loop().time()
         if self._look is None or now_s >= self._look_s + _LOOK_SHARED_S:
-            self._look = asyncio.create_task(_awaited(self._read_cluster()))
+            self._look = asyncio.create_task(self._look_anew())
             self._look_s = now_s
         look = self._look
         try:
@@ -181,9 +181,12 @@ class RepositorySource:
             # The next call asks again.
             self._look = None if self._look is look else self._look
             raise
-        cluster = cluster.supported(self._options.min_supported_compute_capability)
         self._gpu_ids = cluster.gpu_ids
         return cluster
+
+    async def _look_anew(self) -> ClusterResources:
+        cluster = await self._read_cluster()
+        return cluster.supported(self._options.min_supported_compute_capability)
 
     async def read(self, name: str, override: Override, kept: Override) -> Candidate:
         """Read a model; see `cluster.models.contracts.ModelSource.read`."""
@@ -389,10 +392,6 @@ class RepositorySource:
             directories: From which the live instances were loaded.
         """
         await asyncio.to_thread(self._prepared.adopt, directories)
-
-
-async def _awaited(work: Awaitable[ClusterResources]) -> ClusterResources:
-    return await work
 
 
 def _agents_folder(secret: bytes) -> Path:

@@ -7,14 +7,20 @@ version in which they last changed. A router that polls says which version it ha
 a higher one. A router with a version that an earlier controller gave out, or one so old that the
 names of models removed since have been forgotten, gets the whole table.
 
+A change costs O(models that have changed), for the first router that takes it and for each other
+one: whoever changes a record says whose it is, and what has changed is kept in the order in which
+it did.
+
 Reports for a scrape go the same way and cost no table: the number of the latest collection wakes
 the polls, and each router polls again with a report and that number.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 from typing import Final
 
+from cluster.controller.router_waits import RouterWaits
 from cluster.models.states import ModelRecord
 from deployments.contracts.routing_table import Model, PollAnswer, RoutingTable, TableChanges
 from deployments.settings.server_settings import ServerSettings
@@ -34,7 +40,8 @@ class RoutingPublisher:
     instances is no table, and routers that took it would refuse models that are being served.
 
     Args:
-        records: The records to render; read when a table is taken.
+        records: The records to render; read when a table is taken. Of a change of one of them
+            `changed` has to hear.
         clock_ns: Wall clock.
         settings: What clients may change of a running server.
         router_ids: Routers an earlier controller had; `wait_known` waits for them.
@@ -71,17 +78,22 @@ class RoutingPublisher:
         self._changed = asyncio.Event()
         # The version that each router has said it has.
         self._known: dict[str, int] = dict.fromkeys(router_ids, 0)
-        self._answered = asyncio.Event()
-        # What was rendered last, and from which version on it has been as it is.
+        self._known_waits = RouterWaits()
+        # What was rendered last, and from which version on it has been as it is, latest last.
         self._rendered_version = 0
         self._rendered: dict[str, tuple[ModelRecord, Model]] = {}
         self._model_versions: dict[str, int] = {}
+        # By a router's version: what it has to change for the one that was rendered last.
+        self._made: dict[int, TableChanges] = {}
+        # Names of records that may have changed since.
+        self._touched: dict[str, None] = dict.fromkeys(records)
         self._removed: dict[str, int] = {}
         self._rendered_settings = self.settings
         self._settings_version = self._version
         # The latest collection of reports, and the one that each router has answered.
         self._report_number = clock_ns()
         self._reported: dict[str, int] = {}
+        self._report_waits = RouterWaits()
         self._reports: dict[str, bytes] = {}
 
     @property
@@ -94,8 +106,14 @@ class RoutingPublisher:
         """Routers that have asked for a table and are not taken for gone."""
         return list(self._known)
 
-    def changed(self) -> None:
-        """Note that the records changed."""
+    def changed(self, key: str = "") -> None:
+        """Note that a model's record was put, replaced or removed, or that something else changed.
+
+        Args:
+            key: The model's key; empty for something else.
+        """
+        if key:
+            self._touched[key] = None
         self._version = max(self._version + 1, self._clock_ns())
         self._wake()
 
@@ -123,16 +141,18 @@ class RoutingPublisher:
         self._render()
         is_whole = not self._oldest_version < known_version <= self._version
         since = 0 if is_whole else known_version
+        made = self._made.get(since)
+        if made is None:
+            made = self._made[since] = self._changes_after(since, is_whole=is_whole)
+        return made
+
+    def _changes_after(self, since: int, *, is_whole: bool) -> TableChanges:
         has_settings = is_whole or self._settings_version > since
         return TableChanges(
             version=self._version,
             is_whole=is_whole,
-            models={
-                name: self._rendered[name][1]
-                for name, version in self._model_versions.items()
-                if version > since
-            },
-            removed=frozenset(name for name, version in self._removed.items() if version > since),
+            models={name: self._rendered[name][1] for name in _since(self._model_versions, since)},
+            removed=frozenset(_since(self._removed, since)),
             initialised=self._initialised,
             exiting=self._exiting,
             settings=self._rendered_settings if has_settings else None,
@@ -166,8 +186,8 @@ class RoutingPublisher:
             if reported > self._reported.get(router_id, 0):
                 self._reported[router_id] = reported
                 self._reports[router_id] = report
-            self._answered.set()
-            self._answered = asyncio.Event()
+            self._known_waits.said(router_id, known_version)
+            self._report_waits.said(router_id, self._reported.get(router_id, 0))
         try:
             async with asyncio.timeout(timeout_s):
                 while not (self._is_newer_than(known_version) or self._asks(router_id, reported)):
@@ -188,24 +208,15 @@ class RoutingPublisher:
         """
         self._report_number = number = max(self._report_number + 1, self._clock_ns())
         self._wake()
-        try:
-            async with asyncio.timeout(timeout_s):
-                while self._silent(router_id, number):
-                    await self._answered.wait()
-        except TimeoutError:
-            for name in self._silent(router_id, number):
-                del self._known[name]
-        for name in self._reports.keys() - self._known.keys():
-            del self._reports[name], self._reported[name]
-        return [report for name, report in self._reports.items() if report and name != router_id]
-
-    def _silent(self, router_id: str, number: int) -> list[str]:
-        """Return the routers that have not reported, without the one that asks."""
-        return [
+        silent = [
             name
             for name in self._known
             if name != router_id and self._reported.get(name, 0) < number
         ]
+        self._forget_routers(await self._report_waits.wait(silent, number, timeout_s))
+        for name in self._reports.keys() - self._known.keys():
+            del self._reports[name], self._reported[name]
+        return [report for name, report in self._reports.items() if report and name != router_id]
 
     async def wait_known(self, timeout_s: float) -> None:
         """Wait until every router has the table as it is now.
@@ -213,12 +224,15 @@ class RoutingPublisher:
         A router that does not say so in time is taken for gone, until it asks again.
         """
         version = self._version
-        try:
-            async with asyncio.timeout(timeout_s):
-                while any(known < version for known in self._known.values()):
-                    await self._answered.wait()
-        except TimeoutError:
-            self._known = {name: known for name, known in self._known.items() if known >= version}
+        behind = [name for name, known in self._known.items() if known < version]
+        self._forget_routers(await self._known_waits.wait(behind, version, timeout_s))
+
+    def _forget_routers(self, names: Iterable[str]) -> None:
+        """Take routers for gone, until they ask again."""
+        for name in names:
+            self._known.pop(name, None)
+        self._known_waits.gone(names)
+        self._report_waits.gone(names)
 
     def _is_newer_than(self, known_version: int) -> bool:
         return not self._held and self._version > known_version
@@ -237,28 +251,39 @@ class RoutingPublisher:
         if self._rendered_version == version:
             return
         self._rendered_version = version
-        shown = {
-            name: record
-            for name, record in self._records.items()
-            if record.versions or record.is_on_demand
-        }
-        for name, record in shown.items():
-            known = self._rendered.get(name)
-            # Records are immutable: a record that is the same object has not changed.
-            if known is not None and known[0] is record:
-                continue
-            model = record.routing_model()
-            if known is not None and known[1] == model:
-                model = known[1]
-            else:
-                self._model_versions[name] = version
-                self._removed.pop(name, None)
-            self._rendered[name] = (record, model)
-        for name in self._rendered.keys() - shown.keys():
-            del self._rendered[name], self._model_versions[name]
-            self._removed[name] = version
+        self._made.clear()
+        touched, self._touched = self._touched, {}
+        for name in touched:
+            record = self._records.get(name)
+            if record is not None and (record.versions or record.is_on_demand):
+                self._render_one(name, record, version)
+            elif self._rendered.pop(name, None) is not None:
+                del self._model_versions[name]
+                self._removed[name] = version
         if self.settings is not self._rendered_settings:
             self._rendered_settings, self._settings_version = self.settings, version
         while len(self._removed) > _MOST_REMOVED:
             oldest = next(iter(self._removed))
             self._oldest_version = max(self._oldest_version, self._removed.pop(oldest))
+
+    def _render_one(self, name: str, record: ModelRecord, version: int) -> None:
+        known = self._rendered.get(name)
+        # Records are immutable: a record that is the same object has not changed.
+        if known is not None and known[0] is record:
+            return
+        model = record.routing_model()
+        if known is not None and known[1] == model:
+            model = known[1]
+        else:
+            self._model_versions.pop(name, None)
+            self._model_versions[name] = version
+            self._removed.pop(name, None)
+        self._rendered[name] = (record, model)
+
+
+def _since(versions: dict[str, int], since: int) -> list[str]:
+    """Return the names whose versions are higher, the latest last; versions ascend."""
+    later = takewhile(lambda item: item[1] > since, reversed(versions.items()))
+    names = [name for name, _ in later]
+    names.reverse()
+    return names

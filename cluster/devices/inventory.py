@@ -11,6 +11,7 @@ Ray was started there.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
 NVIDIA: Final = "nvidia"
@@ -130,21 +131,29 @@ class Inventory:
 
         Triton: core/src/cuda_utils.cc CheckGPUCompatibility
         """
+        if count >= len(self.gpus) and min_compute_capability <= 0:
+            return self
         is_cut = count < len(self.gpus) and not any(gpu.is_mig for gpu in self.gpus)
         gpus = tuple(
             gpu
             for gpu in self.gpus
             if (gpu.index < count or not is_cut) and _is_capable(gpu, min_compute_capability)
         )
-        return replace(self, gpus=gpus)
+        # Asked again and again of nodes where it is all of them.
+        return self if len(gpus) == len(self.gpus) else replace(self, gpus=gpus)
 
 
 def _is_capable(gpu: Gpu, minimum: float) -> bool:
     if gpu.vendor != NVIDIA or gpu.compute_capability == (0, 0):
         return True
-    major, minor = gpu.compute_capability
-    # Compared as Triton does, which makes a decimal number of the two.
-    return float(f"{major}.{minor}") >= minimum
+    return _decimal(gpu.compute_capability) >= minimum
+
+
+@cache
+def _decimal(capability: tuple[int, int]) -> float:
+    """Return what Triton makes of a compute capability to compare it."""
+    major, minor = capability
+    return float(f"{major}.{minor}")
 
 
 def mig_profile_of(resource: str) -> str:

@@ -21,12 +21,12 @@ from cluster.instances.gpu_memory import GpuMemory
 from cluster.placement.demand import ClusterResources
 from cluster.placement.devices import (
     Admission,
-    Lease,
     Waits,
     assign_device,
     may_have_device,
     mig_profile,
 )
+from cluster.placement.leases import Lease, Leases
 from cluster.placement.node_devices import MAX_AGE_S, NodeDevices
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.supervision.supervisor import Supervisor
@@ -81,7 +81,7 @@ class DeviceLeases:
         self.rules = DeviceRules()
         self._look = look
         self._reports = reports
-        self._leases: dict[str, Lease] = {}
+        self._leases = Leases()
         self._measured: dict[str, _Measured] = {}
         self._released = asyncio.Event()
         self._freed_s: dict[str, float] = {}
@@ -178,8 +178,12 @@ class DeviceLeases:
         return Admission(needed, self.rules.load_limits)
 
     def _assign(self, spec: InstanceSpec, cluster: ClusterResources) -> InstanceSpec | Waits:
-        others = {name: lease for name, lease in self._leases.items() if name != spec.name}
-        return assign_device(spec, cluster, others, self.admission(spec))
+        own = self._leases.pop(spec.name, None)
+        try:
+            return assign_device(spec, cluster, self._leases, self.admission(spec))
+        finally:
+            if own is not None:
+                self._leases[spec.name] = own
 
     async def _refresh_freed(self) -> None:
         """Look again at nodes where a process has ended, which frees its memory some time later."""

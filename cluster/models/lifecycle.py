@@ -75,7 +75,7 @@ class ModelLifecycle:
     Args:
         source: Reads and plans models.
         make_pool: Makes an empty pool that calls its argument after each change.
-        on_change: Called on the loop after each change of ``records``.
+        on_change: Called on the loop with a model's key after each change of its record.
         settings: Limits.
         routers_know: Returns when routers have heard of the records as they are; bounded in time.
 
@@ -90,7 +90,7 @@ class ModelLifecycle:
         self,
         source: ModelSource,
         make_pool: Callable[[Callable[[], None]], VersionPool],
-        on_change: Callable[[], None],
+        on_change: Callable[[str], None],
         settings: LifecycleSettings,
         routers_know: Callable[[], Awaitable[None]],
     ) -> None:

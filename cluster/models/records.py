@@ -18,13 +18,13 @@ class Records:
     """The records.
 
     Args:
-        on_change: Called after each change that routers shall hear of.
+        on_change: Called with the model's key after each change that routers shall hear of.
 
     Attributes:
         by_name: The records by the model's key.
     """
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[str], None]) -> None:
         self.by_name: dict[str, ModelRecord] = {}
         self._on_change = on_change
 
@@ -35,7 +35,7 @@ class Records:
     def put(self, record: ModelRecord) -> None:
         """Put a record in the place of the one it was made from."""
         self.by_name[record.name] = record
-        self._on_change()
+        self._on_change(record.name)
 
     def note(self, record: ModelRecord) -> None:
         """As `put`, of a change that routers need not hear of."""

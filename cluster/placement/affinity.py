@@ -3,7 +3,7 @@
 """Which nodes an instance may be on, and which of them it rather is on. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from backends.config.placement import PlacementRules, Strategy
@@ -58,16 +58,15 @@ class Affinity:
 
 
 def affinity_to(
-    cluster: ClusterResources, rules: PlacementRules, nodes_of_alike: Iterable[str]
+    cluster: ClusterResources, rules: PlacementRules, alike: Mapping[str, int]
 ) -> Affinity:
     """Return how much an instance likes nodes.
 
     Args:
         cluster: The nodes there are.
         rules: Its model's.
-        nodes_of_alike: The nodes of the others, one for each.
+        alike: How many others each node has.
     """
-    alike = Counter(nodes_of_alike)
     domains: Counter[tuple[str, str]] = Counter()
     for node in cluster.nodes:
         for key in rules.spread_over if node.node_id in alike else ():

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
@@ -52,9 +53,11 @@ class NodeResources:
         return int(self.total.get(GPU_RESOURCE, 0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterResources:
     """The nodes instances can be placed on.
+
+    What a plan asks of all nodes is looked up once: many plans are made by one look at the cluster.
 
     Attributes:
         nodes: All that are alive.
@@ -64,13 +67,13 @@ class ClusterResources:
     nodes: tuple[NodeResources, ...] = ()
     devices: Mapping[str, Inventory] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def cores_per_node(self) -> int:
         """Cores of the smallest node that has any, so that thread counts suit every node."""
         cores = [int(node.total.get(CPU_RESOURCE, 0)) for node in self.nodes]
         return min((count for count in cores if count), default=os.cpu_count() or 1)
 
-    @property
+    @cached_property
     def gpu_ids(self) -> tuple[int, ...]:
         """GPU indices that exist on at least one node."""
         found: set[int] = set()
@@ -97,7 +100,13 @@ class ClusterResources:
 
     def offers(self, resource: str) -> bool:
         """Whether any node has the resource, reserved or not."""
-        return any(node.total.get(resource, 0) > 0 for node in self.nodes)
+        return resource in self._offered
+
+    @cached_property
+    def _offered(self) -> frozenset[str]:
+        return frozenset(
+            name for node in self.nodes for name, amount in node.total.items() if amount > 0
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,38 +17,25 @@ the device alone is what counts. ``secondary_devices`` and ``profile`` are for t
 the first names accelerators that no driver counts, the second optimization profiles of TensorRT.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from heapq import nsmallest
+from itertools import chain
+from typing import Final, NamedTuple
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.config.placement import read_placement
-from cluster.devices.inventory import NVIDIA, Gpu, MigDevice, mig_profile_of
+from cluster.devices.inventory import NVIDIA, Gpu, Inventory, MigDevice, mig_profile_of
 from cluster.placement.affinity import Affinity, affinity_to, allowed
 from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
+from cluster.placement.leases import Lease, Leases
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 
 _RESERVES: Final = "ray_num_gpus"
 _GIB: Final = 1 << 30
 _SHOWN: Final = 5
 _SHOWN_NODE: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A device that an instance has.
-
-    Attributes:
-        device: Which.
-        model_key: The instance's model.
-        expected_bytes: What it takes of the device's memory at most, as far as is known; else 0.
-        measured_bytes: What it takes now, as far as is known; else 0.
-    """
-
-    device: DeviceAssignment
-    model_key: str
-    expected_bytes: int = 0
-    measured_bytes: int = 0
+_NOBODY: Final[Mapping[str, Lease]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +58,7 @@ class Admission:
     load_limits: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     node: NodeResources
     gpu: Gpu
     device: Gpu | MigDevice
@@ -81,10 +67,13 @@ class _Candidate:
     @property
     def free_bytes(self) -> int | None:
         """What is left when all who have it have taken what they are expected to."""
-        if self.device.used_bytes is None or not self.device.memory_bytes:
+        device = self.device
+        if device.used_bytes is None or not device.memory_bytes:
             return None
-        coming = sum(max(0, h.expected_bytes - h.measured_bytes) for h in self.holders.values())
-        return self.device.memory_bytes - self.device.used_bytes - coming
+        coming = 0
+        for lease in self.holders.values():
+            coming += max(0, lease.expected_bytes - lease.measured_bytes)
+        return device.memory_bytes - device.used_bytes - coming
 
     def __str__(self) -> str:
         node = f"GPU {self.gpu.index} of node {self.node.node_id[:_SHOWN_NODE]}"
@@ -124,15 +113,17 @@ def may_have_device(spec: InstanceSpec) -> bool:
 def assign_device(
     spec: InstanceSpec,
     cluster: ClusterResources,
-    leases: Mapping[str, Lease],
+    leases: Leases,
     admission: Admission,
 ) -> InstanceSpec | Waits:
     """Choose a device for an instance that is about to start.
 
+    That takes O(devices of the kind), however many leases there are.
+
     Args:
         spec: Its recipe, of which an older choice counts for nothing.
         cluster: The nodes and their GPUs.
-        leases: Who has what, by name of the instance.
+        leases: What others have.
         admission: What bounds the use of a device.
 
     Returns:
@@ -150,50 +141,82 @@ def assign_device(
         return spec
     rules = read_placement(spec.config)
     cluster = replace(cluster, nodes=allowed(cluster, rules))
-    there = list(_candidates(spec, profile, cluster, leases))
+    wanted = _ray_demand(spec, cluster)
+    there, suited = _candidates(spec, profile, cluster, leases, wanted)
     if not there:
         return _without_candidates(spec, cluster, profile)
-    wanted = _ray_demand(spec, cluster)
-    suited = [each for each in there if fits(wanted, each.node.total)]
     if not suited:
         # Ray says what the nodes lack, and its autoscaler hears of it.
         return spec
-    free = [each for each in suited if _is_free(each, profile)]
+    free = [each for each in suited if not each.holders or (not profile and _is_shared(each))]
     if not free:
         return _all_taken(suited, profile)
-    below = [each for each in free if not _is_above_limit(each, admission.load_limits)]
+    limits = admission.load_limits
+    below = [each for each in free if not _is_above_limit(each, limits)] if limits else free
     if not below:
         raise UnavailableError(_limit_text(spec, free))
-    fitting = [each for each in below if _has_memory(each, admission.needed_bytes)]
+    rooms = [(each.free_bytes, each) for each in below]
+    needed = admission.needed_bytes
+    fitting = [room for room in rooms if room[0] is None or needed <= room[0]]
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
-    alike = (lease.device.node_id for lease in leases.values() if lease.model_key == spec.model_key)
-    affinity = affinity_to(cluster, rules, alike)
-    best = min(fitting, key=lambda each: _rank(each, wanted, affinity))
+    affinity = affinity_to(cluster, rules, leases.instances_by_node(spec.model_key))
+    best = _best(fitting, wanted, affinity)
     leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
     return replace(spec, device=_assignment(best, profile, "".join(leased)))
 
 
 def _candidates(
-    spec: InstanceSpec, profile: str, cluster: ClusterResources, leases: Mapping[str, Lease]
-) -> Iterator[_Candidate]:
-    holders: dict[tuple[str, str], dict[str, Lease]] = {}
-    for name, lease in leases.items():
-        key = (lease.device.node_id, lease.device.uuid)
-        holders.setdefault(key, {})[name] = lease
+    spec: InstanceSpec,
+    profile: str,
+    cluster: ClusterResources,
+    leases: Leases,
+    wanted: Mapping[str, float],
+) -> tuple[bool, list[_Candidate]]:
+    """Return whether there is any device of the kind, and those on nodes that could ever do."""
+    is_there, found = False, []
     for node in cluster.nodes:
         inventory = cluster.devices.get(node.node_id)
-        for gpu in () if inventory is None else inventory.gpus:
-            for device in gpu.devices if gpu.vendor == NVIDIA else ():
-                if _is_like(gpu, device, spec, profile):
-                    key = (node.node_id, device.uuid)
-                    yield _Candidate(node, gpu, device, holders.get(key, {}))
+        devices = [] if inventory is None else _like(inventory, spec, profile)
+        is_there = is_there or bool(devices)
+        if devices and fits(wanted, node.total):
+            held = leases.on_node(node.node_id)
+            found += [
+                _Candidate(node, gpu, device, held.get(device.uuid, _NOBODY))
+                for gpu, device in devices
+            ]
+    return is_there, found
 
 
-def _is_like(gpu: Gpu, device: Gpu | MigDevice, spec: InstanceSpec, profile: str) -> bool:
+def _like(
+    inventory: Inventory, spec: InstanceSpec, profile: str
+) -> list[tuple[Gpu, Gpu | MigDevice]]:
+    """Return what a node has of the kind that an instance asks for, and the GPU that it is on."""
+    gpus = [gpu for gpu in inventory.gpus if gpu.vendor == NVIDIA]
     if profile:
-        return isinstance(device, MigDevice) and device.profile == profile
-    return gpu.index == spec.device_id
+        gpus = [gpu for gpu in gpus if gpu.is_mig]
+        return [(gpu, x) for gpu in gpus for x in gpu.mig_devices if x.profile == profile]
+    return [(gpu, x) for gpu in gpus if gpu.index == spec.device_id for x in gpu.devices]
+
+
+def _best(
+    rooms: Sequence[tuple[int | None, _Candidate]],
+    wanted: Mapping[str, float],
+    affinity: Affinity,
+) -> _Candidate:
+    """Return the best: on nodes with room in Ray, and few of the same model, an idle device.
+
+    A model that packs has many of the same model, and a device that others have too.
+    """
+    nodes = {each.node.node_id: each.node for _, each in rooms}
+    order = {
+        node_id: (not fits(wanted, node.available), *affinity.of(node))
+        for node_id, node in nodes.items()
+    }
+    least = min(order.values())
+    first = {node_id for node_id, each in order.items() if each == least}
+    there = (room for room in rooms if room[1].node.node_id in first)
+    return min(there, key=lambda room: _rank(room, affinity.sign))[1]
 
 
 def _without_candidates(
@@ -217,9 +240,7 @@ def _ray_demand(spec: InstanceSpec, cluster: ClusterResources) -> dict[str, floa
     return {n: v for n, v in wanted.items() if not mig_profile_of(n) or cluster.offers(n)}
 
 
-def _is_free(candidate: _Candidate, profile: str) -> bool:
-    if profile:
-        return not candidate.holders
+def _is_shared(candidate: _Candidate) -> bool:
     return not any(lease.device.is_exclusive for lease in candidate.holders.values())
 
 
@@ -229,7 +250,7 @@ def _all_taken(candidates: Sequence[_Candidate], profile: str) -> Waits:
     nodes = len({each.node.node_id for each in candidates})
     return Waits(
         f"waiting for {what}: {number} on {nodes} node{'s' * (nodes > 1)}, all taken"
-        f" ({_names(name for each in candidates for name in each.holders)}); unload one of these,"
+        f" ({_names(*(each.holders for each in candidates))}); unload one of these,"
         " or make more such devices"
     )
 
@@ -255,11 +276,6 @@ def _use(candidate: _Candidate) -> str:
     return f"{candidate} has {_gib(used)} of {_gib(total)} in use"
 
 
-def _has_memory(candidate: _Candidate, needed_bytes: int) -> bool:
-    free = candidate.free_bytes
-    return free is None or needed_bytes <= free
-
-
 def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
     roomiest = max(candidates, key=lambda each: each.free_bytes or 0)
     free = max(0, roomiest.free_bytes or 0)
@@ -276,18 +292,11 @@ def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
     )
 
 
-def _rank(
-    candidate: _Candidate, wanted: Mapping[str, float], affinity: Affinity
-) -> tuple[object, ...]:
-    """Order candidates: room in Ray, few of the same model on the node, an idle device.
-
-    A model that packs has many of the same model, and a device that others have too.
-    """
+def _rank(room: tuple[int | None, _Candidate], sign: int) -> tuple[object, ...]:
+    free_bytes, candidate = room
     return (
-        not fits(wanted, candidate.node.available),
-        *affinity.of(candidate.node),
-        affinity.sign * len(candidate.holders),
-        -affinity.sign * (candidate.free_bytes or 0),
+        sign * len(candidate.holders),
+        -sign * (free_bytes or 0),
         candidate.node.node_id,
         candidate.gpu.index,
         candidate.device.uuid,
@@ -309,10 +318,10 @@ def _assignment(candidate: _Candidate, profile: str, resource: str) -> DeviceAss
     )
 
 
-def _names(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    return ", ".join(ordered[:_SHOWN]) + more
+def _names(*groups: Mapping[str, Lease]) -> str:
+    count = sum(map(len, groups))
+    more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+    return ", ".join(nsmallest(_SHOWN, chain.from_iterable(groups))) + more
 
 
 def _gib(number: int) -> str:

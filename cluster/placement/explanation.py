@@ -6,6 +6,7 @@ What is told is how things are now, by the rules by which instances are placed; 
 how they were when an instance started.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,6 +17,7 @@ from cluster.placement.affinity import affinity_to, allowed, refusal
 from cluster.placement.demand import ClusterResources, NodeResources, fits
 from cluster.placement.devices import Waits, assign_device, may_have_device
 from cluster.placement.gang import can_hold, gang_blocked
+from cluster.placement.leases import Leases
 from cluster.placement.planner import demand_of
 from cluster.placement.preemption import Devices, Occupant, to_displace
 from deployments.instance.spec import InstanceSpec
@@ -125,7 +127,7 @@ def _spread(spec: InstanceSpec, node: NodeResources, rules: PlacementRules, now:
         for each in now.occupants
         if (each.spec.model_key, each.spec.version) == (spec.model_key, spec.version)
     ]
-    affinity = affinity_to(now.cluster, rules, alike)
+    affinity = affinity_to(now.cluster, rules, Counter(alike))
     parts = [
         f"{affinity.domains[key, node.labels[key]]} in {key}={node.labels[key]}"
         for key in rules.spread_over
@@ -150,7 +152,7 @@ def _verdict(spec: InstanceSpec, node: NodeResources, rules: PlacementRules, now
         return f"has room for {len(bundles)} of {len(spec.gang.bundles)} bundles, each taken alone"
     if may_have_device(spec):
         given = now.devices.get(spec.name, Devices())
-        others = {name: each for name, each in given.leases.items() if name != spec.name}
+        others = Leases({name: each for name, each in given.leases.items() if name != spec.name})
         try:
             outcome = assign_device(spec, alone, others, given.admission)
         except TritonError as error:

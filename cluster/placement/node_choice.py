@@ -8,6 +8,7 @@ room nothing is chosen. The instance is then demand in Ray, with its labels, whi
 meet.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -67,7 +68,7 @@ def choose_node(
         return _pinned_in_vain(rules, there, wanted)
     if not fitting or (len(cluster.nodes) == 1 and not rules.nodes):
         return None
-    affinity = affinity_to(cluster, rules, occupancy.alike)
+    affinity = affinity_to(cluster, rules, Counter(occupancy.alike))
 
     def rank(node: NodeResources) -> tuple[object, ...]:
         count = affinity.sign * occupancy.counts.get(node.node_id, 0)

@@ -45,7 +45,8 @@ class NodeDevices:
         """Return the cluster with the GPUs of its nodes; waits for those never asked before."""
         nodes = [node for node in cluster.nodes if node.gpu_count]
         self._forget_all_but({node.node_id for node in nodes})
-        await asyncio.gather(*(self.refresh(node.node_id, MAX_AGE_S) for node in nodes))
+        stale = [node.node_id for node in nodes if self._is_older(node.node_id, MAX_AGE_S)]
+        await asyncio.gather(*(self.refresh(node_id, MAX_AGE_S) for node_id in stale))
         devices = {}
         for node in nodes:
             inventory = self._usable(node)
@@ -55,8 +56,7 @@ class NodeDevices:
 
     async def refresh(self, node_id: str, max_age_s: float) -> bool:
         """Ask a node again whose report is older than that; whether it was."""
-        report = self._reports.get(node_id)
-        if report is not None and asyncio.get_running_loop().time() - report.read_s <= max_age_s:
+        if not self._is_older(node_id, max_age_s):
             return False
         reading = self._readings.get(node_id)
         if reading is None:
@@ -70,6 +70,10 @@ class NodeDevices:
         """Return what a node told last."""
         known = self._reports.get(node_id)
         return Inventory() if known is None else known.inventory
+
+    def _is_older(self, node_id: str, max_age_s: float) -> bool:
+        report = self._reports.get(node_id)
+        return report is None or asyncio.get_running_loop().time() - report.read_s > max_age_s
 
     async def _ask(self, node_id: str) -> None:
         known = self._reports.get(node_id)

@@ -18,11 +18,11 @@ from cluster.placement.affinity import allowed
 from cluster.placement.demand import ClusterResources, NodeResources, fits
 from cluster.placement.devices import (
     Admission,
-    Lease,
     Waits,
     assign_device,
     may_have_device,
 )
+from cluster.placement.leases import Lease, Leases
 from cluster.placement.planner import demand_of
 from deployments.instance.spec import InstanceSpec
 
@@ -138,7 +138,7 @@ class _Trial:
         spec, wanted = self.spec, self.wanted
         if may_have_device(spec):
             names = {each.name for each in gone} | {spec.name}
-            kept = {n: each for n, each in self.devices.leases.items() if n not in names}
+            kept = Leases({n: each for n, each in self.devices.leases.items() if n not in names})
             cluster = self._cluster_without(gone)
             try:
                 outcome = assign_device(spec, cluster, kept, self.devices.admission)

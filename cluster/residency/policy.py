@@ -5,7 +5,7 @@
 Pure: the clock, the uses and the sizes are arguments.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 Key = tuple[str, int]
@@ -61,7 +61,8 @@ def to_rest(
 ) -> tuple[Key, ...]:
     """Return which versions go to rest, those used longest ago first.
 
-    What is pinned, in use or was used just now stays, also where that is too much.
+    What is pinned, in use or was used just now stays, also where that is too much. It takes
+    O(n log n) for n instances, however many nodes there are.
 
     Args:
         residents: All versions with instances.
@@ -70,27 +71,60 @@ def to_rest(
         now_s: The time.
         arriving: How many versions are being woken.
     """
+    bounds = dict(_bounds(nodes_bytes, limits))
+    used_bytes = _used_bytes(residents)
+    excess = max(0, len(residents) + arriving - limits.max_models) if limits.max_models else 0
+    full = [node for node, high_bytes in bounds.items() if used_bytes.get(node, 0) > high_bytes]
+    if not (excess or full):
+        return ()
+    there = frozenset(full)
     idle = sorted(
-        (each for each in residents if _may_go(each, limits, now_s)),
+        (
+            each
+            for each in residents
+            if (excess or not there.isdisjoint(each.sizes_bytes)) and _may_go(each, limits, now_s)
+        ),
         key=lambda each: (each.used_s, each.key),
     )
     leaving: dict[Key, Resident] = {}
-    if limits.max_models:
-        excess = max(0, len(residents) + arriving - limits.max_models)
-        leaving = {each.key: each for each in idle[:excess]}
-    for node, high_bytes in _bounds(nodes_bytes, limits):
-        there = [each for each in residents if each.key not in leaving and node in each.sizes_bytes]
-        used_bytes = sum(each.sizes_bytes[node] for each in there)
-        if used_bytes <= high_bytes:
+
+    def let_go(resident: Resident) -> None:
+        leaving[resident.key] = resident
+        for node, size_bytes in resident.sizes_bytes.items():
+            used_bytes[node] -= size_bytes
+
+    for each in idle[:excess]:
+        let_go(each)
+    idle_on = _idle_on(full, idle)
+    for node in full:
+        if used_bytes[node] <= bounds[node]:
             continue
-        low_bytes = high_bytes * limits.low_fraction
-        for each in idle:
-            if used_bytes <= low_bytes:
+        low_bytes = bounds[node] * limits.low_fraction
+        for each in idle_on[node]:
+            if used_bytes[node] <= low_bytes:
                 break
-            if each.key not in leaving and each.sizes_bytes.get(node):
-                leaving[each.key] = each
-                used_bytes -= each.sizes_bytes[node]
+            if each.key not in leaving and each.sizes_bytes[node]:
+                let_go(each)
     return tuple(leaving)
+
+
+def _used_bytes(residents: Iterable[Resident]) -> dict[str, int]:
+    """Return how much memory is used on each node."""
+    used_bytes: dict[str, int] = {}
+    for each in residents:
+        for node, size_bytes in each.sizes_bytes.items():
+            used_bytes[node] = used_bytes.get(node, 0) + size_bytes
+    return used_bytes
+
+
+def _idle_on(nodes: Iterable[str], idle: Iterable[Resident]) -> Mapping[str, list[Resident]]:
+    """Return which of the idle versions are on each of some nodes, in the same order."""
+    found: dict[str, list[Resident]] = {node: [] for node in nodes}
+    for each in idle:
+        for node in each.sizes_bytes:
+            if node in found:
+                found[node].append(each)
+    return found
 
 
 def _may_go(resident: Resident, limits: ResidencyLimits, now_s: float) -> bool:

@@ -8,9 +8,12 @@ the controller is gone.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import pickle
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Final
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -23,6 +26,8 @@ from backends.api.model_identifier import name_of, shown
 from deployments.settings.server_settings import ServerSettings
 
 UNLOADED_REASON = "unloaded"
+# Changes of the table that are larger are compressed.
+_COMPRESSED_BYTES: Final = 1 << 14
 
 
 class ModelReadyState(StrEnum):
@@ -139,6 +144,8 @@ class RoutingTable:
         settings: What clients may change of a running server.
         has_namespaces: Whether models of one name may be in several repositories.
         reachable: By repository, without credentials: whether it can be listed.
+        before: Version of the table that this one was made of by difference; None for none.
+        touched: Keys of all models that differ from that one.
     """
 
     version: int = 0
@@ -148,22 +155,26 @@ class RoutingTable:
     settings: ServerSettings = ServerSettings()
     has_namespaces: bool = False
     reachable: Mapping[str, bool] = field(default_factory=dict)
+    before: int | None = field(default=None, compare=False)
+    touched: frozenset[str] = field(default=frozenset(), compare=False)
 
     def after(self, changes: "TableChanges") -> "RoutingTable":
         """Return the table with changes made; models that have not changed are the same objects."""
-        kept = (
-            {}
-            if changes.is_whole
-            else {name: model for name, model in self.models.items() if name not in changes.removed}
-        )
+        # Copied in one go: a table has tens of thousands of models.
+        models = {} if changes.is_whole else self.models.copy()
+        for name in changes.removed:
+            models.pop(name, None)
+        models.update(changes.models)
         return RoutingTable(
             changes.version,
-            {**kept, **changes.models},
+            models,
             changes.initialised,
             changes.exiting,
             self.settings if changes.settings is None else changes.settings,
             changes.has_namespaces,
             changes.reachable,
+            None if changes.is_whole else self.version,
+            changes.removed.union(changes.models),
         )
 
     def keys_named(self, name: str) -> list[str]:
@@ -174,12 +185,22 @@ class RoutingTable:
             if name_of(key) == name and not model.is_unloaded
         ]
 
+    def keys_by_name(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Return what `keys_named` does, for some names at once."""
+        found: dict[str, list[str]] = {name: [] for name in names}
+        for key, model in self.models.items() if names else ():
+            keys = found.get(name_of(key))
+            if keys is not None and not model.is_unloaded:
+                keys.append(key)
+        return found
+
     def changed_since(self, other: "RoutingTable") -> frozenset[str]:
         """Return the names of models that another table does not have, or has otherwise."""
         before, now = other.models, self.models
+        names = self.touched if self.before == other.version else before.keys() | now.keys()
         return frozenset(
             name
-            for name in before.keys() | now.keys()
+            for name in names
             # After a change by difference, what has not changed is the same object.
             if now.get(name) is not before.get(name) and now.get(name) != before.get(name)
         )
@@ -237,6 +258,8 @@ class TableChanges:
         settings: The settings; None when they have not changed.
         has_namespaces: As in the table.
         reachable: As in the table.
+
+    They are pickled once, however many routers get them; what is large is compressed then.
     """
 
     version: int
@@ -248,6 +271,22 @@ class TableChanges:
     settings: ServerSettings | None
     has_namespaces: bool = False
     reachable: Mapping[str, bool] = field(default_factory=dict)
+    # Empty until they are pickled.
+    _pickled: list[bytes] = field(default_factory=list, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "TableChanges"], tuple[bytes]]:
+        if not self._pickled:
+            values = [getattr(self, each.name) for each in fields(self) if each.compare]
+            data = pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
+            # Of level 0 is what is small: copied as it is.
+            level = 1 if len(data) > _COMPRESSED_BYTES else 0
+            self._pickled.append(zlib.compress(data, level))
+        return _unpickled_changes, (self._pickled[0],)
+
+
+def _unpickled_changes(data: bytes) -> TableChanges:
+    values = pickle.loads(zlib.decompress(data))  # noqa: S301 - a part of what Ray has unpickled
+    return TableChanges(*values)
 
 
 @dataclass(frozen=True, slots=True)

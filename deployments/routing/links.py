@@ -11,6 +11,7 @@ from typing import Final
 from backends.api.errors import TritonError
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient, LaneInflight
+from deployments.routing.model_pools import ModelPools
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import Link, LinkPool
 from deployments.supervision.supervisor import Supervisor
@@ -88,25 +89,27 @@ class LinkSet:
 
     def sync(
         self,
+        names: Collection[str],
         wanted: Mapping[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]],
         leaving: Collection[tuple[str, str]],
-        pools: dict[tuple[str, int], LinkPool],
+        pools: ModelPools,
     ) -> None:
-        """Open the links to new instances, then close those to instances that are gone.
+        """Open the links to new instances of some models, then close those to others of theirs.
 
         Args:
+            names: Keys of the models; links to instances of others stay as they are.
             wanted: Endpoint and model version, by the instance's name and incarnation.
             leaving: Name and incarnation of instances that finish their last requests; links to
                 them stay open, for what they count, and are chosen no more.
             pools: Where the links of each model version are put; missing pools are made.
         """
-        for pool in pools.values():
+        for pool in pools.of(names):
             pool.unopened.clear()
             pool.has_own = False
         for key, (endpoint, model_key) in wanted.items():
             if key in self._links:
                 continue
-            pool = pools.setdefault(model_key, LinkPool(key=model_key))
+            pool = pools.make(model_key)
             if endpoint.incarnation == self._own_incarnation:
                 pool.has_own = True
             elif self._opens_on_demand and not pool.is_used:
@@ -114,13 +117,16 @@ class LinkSet:
             else:
                 self._open(pool, endpoint)
         # Only now: what waited for the last instances of a pool that go finds their successors.
-        for key in [key for key in self._links if key not in wanted]:
-            link = self._links.pop(key)
-            self._retire(link, is_leaving=key in leaving)
-            if link in link.pool.leaving:
-                self._leaving[key] = link
-        for key in [key for key in self._leaving if key not in leaving]:
-            _forget(self._leaving.pop(key))
+        for link in [link for pool in pools.of(names) for link in pool.links]:
+            key = _key(link)
+            if key not in wanted:
+                del self._links[key]
+                self._retire(link, is_leaving=key in leaving)
+                if link in link.pool.leaving:
+                    self._leaving[key] = link
+        for key, link in list(self._leaving.items()):
+            if key not in leaving and link.pool.key[0] in names:
+                _forget(self._leaving.pop(key))
 
     def open_all(self, pool: LinkPool) -> None:
         """Open the links that wait for the first request."""
@@ -156,7 +162,7 @@ class LinkSet:
 
     def _open(self, pool: LinkPool, endpoint: InstanceEndpoint) -> None:
         link = Link(endpoint, pool, is_local=endpoint.node_id == self._node_id)
-        self._links[endpoint.name, endpoint.incarnation] = link
+        self._links[_key(link)] = link
         pool.links.append(link)
         self._start_connecting(link)
         if self._heartbeat is not None and not self._is_checking:
@@ -244,6 +250,10 @@ async def _report(heartbeat: Heartbeat, endpoint: InstanceEndpoint, reason: str)
     except TritonError as error:
         # It asks the instances itself when it is back.
         logger.info("report of %s: %s", endpoint.name, error)
+
+
+def _key(link: Link) -> tuple[str, str]:
+    return link.endpoint.name, link.endpoint.incarnation
 
 
 def drop(link: Link) -> None:

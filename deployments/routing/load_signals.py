@@ -45,10 +45,21 @@ class LoadSignals:
         self._router = router
         self._clock_s = clock_s or asyncio.get_running_loop().time
         self._pools: list[_WatchedPool] = []
+        self._is_stale = False
         self._reported_s = self._clock_s()
 
     def refresh(self) -> None:
-        """Look again at which versions autoscale: the table is another one."""
+        """Learn that the table is another one: other versions may autoscale.
+
+        While there are any the next sample looks, so that of many changes the last one counts.
+        """
+        if self._pools and self._router.autoscaled_pools():
+            self._is_stale = True
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        self._is_stale = False
         known = {watched.pool: watched for watched in self._pools}
         pools = self._router.autoscaled_pools()
         if not self._pools:
@@ -65,6 +76,8 @@ class LoadSignals:
         Returns:
             A report, when one is due and there is something to tell; else nothing.
         """
+        if self._is_stale:
+            self._look()
         for watched in self._pools:
             watched.sample()
         now_s = self._clock_s()

@@ -13,7 +13,7 @@ gone, the last table goes on being served.
 Everything here runs on one event loop.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
 
 from mypy_extensions import mypyc_attr
@@ -35,6 +35,7 @@ from deployments.routing.instance_calls import InstanceCalls
 from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.lost_requests import end_or_resend
 from deployments.routing.membership import Membership, NodeMember
+from deployments.routing.model_pools import ModelPools
 from deployments.routing.node_pools import NodePools
 from deployments.routing.node_routes import NodeRoutes
 from deployments.routing.ordered_sink import OrderedSink, order_of
@@ -108,7 +109,8 @@ class Router:
             heartbeat=heartbeat,
             node_pools=self.node_pools,
         )
-        self._pools: dict[tuple[str, int], LinkPool] = {}
+        self._pools = ModelPools()
+        self._autoscaled: dict[tuple[str, int], LinkPool] = {}
         self._served = ServedModels(self._pool_for, self._find_step, cache)
         self._tasks = Supervisor("router")
         self._membership: Membership | None = None
@@ -136,40 +138,41 @@ class Router:
         self._served.update(table, changed)
         wanted: dict[tuple[str, str], tuple[InstanceEndpoint, tuple[str, int]]] = {}
         leaving: set[tuple[str, str]] = set()
-        for model in table.models.values():
+        for model in [table.models[name] for name in changed if name in table.models]:
             for entry in model.versions:
                 for endpoint in entry.instances:
                     key = (endpoint.name, endpoint.incarnation)
                     wanted[key] = (endpoint, (model.name, entry.version))
                 leaving.update((each.name, each.incarnation) for each in entry.leaving)
-        of_changed = [pool for key, pool in self._pools.items() if key[0] in changed]
-        for pool in of_changed:
+        for pool in self._pools.of(changed):
             # Before its instances go: what they give back waits for their successors.
             self._waiting.follow(pool, table.ready(*pool.key))
-        self._links.sync(wanted, leaving, self._pools)
-        for (name, _), pool in self._pools.items():
-            if name in changed:
-                look_at = self.node_pools.forget if pool.is_dormant else self.node_pools.refresh
-                look_at(pool)
-                self._refresh_routes(pool)
-        self._forget_unserved()
+        self._links.sync(changed, wanted, leaving, self._pools)
+        for pool in self._pools.of(changed):
+            (self.node_pools.forget if pool.is_dormant else self.node_pools.refresh)(pool)
+            self._refresh_routes(pool)
+        self._forget_unserved(changed)
         self._waiting.wakes.table_changed()
 
-    def _forget_unserved(self) -> None:
-        for served in [key for key in self._pools if key not in self._served]:
-            if not self._pools[served].links:
-                pool = self._pools.pop(served)
+    def _forget_unserved(self, names: Collection[str]) -> None:
+        for pool in self._pools.of(names):
+            if pool.key not in self._served and not pool.links:
+                self._pools.remove(pool.key)
+                self._autoscaled.pop(pool.key, None)
                 self.node_pools.forget(pool)
                 if pool.routes is not None:
                     pool.routes.close()
-                self._waiting.fail(pool, no_instance(name_of(served[0])))
+                self._waiting.fail(pool, no_instance(name_of(pool.key[0])))
                 if pool.sequences is not None:
                     pool.sequences.close()
 
     def _pool_for(self, key: tuple[str, int], config: ModelConfig) -> LinkPool:
-        pool = self._pools.setdefault(key, LinkPool(key=key))
+        pool = self._pools.make(key)
         # Queues tell each other by name which pool they speak of.
         pool.config = config if key[0] == config.name else replace(config, name=key[0])
+        self._autoscaled.pop(key, None)
+        if is_autoscaled(config):
+            self._autoscaled[key] = pool
         sequences = config.sequence_batching
         if sequences is not None and pool.sequences is None:
             pool.sequences = SequenceRoutes(pool, sequences, self._waiting.add, self._tasks)
@@ -346,15 +349,12 @@ class Router:
 
     def autoscaled_pools(self) -> list[LinkPool]:
         """Return the pools of the versions whose number of instances follows their load."""
-        pools = self._pools.values()
-        return [each for each in pools if each.config is not None and is_autoscaled(each.config)]
+        return list(self._autoscaled.values())
 
     def queue_counters(self) -> list[tuple[str, int, Snapshot]]:
         """Return what the queues held here have counted: model, version and counters."""
         return [
-            (*key, pool.held.snapshot())
-            for key, pool in self._pools.items()
-            if pool.held is not None
+            (*pool.key, pool.held.snapshot()) for pool in self._pools.all() if pool.held is not None
         ]
 
     async def close(self) -> None:
@@ -364,7 +364,7 @@ class Router:
         self._waiting.close()
         await self._waiting.wait_closed()
         await self._tasks.close()
-        for pool in self._pools.values():
+        for pool in self._pools.all():
             if pool.sequences is not None:
                 for link in list(pool.sequences.retired):
                     drop(link)

@@ -3,7 +3,7 @@
 """The ready versions of a router's table: made, kept and replaced as the table changes."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
@@ -44,6 +44,10 @@ class ServedModels:
         self._find_step = find_step
         self._cache = cache
         self._by_key: dict[_Key, tuple[ModelVersion, ServedModel]] = {}
+        # Its versions, by key of a model.
+        self._versions: dict[str, list[int]] = {}
+        # The models that each ensemble is made of.
+        self._ensembles: dict[_Key, set[str]] = {}
 
     def __contains__(self, key: _Key) -> bool:
         return key in self._by_key
@@ -64,18 +68,24 @@ class ServedModels:
             table: The table as it is now.
             changed: Keys of models that are new, gone or other than before.
         """
-        before = {key: self._by_key.pop(key) for key in list(self._by_key) if key[0] in changed}
+        before = {key: self._by_key.pop(key) for key in self._keys_of(changed)}
+        for key in before:
+            self._ensembles.pop(key, None)
         for name in changed:
             self.newest.pop(name, None)
+            self._versions.pop(name, None)
             model = table.models.get(name)
             for entry in model.versions if model else ():
                 if entry.state is ModelReadyState.READY and entry.config is not None:
                     key = (name, entry.version)
                     served = self._serve(name, entry, entry.config, before.get(key))
                     self._by_key[key] = (entry, served)
+                    self._versions.setdefault(name, []).append(entry.version)
+                    if served.ensemble is not None:
+                        self._ensembles[key] = {x.model_key for x in served.config.ensemble_steps}
                     self.newest[name] = served
-        for name in {name_of(key) for key in changed if key != name_of(key)}:
-            keys = table.keys_named(name)
+        names = {name_of(key) for key in changed if key != name_of(key)}
+        for name, keys in table.keys_by_name(names).items():
             if len(keys) == 1:
                 self.keys[name] = keys[0]
             else:
@@ -90,16 +100,16 @@ class ServedModels:
 
     def _affected(self, changed: Collection[str]) -> Iterable[_Key]:
         """Return the versions that have changed or are ensembles of what has, at any depth."""
-        parts: Mapping[_Key, set[str]] = {
-            key: {step.model_key for step in served.config.ensemble_steps}
-            for key, (_, served) in self._by_key.items()
-            if served.ensemble is not None
-        }
         names, count = set(changed), 0
         while len(names) != count:
             count = len(names)
-            names.update(key[0] for key, steps in parts.items() if not steps.isdisjoint(names))
-        return [key for key in self._by_key if key[0] in names]
+            for key, steps in self._ensembles.items():
+                if not steps.isdisjoint(names):
+                    names.add(key[0])
+        return self._keys_of(names)
+
+    def _keys_of(self, names: Iterable[str]) -> list[_Key]:
+        return [(name, version) for name in names for version in self._versions.get(name, ())]
 
     def _serve(
         self,

@@ -128,7 +128,7 @@ class World:
         self.pools.append(pool)
         return pool
 
-    def _changed(self) -> None:
+    def _changed(self, _: str) -> None:
         seen = {
             f"{name}/{version}": record.state.value
             for name, at in self.lifecycle.records.items()

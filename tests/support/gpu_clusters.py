@@ -8,7 +8,7 @@ from dataclasses import replace
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.devices.inventory import Gpu, Inventory, MigDevice
 from cluster.placement.demand import ClusterResources, NodeResources
-from cluster.placement.devices import Lease
+from cluster.placement.leases import Lease
 from cluster.placement.planner import PoolRequest, plan_pool
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 

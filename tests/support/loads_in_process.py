@@ -48,7 +48,7 @@ async def load_each(root: Path, names: Iterable[str]) -> dict[str, str]:
         await asyncio.sleep(0)
 
     lifecycle = ModelLifecycle(
-        source, lambda _: PoolHere(), lambda: None, LifecycleSettings(), know
+        source, lambda _: PoolHere(), lambda _: None, LifecycleSettings(), know
     )
     outcomes = {}
     for name in names:

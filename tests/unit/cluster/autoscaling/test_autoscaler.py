@@ -8,8 +8,11 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.api.errors import InternalError
+from cluster.autoscaling import autoscaler
 from cluster.autoscaling.autoscaler import PERIOD_S, Autoscaler
 from cluster.autoscaling.loads import SILENCE_S, LoadBoard, latency_p95_us, queue_us
 from cluster.models.contracts import Candidate
@@ -20,6 +23,7 @@ from deployments.metrics.distributions import class_of
 from deployments.supervision.supervisor import Supervisor
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import LOAD_S, World, model, now
+from tests.support.instruction_count import instructions
 
 KEY = ("m", 1)
 QUICK = {"upscale_delay_s": "2", "downscale_delay_s": "10"}
@@ -302,6 +306,54 @@ def test_a_router_that_falls_silent_has_no_load_any_more() -> None:
     assert (reading.ongoing, reading.rate, reading.is_used) == (7.0, 70.0, True)
     reading = board.read(KEY, SILENCE_S + 1)
     assert (reading.ongoing, reading.is_used) == (4.0, False)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.dictionaries(st.sampled_from("mn"), st.floats(0, 1e6), max_size=2),
+        ),
+        max_size=12,
+    )
+)
+def test_the_load_is_what_each_router_has_told_last(
+    reports: list[tuple[str, dict[str, float]]],
+) -> None:
+    board, last = LoadBoard(), dict[str, dict[str, float]]()
+    for router, loads in reports:
+        told = [VersionLoad(name, 1, ongoing, ongoing) for name, ongoing in loads.items()]
+        board.take(router, encode_loads(told), 0)
+        last[router] = loads
+    for name in "mn":
+        expected = sum(loads.get(name, 0.0) for loads in last.values())
+        assert board.read((name, 1), 0).ongoing == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_reading_costs_as_much_of_many_routers_as_of_few() -> None:
+    costs = []
+    for count in (10, 100):
+        board = LoadBoard()
+        for router in range(count):
+            board.take(str(router), encode_loads([VersionLoad("m", 1, 1.0, 1.0)]), 0)
+        costs.append(instructions(lambda board=board: board.read(KEY, 1)))
+        assert board.read(KEY, 1).ongoing == count
+    assert costs[0] == costs[1]
+
+
+def test_of_many_versions_some_are_looked_at_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(autoscaler, "_MOST_AT_ONCE", 2)
+
+    async def main() -> None:
+        scene = Scene(candidate())
+        await scene.world.lifecycle.load("m")
+        record = scene.world.record("m")
+        for name in "abcd":
+            scene.world.lifecycle.records[name] = dataclasses.replace(record, name=name)
+        assert len(list(scene.autoscaler.look())) == 2
+        await scene.close()
+
+    virtual_time.run(main())
 
 
 def test_a_report_that_cannot_be_read_is_left_out() -> None:

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import pickle
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,6 +13,7 @@ from cluster.models.states import LifecycleEvent, ModelRecord, VersionRecord
 from deployments.contracts.routing_table import PollAnswer, RoutingTable
 from deployments.settings.server_settings import LogSettings, ServerSettings
 from tests.support import virtual_time
+from tests.support.instruction_count import instructions
 
 
 def publisher(clock: int = 1000) -> RoutingPublisher:
@@ -179,7 +182,8 @@ def test_a_router_gets_only_the_models_that_have_changed_since_its_version() -> 
     records["b"] = records["b"].with_version(VersionRecord(2).after(LifecycleEvent.LOAD))
     records["d"] = record("d")
     del records["c"]
-    subject.changed()
+    for name in "bcd":
+        subject.changed(name)
     changes = subject.changes_since(known.version)
     assert (changes.is_whole, sorted(changes.models)) == (False, ["b", "d"])
     assert (changes.removed, changes.settings) == ({"c"}, None)
@@ -205,7 +209,7 @@ def test_a_record_that_renders_as_before_is_no_change() -> None:
     subject.release()
     known = subject.table()
     records["a"] = replace(records["a"], failure="the last reload came to nothing")
-    subject.changed()
+    subject.changed("a")
     assert subject.changes_since(known.version).models == {}
 
 
@@ -215,10 +219,10 @@ def test_a_model_that_went_and_came_back_is_no_longer_among_the_removed() -> Non
     subject.release()
     known = subject.table()
     back = records.pop("a")
-    subject.changed()
+    subject.changed("a")
     subject.table()
     records["a"] = back
-    subject.changed()
+    subject.changed("a")
     assert known.after(subject.changes_since(known.version)).models.keys() == {"a"}
 
 
@@ -254,7 +258,7 @@ def test_a_version_older_than_a_forgotten_removal_gets_the_whole_table(
     known = subject.table()
     for name in ("a", "b", "c"):
         del records[name]
-        subject.changed()
+        subject.changed(name)
         subject.table()
     assert subject.changes_since(known.version).is_whole
     assert known.after(subject.changes_since(known.version)).models.keys() == {"d"}
@@ -327,3 +331,66 @@ def test_routers_hear_which_repositories_can_be_listed() -> None:
     changes = subject.changes_since(before.version)
     assert not changes.is_whole
     assert before.after(changes).reachable == {"s3://b": False}
+
+
+def test_a_change_costs_as_much_among_many_models_as_among_few() -> None:
+    costs = []
+    for count in (100, 400):
+        records = {str(at): record(str(at)) for at in range(count)}
+        subject = RoutingPublisher(records, lambda: 1000)
+        subject.release()
+        known = subject.table().version
+        records["7"] = records["7"].with_version(VersionRecord(2).after(LifecycleEvent.LOAD))
+        subject.changed("7")
+        first = instructions(partial(subject.changes_since, known))
+        costs.append((first, instructions(partial(subject.changes_since, known))))
+        assert subject.changes_since(known).models.keys() == {"7"}
+    assert costs[0] == costs[1]
+
+
+def test_a_router_that_comes_while_a_change_spreads_is_waited_for() -> None:
+    async def main() -> None:
+        subject = publisher()
+        before = subject.table().version
+        polls = [asyncio.create_task(subject.poll(before, 30, "a"))]
+        await asyncio.sleep(0)
+        subject.changed()
+        waiting = asyncio.create_task(subject.wait_known(60))
+        await asyncio.sleep(0)
+        polls.append(asyncio.create_task(subject.poll(before, 30, "new")))
+        version = subject.table().version
+        polls.append(asyncio.create_task(subject.poll(version, 30, "a")))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        polls.append(asyncio.create_task(subject.poll(version, 30, "new")))
+        await waiting
+        assert asyncio.get_running_loop().time() == 1
+        for poll in polls:
+            poll.cancel()
+
+    virtual_time.run(main())
+
+
+def test_a_router_that_one_wait_takes_for_gone_holds_up_no_other() -> None:
+    async def main() -> None:
+        subject = publisher()
+        await subject.poll(0, 30, "gone")
+        subject.changed()
+        patient = asyncio.create_task(subject.wait_known(60))
+        await subject.wait_known(1)
+        await patient
+        assert asyncio.get_running_loop().time() == 1
+
+    virtual_time.run(main())
+
+
+def test_what_many_routers_get_is_pickled_once() -> None:
+    records = {str(at): record(str(at)) for at in range(100)}
+    subject = RoutingPublisher(records, lambda: 1000)
+    subject.release()
+    answer = PollAnswer(subject.changes_since(0), 1)
+    assert pickle.loads(pickle.dumps(answer)) == answer
+    again = subject.changes_since(0)
+    assert instructions(lambda: pickle.dumps(PollAnswer(again, 2))) < 200
+    subject.changed("7")
+    assert subject.changes_since(0).version > again.version

@@ -13,7 +13,8 @@ from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import AMD
 from cluster.placement.demand import ClusterResources, NodeResources
-from cluster.placement.devices import Admission, Lease, Waits, assign_device
+from cluster.placement.devices import Admission, Waits, assign_device
+from cluster.placement.leases import Lease, Leases
 from cluster.placement.planner import demand_of
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from tests.support.gpu_clusters import (
@@ -46,7 +47,7 @@ def placed(
     specs: Sequence[InstanceSpec], there: ClusterResources, leases: Mapping[str, Lease]
 ) -> list[str | None]:
     """Assign one after the other; returns where each is: node/UUID, None, or its reason."""
-    held, found = dict(leases), []
+    held, found = Leases(leases), []
     for spec in specs:
         outcome = assign_device(spec, there, held, Admission())
         if isinstance(outcome, Waits):
@@ -189,7 +190,7 @@ def assigned(
     leases: Mapping[str, Lease] | None = None,
     admission: Admission = UNBOUNDED,
 ) -> InstanceSpec:
-    outcome = assign_device(spec, there, leases or {}, admission)
+    outcome = assign_device(spec, there, Leases(leases), admission)
     assert isinstance(outcome, InstanceSpec), outcome.reason
     return outcome
 
@@ -200,7 +201,7 @@ def reason(
     leases: Mapping[str, Lease] | None = None,
     admission: Admission = UNBOUNDED,
 ) -> str:
-    outcome = assign_device(spec, there, leases or {}, admission)
+    outcome = assign_device(spec, there, Leases(leases), admission)
     assert isinstance(outcome, Waits)
     return outcome.reason
 
@@ -251,7 +252,7 @@ def test_a_gpu_that_left_is_waited_for() -> None:
 def test_several_mig_devices_for_one_instance_are_refused(amounts: str) -> None:
     spec = one(parameters={"ray_resources": amounts})
     with pytest.raises(InvalidArgumentError, match="an instance can have one MIG device"):
-        assign_device(spec, MIXED, {}, Admission())
+        assign_device(spec, MIXED, Leases(), Admission())
 
 
 def test_models_share_a_gpu_until_its_memory_does_not_suffice() -> None:
@@ -290,7 +291,7 @@ def test_what_no_gpu_is_large_enough_for_needs_a_larger_one() -> None:
 def test_a_gpu_that_does_not_tell_its_memory_bounds_nothing(fields: dict[str, int]) -> None:
     there = cluster({"a": (gpu(0, **fields),)})
     admission = Admission(TOTAL, {0: 0.0})
-    assert assigned(one(), there, {}, admission).device is not None
+    assert assigned(one(), there, Leases(), admission).device is not None
 
 
 @pytest.mark.parametrize(
@@ -303,10 +304,10 @@ def test_a_gpu_above_its_load_limit_gets_no_more_models(
     there = cluster({"a": (gpu(0, used=used),)})
     admission = Admission(0, {0: fraction, 1: 0.0})
     if not is_refused:
-        assert assigned(one(), there, {}, admission).device is not None
+        assert assigned(one(), there, Leases(), admission).device is not None
         return
     with pytest.raises(UnavailableError) as raised:
-        assign_device(one(), there, {}, admission)
+        assign_device(one(), there, Leases(), admission)
     assert raised.value.message.startswith(
         "can not create model 'g_0': memory limit set for KIND_GPU 0 has exceeded, model loading is"
         " rejected."
@@ -328,7 +329,7 @@ def test_no_mig_device_that_was_asked_for_is_ever_shared(wishes: list[str]) -> N
         "first": (replace(ANY, gpus=(1,)), {}),
         "second": (replace(ANY, gpus=(2,)), {}),
     }
-    held: dict[str, Lease] = {}
+    held = Leases()
     for number, wish in enumerate(wishes):
         spec = specs_of(*asks[wish], name=f"m{number}")[0]
         outcome = assign_device(spec, MIXED, held, Admission())
@@ -342,7 +343,7 @@ def test_no_mig_device_that_was_asked_for_is_ever_shared(wishes: list[str]) -> N
 def test_an_instance_knows_the_numa_node_of_its_gpu() -> None:
     there = cluster({"a": (gpu(0, numa_node=1),)})
     first = InstanceGroup("g", "KIND_GPU", 1, gpus=(0,))
-    outcome = assign_device(specs_of(first, there=there)[0], there, {}, Admission())
+    outcome = assign_device(specs_of(first, there=there)[0], there, Leases(), Admission())
     assert isinstance(outcome, InstanceSpec)
     assert outcome.device is not None
     assert outcome.device.numa_node == 1

@@ -10,6 +10,7 @@ import pytest
 from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.devices import Admission, Waits, assign_device
+from cluster.placement.leases import Leases
 from cluster.placement.node_choice import Occupancy, blocked_by, choose_node
 from cluster.placement.planner import PoolRequest, plan_pool
 from deployments.instance.spec import InstanceSpec, NodeAssignment
@@ -164,7 +165,7 @@ def _gpu_node(**parameters: str) -> str:
     labelled = [
         replace(n, labels={"disk": n.node_id}, names=frozenset((n.node_id,))) for n in GPUS.nodes
     ]
-    leases = {"m/1#0@1": gpu_clusters.lease("a", "GPU-a0", "m")}
+    leases = Leases({"m/1#0@1": gpu_clusters.lease("a", "GPU-a0", "m")})
     outcome = assign_device(
         replace(wanted, name="m/1#1@1"), replace(GPUS, nodes=tuple(labelled)), leases, Admission()
     )

@@ -9,8 +9,9 @@ from backends.api.request import SEQUENCE_START
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import SILENT_PERIODS, LaneClient
 from deployments.routing.links import Heartbeat, LinkSet, OnLost
+from deployments.routing.model_pools import ModelPools
 from deployments.routing.node_pools import NodePools
-from deployments.routing.pool import Link, LinkPool
+from deployments.routing.pool import Link
 from deployments.routing.router import Router
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import Instance, Routed, request, table
@@ -136,7 +137,7 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
-        links.sync({("m/1#0", "i"): (endpoint, ("m", 1))}, (), {("m", 1): LinkPool()})
+        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, (), ModelPools())
         await asyncio.sleep(10)
         assert attempts > 10
         await links.close()
@@ -158,7 +159,7 @@ def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:
             "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
         )
         endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
-        links.sync({("m/1#0", "i"): (endpoint, ("m", 1))}, (), {("m", 1): LinkPool()})
+        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, (), ModelPools())
         await asyncio.sleep(0)
         assert not links._is_checking
         await links.close()

@@ -29,6 +29,7 @@ from backends.api.request import InferenceRequest, ParameterValue
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 from deployments.slabs.pool import SlabPool
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class RouterCaller:
         slabs: This process's shared slabs.
         limits: Bounds of each lane.
         cache: Name and settings of the response cache of called models; None without one.
-        heartbeat_timeout_s: How long called instances may be silent; 0.0 for ever.
+        lanes: The server's options about lanes.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class RouterCaller:
         slabs: SlabPool,
         limits: LaneLimits = DEFAULT_LIMITS,
         cache: tuple[str, Mapping[str, str]] | None = None,
-        heartbeat_timeout_s: float = 0.0,
+        lanes: LaneSettings = DEFAULT_LANES,
     ) -> None:
         self._connect = connect
         self._running: Future[asyncio.AbstractEventLoop] = Future()
@@ -76,7 +77,7 @@ class RouterCaller:
         self._slabs = slabs
         self._limits = limits
         self._cache = cache
-        self._heartbeat_timeout_s = heartbeat_timeout_s
+        self._lanes = lanes
         self._starting = threading.Lock()
         self._router: ModelRouter | None = None
         self._controller: ControllerLink | None = None
@@ -161,7 +162,7 @@ class RouterCaller:
             slabs=self._slabs,
             limits=self._limits,
             cache=self._cache,
-            heartbeat_timeout_s=self._heartbeat_timeout_s,
+            lanes=self._lanes,
         )
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):

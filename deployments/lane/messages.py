@@ -10,6 +10,7 @@ import msgspec
 from backends.api.errors import Phase
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
+from deployments.settings.lane_settings import LaneSettings
 from deployments.tracing.record import TraceReport
 
 
@@ -38,6 +39,11 @@ class LaneLimits:
 
 
 DEFAULT_LIMITS: Final = LaneLimits()
+
+
+def limits_of(settings: LaneSettings) -> LaneLimits:
+    """Return the bounds that the server's options ask for."""
+    return LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
 
 
 class Setup(msgspec.Struct, array_like=True):

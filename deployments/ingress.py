@@ -39,7 +39,6 @@ from deployments.http.kserve.application import make_http_server, make_metrics_s
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
-from deployments.lane.messages import limits_of
 from deployments.metrics.model_files import render_model_cache
 from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
@@ -193,7 +192,7 @@ class Ingress:
             node_id,
             secret,
             slabs,
-            limits_of(settings.lanes),
+            settings.lanes,
             cache,
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )

@@ -227,7 +227,6 @@ class ModelInstanceActor:
             incarnation=self._incarnation,
             secret=self._spec.secret,
             slabs=self._slabs,
-            limits=self._limits,
             cache=self._spec.cache,
             lanes=self._spec.lanes,
         )
@@ -262,7 +261,9 @@ class ModelInstanceActor:
             limits=self._limits,
             maps=maps,
         )
-        _, tcp = self._lanes.start(uds, host, spec.lanes.ports, tls=server_tls())
+        _, tcp = self._lanes.start(
+            uds, host, spec.lanes.ports, tls=server_tls(spec.lanes.tls, spec.secret)
+        )
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(

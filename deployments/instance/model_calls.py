@@ -28,7 +28,6 @@ from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 from deployments.slabs.pool import SlabPool
 
@@ -52,7 +51,6 @@ class RouterCaller:
         incarnation: This instance, which is never called.
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
-        limits: Bounds of each lane.
         cache: Name and settings of the response cache of called models; None without one.
         lanes: The server's options about lanes.
     """
@@ -65,7 +63,6 @@ class RouterCaller:
         incarnation: str,
         secret: bytes,
         slabs: SlabPool,
-        limits: LaneLimits = DEFAULT_LIMITS,
         cache: tuple[str, Mapping[str, str]] | None = None,
         lanes: LaneSettings = DEFAULT_LANES,
     ) -> None:
@@ -75,7 +72,6 @@ class RouterCaller:
         self._incarnation = incarnation
         self._secret = secret
         self._slabs = slabs
-        self._limits = limits
         self._cache = cache
         self._lanes = lanes
         self._starting = threading.Lock()
@@ -160,7 +156,6 @@ class RouterCaller:
             incarnation=self._incarnation,
             secret=self._secret,
             slabs=self._slabs,
-            limits=self._limits,
             cache=self._cache,
             lanes=self._lanes,
         )

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 
 from deployments.contracts.control import ControllerLink
-from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
@@ -28,7 +27,6 @@ class ModelRouter:
         incarnation: See there.
         secret: See there.
         slabs: See there.
-        limits: See there.
         cache: See there.
         lanes: See there.
 
@@ -47,7 +45,6 @@ class ModelRouter:
         incarnation: str,
         secret: bytes,
         slabs: SlabPool,
-        limits: LaneLimits,
         cache: tuple[str, Mapping[str, str]] | None,
         lanes: LaneSettings,
     ) -> None:
@@ -56,7 +53,7 @@ class ModelRouter:
             node_id,
             secret,
             slabs,
-            limits,
+            lanes,
             None if cache is None else make_store(*cache, os.environ),
             opens_on_demand=True,
             own_incarnation=incarnation,

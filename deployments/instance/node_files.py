@@ -112,10 +112,11 @@ class NodeFiles:
             lambda: ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
             address.host,
             address.lanes.ports,
-            tls=server_tls(),
+            tls=server_tls(address.lanes.tls, secret),
         )
         self._peers = Peers(
-            lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
+            lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
+            client_tls(address.lanes.tls, secret),
         )
 
     def announce(self) -> None:

@@ -107,7 +107,9 @@ class Membership:
         if host and self._server is not None:
             try:
                 host, port = self._server.listen_tcp(
-                    host, self._member.lanes.ports, tls=server_tls()
+                    host,
+                    self._member.lanes.ports,
+                    tls=server_tls(self._member.lanes.tls, self._member.secret),
                 )
             except (OSError, UnavailableError) as error:
                 _log.warning("routers of other nodes cannot reach the queues here: %s", error)
@@ -128,7 +130,8 @@ class Membership:
         """Take what an instance of another node says of its holder."""
         remote = self._remote.get(node_id)
         if remote is None:
-            remote = RemoteHolder(node_id, self._options, self, client_tls())
+            tls = client_tls(self._member.lanes.tls, self._member.secret)
+            remote = RemoteHolder(node_id, self._options, self, tls)
             self._remote[node_id] = remote
         remote.told(holder)
 

@@ -35,6 +35,7 @@ from deployments.lane.frames import (
     FrameReader,
 )
 from deployments.lane.handshake import Handshake, HandshakeError
+from deployments.lane.keepalive import keepalive_options
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
 from deployments.lane.slab_exchange import SlabExchange
 from deployments.reactor.transport import Cancellable, LaneLoop, LaneTransport
@@ -47,16 +48,6 @@ _pack: Final = PREFIX.pack
 
 # What a peer that does not read gets before a closed lane is cut off.
 _LINGER_S: Final = 5.0
-
-# A dead node is noticed in about 25 s; Ray itself needs 30 s and more.
-_KEEPALIVE: Final = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
 
 
 class LaneRole(Protocol):
@@ -161,7 +152,7 @@ class LaneConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=self._limits.high_water_bytes)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
-            for level, option, value in _KEEPALIVE:
+            for level, option, value in keepalive_options(self._limits.peer_timeout_s):
                 sock.setsockopt(level, option, value)
         timeout_s = self._limits.handshake_timeout_s
         self._timer = self._loop.call_later(timeout_s, self._on_timeout)

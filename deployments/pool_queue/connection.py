@@ -5,12 +5,14 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from deployments.lane.connection import LaneConnection, LaneRole
 from deployments.lane.frames import Frame, FrameError
 from deployments.lane.handshake import NONCE_BYTES, Handshake
-from deployments.lane.messages import LaneLimits
+from deployments.lane.messages import LaneLimits, peer_timeout_s
+from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 
 TICKET_LIMITS: Final = LaneLimits(
@@ -20,6 +22,11 @@ TICKET_LIMITS: Final = LaneLimits(
 _NO_SLABS: Final = SlabPool(0)
 # Of a clock of nanoseconds, which is 63 bits long.
 _MAX_EPOCH_DIGITS: Final = 19
+
+
+def ticket_limits_of(settings: LaneSettings) -> LaneLimits:
+    """Return the bounds of lanes of tickets that the server's options ask for."""
+    return replace(TICKET_LIMITS, peer_timeout_s=peer_timeout_s(settings))
 
 
 def holder_name(epoch: int) -> str:

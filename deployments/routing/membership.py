@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from backends.api.errors import RequestCancelledError, UnavailableError
 from deployments.lane.batches import Adopt, BatchPart, Holder
 from deployments.lane.tls import client_tls, server_tls
+from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
@@ -59,9 +60,12 @@ class Membership:
     def __init__(self, member: NodeMember, pools: NodePools) -> None:
         self._member = member
         self._pools = pools
-        self._server = TicketServer(self, secret=member.secret) if member.may_hold else None
+        limits = ticket_limits_of(member.lanes)
+        self._server = (
+            TicketServer(self, secret=member.secret, limits=limits) if member.may_hold else None
+        )
         silence_s = member.lanes.heartbeat_timeout_s
-        options = TicketLaneOptions(member.secret, owner=self, silence_s=silence_s)
+        options = TicketLaneOptions(member.secret, self, limits, silence_s)
         self._candidacy = Candidacy(
             socket_name(member.secret, member.node_id), self._server, options, self
         )

@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -109,6 +110,7 @@ class Seen:
         rate: Requests a second.
         p50_ms: Median latency.
         p99_ms: Its 99th percentile.
+        cpu_us: CPU time of a request in the router, and in the instance where that is known.
         wrong: Answers that are not the right ones.
         errors: By text.
         stalls: Seconds from the start, and length, of the times without any answer.
@@ -117,6 +119,7 @@ class Seen:
     rate: float = 0.0
     p50_ms: float = 0.0
     p99_ms: float = 0.0
+    cpu_us: float = 0.0
     wrong: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     stalls: list[tuple[float, float]] = field(default_factory=list)
@@ -172,14 +175,17 @@ async def load(
     router.update(RoutingTable(1, {"m": Model("m", (entry,))}, initialised=True))
     model = router.find("m", 1)
     seen, latencies = Seen(), []
-    want = sum(tensor.data.nbytes for tensor in _request(bytes_).inputs)
+    # Its buffers are never changed, so all requests may have them.
+    inputs = _request(bytes_).inputs
+    want = sum(tensor.data.nbytes for tensor in inputs)
+    begin_cpu_s = time.process_time()
     begin_s = last_s = time.perf_counter()
 
     async def ask() -> None:
         nonlocal last_s
         while (start_s := time.perf_counter()) < begin_s + seconds:
             sink = Waiting()
-            router.submit(model, _request(bytes_), sink)
+            router.submit(model, InferenceRequest("m", 1, inputs=inputs), sink)
             outcome = await sink.ended
             now_s = time.perf_counter()
             if isinstance(outcome, TritonError):
@@ -196,7 +202,8 @@ async def load(
     await asyncio.gather(*(ask() for _ in range(concurrency)))
     await router.close()
     if latencies:
-        cuts = statistics.quantiles(latencies, n=100, method="inclusive")
+        cuts = statistics.quantiles(latencies * 2, n=100, method="inclusive")
+        seen.cpu_us = round((time.process_time() - begin_cpu_s) / len(latencies) * 1e6, 1)
         seen.rate = round(len(latencies) / (last_s - begin_s), 1)
         seen.p50_ms, seen.p99_ms = round(cuts[49] * 1e3, 3), round(cuts[98] * 1e3, 3)
     return seen
@@ -208,32 +215,40 @@ def serving(host: str, tls: str) -> Iterator[dict[str, Any]]:
     command = [sys.executable, __file__, "serve", "--host", host, "--tls", tls]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())
+        yield json.loads(process.stdout.readline()) | {"pid": process.pid}
         process.communicate()
 
 
 def compare(given: argparse.Namespace) -> None:
     """Load each way in turn and print the medians."""
     with contextlib.ExitStack() as stack:
-        ways: dict[str, tuple[InstanceEndpoint, str]] = {}
+        ways: dict[str, tuple[InstanceEndpoint, str, int]] = {}
         for tls in given.tls:
-            endpoint = _endpoint(stack.enter_context(serving("127.0.0.1", tls)))
-            ways.setdefault("local", (replace(endpoint, node_id=_HERE), tls))
-            ways[f"tcp, tls {tls}"] = (endpoint, tls)
+            described = stack.enter_context(serving("127.0.0.1", tls))
+            endpoint, pid = _endpoint(described), described["pid"]
+            ways.setdefault("local", (replace(endpoint, node_id=_HERE), tls, pid))
+            ways[f"tcp, tls {tls}"] = (endpoint, tls, pid)
         for bytes_ in given.bytes:
             for concurrency in given.concurrency:
                 rows: dict[str, list[Seen]] = {way: [] for way in ways}
                 for _ in range(given.rounds):
-                    for way, (endpoint, tls) in ways.items():
+                    for way, (endpoint, tls, pid) in ways.items():
                         lanes = LaneSettings(tls=tls)
+                        begin_s = _cpu_s(pid)
                         seen = _run(load(endpoint, lanes, bytes_, concurrency, given.seconds))
+                        count = max(1.0, seen.rate * given.seconds)
+                        seen.cpu_us += (_cpu_s(pid) - begin_s) / count * 1e6
                         if seen.errors or seen.wrong:
                             sys.exit(f"{way}: {seen}")
                         rows[way].append(seen)
                 for way, all_seen in rows.items():
                     rate = statistics.median(seen.rate for seen in all_seen)
                     p99 = statistics.median(seen.p99_ms for seen in all_seen)
-                    _say(f"{bytes_:>9} B  c={concurrency:<3} {way:<18} {rate:>9.1f}/s p99 {p99} ms")
+                    cpu_us = statistics.median(seen.cpu_us for seen in all_seen)
+                    _say(
+                        f"{bytes_:>9} B  c={concurrency:<3} {way:<18} {rate:>9.1f}/s "
+                        f"p99 {p99} ms, CPU {cpu_us:.0f} us"
+                    )
 
 
 def handshakes(count: int) -> None:
@@ -264,6 +279,11 @@ def _shake_hands(client_context: Any, server_context: Any) -> float:
         except ssl.SSLWantReadError:
             ends.append(end)
     return time.perf_counter() - start_s
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _endpoint(described: dict[str, Any]) -> InstanceEndpoint:

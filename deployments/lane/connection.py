@@ -11,15 +11,16 @@ first bad frame closes the lane with a logged reason.
 Routers' ends live on asyncio, instances' ends on a `Reactor`; `deployments.reactor.transport` says
 what a lane asks of either. Frames queue in a list that is joined into one write at the end of the
 loop tick; during ``data_received`` that is at its end, so answers to what was read leave without
-another trip through the loop. Tails are handed to the transport as they are, never joined. The
-buffers of a request or response must not change until it has been written.
+another trip through the loop. Tails are handed to the transport as they are, never joined, with
+what is before them: one system call writes all. The buffers of a request or response must not
+change until it has been written.
 """
 
 import asyncio
 import copy
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
@@ -319,18 +320,21 @@ class LaneConnection(asyncio.Protocol):
         self.slabs.announce(detached)
         flags |= FLAG_EXTENTS
         self.send(kind, frame_id, message, flags, detached.tail_bytes)
-        if detached.tail and self.flush():
-            for part in detached.tail:
-                self.transport.write(part)
+        if detached.tail:
+            self.flush(detached.tail)
 
-    def flush(self) -> bool:
-        """Write what has queued; False when the lane is lost or about to be."""
+    def flush(self, tail: Sequence[bytes | memoryview] = ()) -> None:
+        """Write what has queued, and a tail behind it; nothing when the lane is about to be lost.
+
+        Args:
+            tail: Buffers that are not joined; the last frame queued is theirs.
+        """
         self._is_flush_due = False
         if self.is_lost or self._is_overrun:
             self._out.clear()
-            return False
+            return
         if not self._out:
-            return True
+            return
         if not self.is_writable:
             unsent_bytes = self.transport.get_write_buffer_size()
             if unsent_bytes > self._limits.max_unsent_bytes:
@@ -338,13 +342,15 @@ class LaneConnection(asyncio.Protocol):
                 reason = f"the peer leaves {unsent_bytes} bytes unread"
                 # Not now: whoever is sending does not expect to lose the lane in the middle of it.
                 self._loop.call_soon(self.break_off, reason)
-                return False
+                return
         out = self._out
         self.was_single = len(out) == 2 and out[0][0] == INFER  # noqa: PLR2004 - prefix, message
         data = b"".join(out)
         out.clear()
-        self.transport.write(data)
-        return True
+        if tail:
+            self.transport.writelines([data, *tail])
+        else:
+            self.transport.write(data)
 
     def take_control(self, frame: Frame) -> None:
         """Take a frame that the role has no other use for.

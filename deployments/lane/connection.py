@@ -99,6 +99,7 @@ class LaneConnection(asyncio.Protocol):
     Attributes:
         slabs: What both ends lend each other.
         control: What to do with frames of kinds that the role does not look for itself.
+        version: Of the protocol, that both ends speak; 0 before the handshake.
         is_connected: Whether there ever was a peer.
         is_set_up: Whether both ends know what the other can.
         is_lost: Whether the lane has ended.
@@ -126,6 +127,7 @@ class LaneConnection(asyncio.Protocol):
         self._limits = limits
         # phases
         self._handshake: Handshake | None = handshake
+        self.version = 0
         self.is_set_up = False
         self.is_lost = False
         self.is_connected = False
@@ -207,6 +209,7 @@ class LaneConnection(asyncio.Protocol):
         if not handshake.is_done:
             return b""
         self._handshake = None
+        self.version = handshake.version
         self._role.authenticated()
         return handshake.rest
 

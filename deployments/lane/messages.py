@@ -10,6 +10,7 @@ import msgspec
 from backends.api.errors import Phase
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
+from deployments.lane.handshake import SPOKEN, Versions
 from deployments.lane.keepalive import WITHOUT_HEARTBEAT_S
 from deployments.settings.lane_settings import LaneSettings
 from deployments.tracing.record import TraceReport
@@ -29,6 +30,7 @@ class LaneLimits:
         high_water_bytes: Unsent bytes from which on `is_writable` is False.
         handshake_timeout_s: Time a peer has to prove itself and set up.
         peer_timeout_s: How long another node may acknowledge nothing.
+        versions: Of the protocol, that this end speaks.
     """
 
     threshold_bytes: int = 65536
@@ -39,6 +41,7 @@ class LaneLimits:
     high_water_bytes: int = 4 << 20
     handshake_timeout_s: float = 5.0
     peer_timeout_s: float = WITHOUT_HEARTBEAT_S
+    versions: Versions = SPOKEN
 
 
 DEFAULT_LIMITS: Final = LaneLimits()

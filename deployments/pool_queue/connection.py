@@ -10,7 +10,7 @@ from typing import Final
 
 from deployments.lane.connection import LaneConnection, LaneRole
 from deployments.lane.frames import Frame, FrameError
-from deployments.lane.handshake import NONCE_BYTES, Handshake
+from deployments.lane.handshake import NONCE_BYTES, Handshake, Versions
 from deployments.lane.messages import LaneLimits, peer_timeout_s
 from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
@@ -43,7 +43,7 @@ def epoch_of(name: str) -> int:
 
 def ticket_connection(
     role: LaneRole,
-    handshake: Callable[[bytes, bytes], Handshake],
+    handshake: Callable[[bytes, bytes, Versions], Handshake],
     secret: bytes,
     limits: LaneLimits,
 ) -> LaneConnection:
@@ -51,14 +51,14 @@ def ticket_connection(
 
     Args:
         role: What is told of all that happens.
-        handshake: Makes the handshake of its side from the secret and a nonce.
+        handshake: Makes the handshake of its side from the secret, a nonce and what it speaks.
         secret: The cluster's lane secret.
         limits: Bounds of the lane.
     """
     return LaneConnection(
         role,
         asyncio.get_running_loop(),
-        handshake(secret, secrets.token_bytes(NONCE_BYTES)),
+        handshake(secret, secrets.token_bytes(NONCE_BYTES), limits.versions),
         _NO_SLABS,
         limits,
         offers_slabs=False,

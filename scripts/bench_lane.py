@@ -56,6 +56,7 @@ ADD_SUB_BYTES = 128
 _HERE, _THERE, _INCARNATION = "here", "there", "only"
 _CONFIG = parse_pbtxt('name: "m" backend: "none"', "config.pbtxt")
 _STALL_S = 0.5
+_LOOK_S = 0.05
 
 
 class Instance:
@@ -114,6 +115,7 @@ class Seen:
         wrong: Answers that are not the right ones.
         errors: By text.
         stalls: Seconds from the start, and length, of the times without any answer.
+        without_lane: The same of the times without a lane, after the first.
     """
 
     rate: float = 0.0
@@ -123,6 +125,7 @@ class Seen:
     wrong: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     stalls: list[tuple[float, float]] = field(default_factory=list)
+    without_lane: list[tuple[float, float]] = field(default_factory=list)
 
 
 def serve(host: str, lanes: LaneSettings) -> None:
@@ -155,58 +158,99 @@ def _request(bytes_: int) -> InferenceRequest:
     return InferenceRequest("m", 1, inputs=inputs)
 
 
-async def load(
-    endpoint: InstanceEndpoint, lanes: LaneSettings, bytes_: int, concurrency: int, seconds: float
-) -> Seen:
-    """Keep so many requests under way for a while."""
+class Load:
+    """A router with one link, and requests on it.
 
-    async def report(*_: str) -> None:
-        pass
+    Args:
+        endpoint: The instance.
+        lanes: Settings of the lane.
+        bytes_: Of a request.
+    """
 
-    timeout_s = lanes.heartbeat_timeout_s
-    router = Router(
-        _HERE,
-        SECRET,
-        SlabPool(),
-        lanes,
-        heartbeat=Heartbeat(timeout_s, report) if timeout_s else None,
-    )
-    entry = ModelVersion(1, ModelReadyState.READY, config=_CONFIG, instances=(endpoint,))
-    router.update(RoutingTable(1, {"m": Model("m", (entry,))}, initialised=True))
-    model = router.find("m", 1)
-    seen, latencies = Seen(), []
-    # Its buffers are never changed, so all requests may have them.
-    inputs = _request(bytes_).inputs
-    want = sum(tensor.data.nbytes for tensor in inputs)
-    begin_cpu_s = time.process_time()
-    begin_s = last_s = time.perf_counter()
+    def __init__(self, endpoint: InstanceEndpoint, lanes: LaneSettings, bytes_: int) -> None:
+        timeout_s = lanes.heartbeat_timeout_s
+        self._router = Router(
+            _HERE,
+            SECRET,
+            SlabPool(),
+            lanes,
+            heartbeat=Heartbeat(timeout_s, _report) if timeout_s else None,
+        )
+        entry = ModelVersion(1, ModelReadyState.READY, config=_CONFIG, instances=(endpoint,))
+        self._router.update(RoutingTable(1, {"m": Model("m", (entry,))}, initialised=True))
+        self._model = self._router.find("m", 1)
+        # Its buffers are never changed, so all requests may have them.
+        self._inputs = _request(bytes_).inputs
+        self._want = sum(tensor.data.nbytes for tensor in self._inputs)
+        self._seen = Seen()
+        self._latencies_s: list[float] = []
+        self._begin_s = self._last_s = self._until_s = 0.0
 
-    async def ask() -> None:
-        nonlocal last_s
-        while (start_s := time.perf_counter()) < begin_s + seconds:
+    async def wait_connected(self) -> None:
+        """Wait for the lane."""
+        while not self._model.pool.lanes:  # noqa: ASYNC110 - of a measurement
+            await asyncio.sleep(_LOOK_S)
+
+    async def run(self, concurrency: int, seconds: float) -> Seen:
+        """Keep so many requests under way for a while."""
+        begin_cpu_s = time.process_time()
+        self._begin_s = self._last_s = time.perf_counter()
+        self._until_s = self._begin_s + seconds
+        await asyncio.gather(self._watch_lane(), *(self._ask() for _ in range(concurrency)))
+        await self._router.close()
+        seen, latencies_s = self._seen, self._latencies_s
+        if latencies_s:
+            cuts = statistics.quantiles(latencies_s * 2, n=100, method="inclusive")
+            seen.cpu_us = round((time.process_time() - begin_cpu_s) / len(latencies_s) * 1e6, 1)
+            seen.rate = round(len(latencies_s) / (self._last_s - self._begin_s), 1)
+            seen.p50_ms, seen.p99_ms = round(cuts[49] * 1e3, 3), round(cuts[98] * 1e3, 3)
+        return seen
+
+    async def _ask(self) -> None:
+        seen = self._seen
+        while (start_s := time.perf_counter()) < self._until_s:
             sink = Waiting()
-            router.submit(model, InferenceRequest("m", 1, inputs=inputs), sink)
+            self._router.submit(self._model, InferenceRequest("m", 1, inputs=self._inputs), sink)
             outcome = await sink.ended
             now_s = time.perf_counter()
             if isinstance(outcome, TritonError):
                 seen.errors[str(outcome)] = seen.errors.get(str(outcome), 0) + 1
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(_LOOK_S)
                 continue
             got = 0 if outcome is None else sum(t.data.nbytes for t in outcome.outputs)
-            seen.wrong += got != want
-            latencies.append(now_s - start_s)
-            if now_s - last_s > _STALL_S:
-                seen.stalls.append((round(last_s - begin_s, 2), round(now_s - last_s, 2)))
-            last_s = now_s
+            seen.wrong += got != self._want
+            self._latencies_s.append(now_s - start_s)
+            if now_s - self._last_s > _STALL_S:
+                seen.stalls.append(self._since(self._last_s, now_s))
+            self._last_s = now_s
 
-    await asyncio.gather(*(ask() for _ in range(concurrency)))
-    await router.close()
-    if latencies:
-        cuts = statistics.quantiles(latencies * 2, n=100, method="inclusive")
-        seen.cpu_us = round((time.process_time() - begin_cpu_s) / len(latencies) * 1e6, 1)
-        seen.rate = round(len(latencies) / (last_s - begin_s), 1)
-        seen.p50_ms, seen.p99_ms = round(cuts[49] * 1e3, 3), round(cuts[98] * 1e3, 3)
-    return seen
+    async def _watch_lane(self) -> None:
+        lost_s = 0.0
+        while (now_s := time.perf_counter()) < self._until_s:
+            if not self._model.pool.lanes:
+                lost_s = lost_s or now_s
+            elif lost_s:
+                self._seen.without_lane.append(self._since(lost_s, now_s))
+                lost_s = 0.0
+            await asyncio.sleep(_LOOK_S)
+        if lost_s:
+            self._seen.without_lane.append(self._since(lost_s, self._until_s))
+
+    def _since(self, from_s: float, until_s: float) -> tuple[float, float]:
+        return round(from_s - self._begin_s, 2), round(until_s - from_s, 2)
+
+
+async def _report(*_: str) -> None:
+    """Tell no controller."""
+
+
+async def load(endpoint: InstanceEndpoint, lanes: LaneSettings, given: argparse.Namespace) -> Seen:
+    """Keep requests under way for a while, and say when there is a lane."""
+    loading = Load(endpoint, lanes, given.bytes)
+    await loading.wait_connected()
+    if given.command == "load":
+        _say("begins")
+    return await loading.run(given.concurrency, given.seconds)
 
 
 @contextlib.contextmanager
@@ -235,7 +279,10 @@ def compare(given: argparse.Namespace) -> None:
                     for way, (endpoint, tls, pid) in ways.items():
                         lanes = LaneSettings(tls=tls)
                         begin_s = _cpu_s(pid)
-                        seen = _run(load(endpoint, lanes, bytes_, concurrency, given.seconds))
+                        case = argparse.Namespace(
+                            command="", bytes=bytes_, concurrency=concurrency, seconds=given.seconds
+                        )
+                        seen = _run(load(endpoint, lanes, case))
                         count = max(1.0, seen.rate * given.seconds)
                         seen.cpu_us += (_cpu_s(pid) - begin_s) / count * 1e6
                         if seen.errors or seen.wrong:
@@ -337,8 +384,7 @@ def main() -> None:
     endpoint = _endpoint(json.loads(text if text.startswith("{") else Path(text).read_text()))
     if given.local:
         endpoint = replace(endpoint, node_id=_HERE)
-    arguments = (endpoint, lanes, given.bytes, given.concurrency, given.seconds)
-    _say(json.dumps(asdict(_run(load(*arguments)))))
+    _say(json.dumps(asdict(_run(load(endpoint, lanes, given)))))
 
 
 if __name__ == "__main__":

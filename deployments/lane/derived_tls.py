@@ -38,6 +38,9 @@ def derived_context(protocol: int, secret: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     # Only Manta's own processes speak here.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if protocol == ssl.PROTOCOL_TLS_SERVER:
+        # Lanes last; nobody resumes one.
+        context.num_tickets = 0
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     certificate, key = _certificate_and_key(secret)

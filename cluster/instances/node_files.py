@@ -28,7 +28,7 @@ from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
-from deployments.settings.lane_settings import LaneSettings
+from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 
 _NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
@@ -56,7 +56,7 @@ class NodeFilesSettings:
     max_bytes: int
     secret: bytes = field(repr=False)
     log_level: str
-    lanes: LaneSettings
+    lanes: LaneSettings = DEFAULT_LANES
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,6 @@ from deployments.http.kserve.application import make_http_server, make_metrics_s
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
-from deployments.lane.messages import LaneLimits
 from deployments.metrics.model_files import render_model_cache
 from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
@@ -50,6 +49,7 @@ from deployments.routing.table_watch import TableWatch
 from deployments.routing.wakes import Wakes
 from deployments.scheduling.holds import holds_of
 from deployments.security.tls import TlsFiles
+from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
 from deployments.slabs.pool import SlabPool
@@ -85,9 +85,8 @@ class IngressSettings:
         http_max_input_bytes: ``--http-max-input-size``.
         grpc_options: Values of the flags in
             `deployments.grpc.server.grpcio_server.OPTIONS`, milliseconds.
-        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
+        lanes: The server's options about lanes.
         exit_timeout_s: How long a drain may take.
-        heartbeat_timeout_s: ``--instance-heartbeat-timeout-secs``; 0.0 is off.
         scheduler_holds: Variables of the server that hold schedulers back; see
             `deployments.scheduling.holds`.
         log: What is logged until the controller says otherwise.
@@ -115,9 +114,8 @@ class IngressSettings:
     metrics: tuple[str, int] | None = ("0.0.0.0", 8002)  # noqa: S104
     grpc_server: str = "own"
     http_max_input_bytes: int = 1 << 26
-    slab_threshold_bytes: int = 1 << 16
+    lanes: LaneSettings = LaneSettings()
     exit_timeout_s: float = 30.0
-    heartbeat_timeout_s: float = 10.0
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     grpc_options: dict[str, int] = field(default_factory=dict)
     log: LogSettings = LogSettings()
@@ -187,15 +185,14 @@ class Ingress:
         uses = TraceUseReports(controller, replica)
         self._replica = replica
         self._tracer = Tracer(uses.report, make_trace_writer)
-        limits = LaneLimits(threshold_bytes=settings.slab_threshold_bytes)
         cache = None if settings.cache is None else make_store(*settings.cache, os.environ)
         secret = await controller.lane_secret()
-        timeout_s = settings.heartbeat_timeout_s
+        timeout_s = settings.lanes.heartbeat_timeout_s
         self._router = Router(
             node_id,
             secret,
             slabs,
-            limits,
+            settings.lanes,
             cache,
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )
@@ -207,7 +204,7 @@ class Ingress:
                 secret,
                 may_hold=True,
                 host=ray.util.get_node_ip_address(),
-                silence_s=timeout_s,
+                lanes=settings.lanes,
             )
         )
         self._plane = DataPlane(

@@ -30,6 +30,7 @@ from cluster.controller.shared_files import SharedFiles
 from cluster.controller.stored_environments import stored_runtime_env_of
 from cluster.models.contracts import Candidate
 from cluster.models.override import Override, choose_override
+from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import cache_settings
 from cluster.placement.demand import ClusterResources
@@ -265,7 +266,7 @@ class RepositorySource:
             self._state.secret,
             str(self.cpus_per_instance),
             environment_stamp(config, model.model_dir, library),
-            repr(self._resource_limits),
+            repr((self._resource_limits, self._options.lane_tls)),
         )
         return Candidate(
             config=config,
@@ -331,8 +332,7 @@ class RepositorySource:
             digest=candidate.digests[version],
             load_timeout_s=self._options.model_load_timeout_secs,
             log_level="INFO" if self._options.log_info else "WARNING",
-            slab_threshold_bytes=self._options.lane_slab_threshold_bytes,
-            heartbeat_timeout_s=self._options.instance_heartbeat_timeout_secs,
+            lanes=lane_settings(self._options),
             host_policies=self.host_policies,
             cache=cache_settings(self._options),
             resource_limits=self._resource_limits,

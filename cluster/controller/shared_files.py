@@ -16,6 +16,7 @@ from typing import Protocol
 from backends.api.errors import InternalError, ResourceExhaustedError
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.models.contracts import Candidate
+from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
 from cluster.placement.demand import SMALLEST_FRACTION, ClusterResources
 from deployments.instance.spec import InstanceSpec
@@ -50,6 +51,7 @@ def node_files_settings(options: ServerOptions, secret: bytes) -> NodeFilesSetti
         options.model_cache_max_bytes,
         secret,
         "INFO" if options.log_info else "WARNING",
+        lane_settings(options),
     )
 
 

@@ -28,6 +28,7 @@ from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
+from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 
 _NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
@@ -48,12 +49,14 @@ class NodeFilesSettings:
         max_bytes: What it may hold.
         secret: Key of the handshake between nodes.
         log_level: Level of the actor's log.
+        lanes: The server's options about lanes.
     """
 
     directory: str
     max_bytes: int
     secret: bytes = field(repr=False)
     log_level: str
+    lanes: LaneSettings = DEFAULT_LANES
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class NodeFilesActor:
         from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
         from cluster.repository.agents.followed import FollowedAgents  # noqa: PLC0415
         from cluster.repository.stores.source import open_source  # noqa: PLC0415
-        from deployments.instance.node_files import NodeFiles  # noqa: PLC0415
+        from deployments.instance.node_files import NodeFiles, PeerAddress  # noqa: PLC0415
 
         logging.basicConfig(level=settings.log_level)
         self._node_id: str = ray.get_runtime_context().get_node_id()
@@ -125,7 +128,7 @@ class NodeFilesActor:
             settings.directory,
             settings.max_bytes,
             settings.secret,
-            ray.util.get_node_ip_address(),
+            PeerAddress(ray.util.get_node_ip_address(), settings.lanes),
             FileRegistry(GcsRows()),
             open_source,
             self._node_id,
@@ -184,7 +187,11 @@ def fetch_to_node(spec: InstanceSpec) -> None:
     )
     node_id: str = ray.get_runtime_context().get_node_id()
     settings = NodeFilesSettings(
-        spec.model_cache_directory, spec.model_cache_max_bytes, spec.secret, spec.log_level
+        spec.model_cache_directory,
+        spec.model_cache_max_bytes,
+        spec.secret,
+        spec.log_level,
+        spec.lanes,
     )
     handle = _start(settings, node_id)
     what = f"for model '{spec.model_name}'"

@@ -15,6 +15,7 @@ from cluster.options.table import DEFAULTS, PENDING, ServerOptions
 from cluster.options.values import ValueRefusedError, port
 from deployments.response_cache.factory import check_settings
 from deployments.settings.forward_pattern import compile_forward_pattern
+from deployments.settings.port_range import read_port_range
 
 _HOLDS = ("TRITONSERVER_DELAY_SCHEDULER", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER")
 _ALL_MODELS = "*"
@@ -230,6 +231,7 @@ def _ports(values: Mapping[str, Any]) -> Iterator[str]:
                 f"address and port {address}:{number}"
             )
     yield from _outside_safe_range(values, seen)
+    yield from _among_lanes(values, seen)
 
 
 def _outside_safe_range(
@@ -243,4 +245,14 @@ def _outside_safe_range(
             yield (
                 f"The server cannot listen to {name} requests at port {number}, allowed port range "
                 f"is [{first}, {last}]"
+            )
+
+
+def _among_lanes(values: Mapping[str, Any], seen: Mapping[tuple[str, int], str]) -> Iterator[str]:
+    lanes = read_port_range(values["lane_port_range"])
+    for (_, number), name in seen.items():
+        if lanes.first <= number <= lanes.last:
+            yield (
+                f"The server cannot listen to {name} requests at port {number}: processes may take "
+                f"it for lanes, whose --lane-port-range is {lanes}; give another port or range"
             )

@@ -15,7 +15,8 @@ from typing import Any
 from cluster.options import values
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
-from cluster.options.on_demand import ON_DEMAND, OnDemandOptions
+from cluster.options.lanes import LANES, LaneOptions
+from cluster.options.on_demand import ON_DEMAND
 
 Setting = tuple[str, str, str]
 Restriction = tuple[tuple[str, ...], str, str]
@@ -33,7 +34,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(OnDemandOptions):
+class ServerOptions(LaneOptions):
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:
@@ -350,18 +351,6 @@ class ServerOptions(OnDemandOptions):
         " of what the disk would have free without it.",
         values.at_least(0, "Error: --model-cache-max-bytes must not be negative."),
     )
-    lane_slab_threshold_bytes: int = _flag(
-        65536,
-        _MANTA,
-        "Tensors from this size on travel through shared memory within a node.",
-        values.at_least(1, "Error: --lane-slab-threshold-bytes must be greater than 0."),
-    )
-    instance_heartbeat_timeout_secs: float = _flag(
-        10.0,
-        _MANTA,
-        "Seconds without progress until an instance is replaced; 0: off.",
-        values.fraction,
-    )
     require_signed_models: bool = _flag(
         False,
         _MANTA,
@@ -381,8 +370,10 @@ class ServerOptions(OnDemandOptions):
 
 FLAGS: dict[str, Flag] = {
     row.name: Flag(name=row.name.replace("_", "-"), **row.metadata)
-    # Where they are shown, those of the base come last.
-    for row in sorted(fields(ServerOptions), key=lambda row: row.metadata.get("group") == ON_DEMAND)
+    # Where they are shown, those of the bases come last.
+    for row in sorted(
+        fields(ServerOptions), key=lambda row: row.metadata.get("group") in {ON_DEMAND, LANES}
+    )
     if row.metadata
 }
 DEFAULTS: dict[str, Any] = {row.name: row.default for row in fields(ServerOptions) if row.metadata}

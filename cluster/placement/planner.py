@@ -26,6 +26,7 @@ from cluster.placement.gang import gang_of, with_bundle
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
+from deployments.settings.lane_settings import LaneSettings
 
 # A thousand instances on a core: memory is what bounds them.
 DEFAULT_CPUS_PER_INSTANCE = 0.001
@@ -54,8 +55,7 @@ class PoolRequest:
         digest: Digest of files and options; goes into every spec.
         load_timeout_s: How long a load may take, warmup included; 0.0 for ever.
         log_level: Level of the instances' logs.
-        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
-        heartbeat_timeout_s: How long instances may be silent; 0.0 for ever.
+        lanes: The server's options about lanes.
         host_policies: Settings of each ``--host-policy``, by policy and setting.
         cache: Name and settings of the response cache; None without one.
         resource_limits: The rate limiter's resources; None while it is off.
@@ -79,8 +79,7 @@ class PoolRequest:
     digest: str = ""
     load_timeout_s: float = 0.0
     log_level: str = "INFO"
-    slab_threshold_bytes: int = 1 << 16
-    heartbeat_timeout_s: float = 0.0
+    lanes: LaneSettings = LaneSettings()
     host_policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)
     resource_limits: tuple[Limit, ...] | None = None
@@ -226,8 +225,7 @@ def _spec(
         options_digest=request.digest,
         load_timeout_s=request.load_timeout_s,
         log_level=request.log_level,
-        slab_threshold_bytes=request.slab_threshold_bytes,
-        heartbeat_timeout_s=request.heartbeat_timeout_s,
+        lanes=request.lanes,
         group=slot.group,
         host_policy=dict(request.host_policies.get(slot.host_policy, {})),
         cache=request.cache,
@@ -298,8 +296,7 @@ def replan_pool(
         digest=like.options_digest,
         load_timeout_s=like.load_timeout_s,
         log_level=like.log_level,
-        slab_threshold_bytes=like.slab_threshold_bytes,
-        heartbeat_timeout_s=like.heartbeat_timeout_s,
+        lanes=like.lanes,
         host_policies=host_policies,
         cache=like.cache,
         resource_limits=like.resource_limits,

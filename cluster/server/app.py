@@ -18,6 +18,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
+from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
 from cluster.server import serve_application
@@ -50,9 +51,8 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         ),
         grpc_server=options.grpc_server,
         http_max_input_bytes=options.http_max_input_size,
-        slab_threshold_bytes=options.lane_slab_threshold_bytes,
+        lanes=lane_settings(options),
         exit_timeout_s=float(options.exit_timeout_secs),
-        heartbeat_timeout_s=options.instance_heartbeat_timeout_secs,
         scheduler_holds=options.scheduler_holds,
         log=log_settings(options),
         http_restrictions=options.http_restricted_api,

@@ -53,7 +53,7 @@ from deployments.instance.readiness import Readiness
 from deployments.instance.rest import Rest
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.instance.watchdog import Watchdog, execution_timeout_us
-from deployments.lane.messages import LaneLimits
+from deployments.lane.messages import limits_of
 from deployments.lane.server import LaneServer
 from deployments.lane.tls import server_tls
 from deployments.metrics import counters as statistics
@@ -111,7 +111,7 @@ class ModelInstanceActor:
         self._loaded: concurrent.futures.Future[LoadedInstance] = concurrent.futures.Future()
         self._serving: concurrent.futures.Future[Executor] = concurrent.futures.Future()
         self._slabs = SlabPool()
-        self._limits = LaneLimits(threshold_bytes=spec.slab_threshold_bytes)
+        self._limits = limits_of(spec.lanes)
         self._reactor = Reactor()
         self._lanes: LaneServer | None = None
         self._progress: ProgressWatch | None = None
@@ -231,9 +231,8 @@ class ModelInstanceActor:
             incarnation=self._incarnation,
             secret=self._spec.secret,
             slabs=self._slabs,
-            limits=self._limits,
             cache=self._spec.cache,
-            heartbeat_timeout_s=self._spec.heartbeat_timeout_s,
+            lanes=self._spec.lanes,
         )
 
     async def _serve(self, loaded: LoadedInstance) -> InstanceDescription:
@@ -266,7 +265,9 @@ class ModelInstanceActor:
             limits=self._limits,
             maps=maps,
         )
-        _, tcp = self._lanes.start(uds, host, tls=server_tls())
+        _, tcp = self._lanes.start(
+            uds, host, spec.lanes.ports, tls=server_tls(spec.lanes.tls, spec.secret)
+        )
         self._progress = ProgressWatch(executor, self._reactor)
         self._serving.set_result(executor)
         endpoint = InstanceEndpoint(

@@ -28,7 +28,7 @@ from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
+from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 from deployments.slabs.pool import SlabPool
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ class RouterCaller:
         incarnation: This instance, which is never called.
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
-        limits: Bounds of each lane.
         cache: Name and settings of the response cache of called models; None without one.
-        heartbeat_timeout_s: How long called instances may be silent; 0.0 for ever.
+        lanes: The server's options about lanes.
     """
 
     def __init__(
@@ -64,9 +63,8 @@ class RouterCaller:
         incarnation: str,
         secret: bytes,
         slabs: SlabPool,
-        limits: LaneLimits = DEFAULT_LIMITS,
         cache: tuple[str, Mapping[str, str]] | None = None,
-        heartbeat_timeout_s: float = 0.0,
+        lanes: LaneSettings = DEFAULT_LANES,
     ) -> None:
         self._connect = connect
         self._running: Future[asyncio.AbstractEventLoop] = Future()
@@ -74,9 +72,8 @@ class RouterCaller:
         self._incarnation = incarnation
         self._secret = secret
         self._slabs = slabs
-        self._limits = limits
         self._cache = cache
-        self._heartbeat_timeout_s = heartbeat_timeout_s
+        self._lanes = lanes
         self._starting = threading.Lock()
         self._router: ModelRouter | None = None
         self._controller: ControllerLink | None = None
@@ -159,9 +156,8 @@ class RouterCaller:
             incarnation=self._incarnation,
             secret=self._secret,
             slabs=self._slabs,
-            limits=self._limits,
             cache=self._cache,
-            heartbeat_timeout_s=self._heartbeat_timeout_s,
+            lanes=self._lanes,
         )
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):

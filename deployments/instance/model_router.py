@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 
 from deployments.contracts.control import ControllerLink
-from deployments.lane.messages import LaneLimits
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
 from deployments.routing.wakes import Wakes
+from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.call import Recorder
@@ -27,9 +27,8 @@ class ModelRouter:
         incarnation: See there.
         secret: See there.
         slabs: See there.
-        limits: See there.
         cache: See there.
-        heartbeat_timeout_s: See there.
+        lanes: See there.
 
     Attributes:
         router: The router.
@@ -46,23 +45,22 @@ class ModelRouter:
         incarnation: str,
         secret: bytes,
         slabs: SlabPool,
-        limits: LaneLimits,
         cache: tuple[str, Mapping[str, str]] | None,
-        heartbeat_timeout_s: float,
+        lanes: LaneSettings,
     ) -> None:
-        timeout_s = heartbeat_timeout_s
+        timeout_s = lanes.heartbeat_timeout_s
         router = self.router = Router(
             node_id,
             secret,
             slabs,
-            limits,
+            lanes,
             None if cache is None else make_store(*cache, os.environ),
             opens_on_demand=True,
             own_incarnation=incarnation,
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
         router.wake_with(Wakes(link.wake))
-        router.join_node(NodeMember(node_id, secret, may_hold=False, silence_s=timeout_s))
+        router.join_node(NodeMember(node_id, secret, may_hold=False, lanes=lanes))
         self.watch = TableWatch.of_router("calls of the model", link, router.update, router)
         self.recorder = Recorder()
         self.tasks = Supervisor("calls of the model")

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,7 @@ from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peers import SMALLEST_BYTES, PeeredSource, Peers
 from deployments.model_files.registry import Registry
 from deployments.model_files.statistics_file import StatisticsFile
+from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 
 # Makes of the directory of a model's files, the first, what is loaded, in the second, empty one.
 MakeTree = Callable[[Path, Path], None]
@@ -56,6 +57,19 @@ def _no_origin(location: str) -> str:
     raise UnavailableError(f"no node gives the files of a load at '{location}'")
 
 
+@dataclass(frozen=True, slots=True)
+class PeerAddress:
+    """Where other nodes reach a node's cache.
+
+    Attributes:
+        host: Address to bind, and to be found at.
+        lanes: The server's options about lanes.
+    """
+
+    host: str
+    lanes: LaneSettings = DEFAULT_LANES
+
+
 class NodeFiles:
     """What one process of a node does for all instances there. Used from several threads.
 
@@ -63,7 +77,7 @@ class NodeFiles:
         directory: Folder of the cache; empty for this user's own.
         max_bytes: What it may hold; see `NodeCache`.
         secret: Key of the handshake between nodes.
-        host: This node's address.
+        address: Where other nodes reach this one.
         registry: Which nodes have what.
         open_store: Opens the source of a model's location.
         node: This node; the cache's folder tells what was done for it.
@@ -71,6 +85,7 @@ class NodeFiles:
 
     Raises:
         OSError: The folder cannot be made, or belongs to another user.
+        UnavailableError: All ports for other nodes are in use.
     """
 
     def __init__(
@@ -78,7 +93,7 @@ class NodeFiles:
         directory: str,
         max_bytes: int,
         secret: bytes,
-        host: str,
+        address: PeerAddress,
         registry: Registry,
         open_store: OpenSource,
         node: str,
@@ -95,11 +110,13 @@ class NodeFiles:
         self._server = PeerServer(
             self._cache.layout,
             lambda: ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
-            host,
-            tls=server_tls(),
+            address.host,
+            address.lanes.ports,
+            tls=server_tls(address.lanes.tls, secret),
         )
         self._peers = Peers(
-            lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)), client_tls()
+            lambda: ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES)),
+            client_tls(address.lanes.tls, secret),
         )
 
     def announce(self) -> None:

@@ -11,6 +11,7 @@ from backends.api.model_identifier import key_of
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.model_files.contracts import ModelFiles
 from deployments.rate_limiter.arbiter import Limit, ResourceDemand
+from deployments.settings.lane_settings import LaneSettings
 
 # Of all named actors, in Ray.
 NAMESPACE = "manta"
@@ -94,8 +95,7 @@ class InstanceSpec:
         options_digest: Digest of everything above that, when it changes, asks for a reload.
         load_timeout_s: How long the load may take, warmup included; 0.0 for ever.
         log_level: Level of the process's log.
-        slab_threshold_bytes: Tensors at least this large travel through shared slabs.
-        heartbeat_timeout_s: How long instances that it calls may be silent; 0.0 for ever.
+        lanes: The server's options about lanes.
         group: The instance group it belongs to.
         host_policy: Settings of the host policy that holds for it, by name.
         cache: Name and settings of the response cache, for calls to other models; None without
@@ -136,8 +136,7 @@ class InstanceSpec:
     options_digest: str = ""
     load_timeout_s: float = 0.0
     log_level: str = "INFO"
-    slab_threshold_bytes: int = 1 << 16
-    heartbeat_timeout_s: float = 0.0
+    lanes: LaneSettings = LaneSettings()
     group: InstanceGroup = InstanceGroup()
     host_policy: Mapping[str, str] = field(default_factory=dict)
     cache: tuple[str, Mapping[str, str]] | None = field(default=None, repr=False)

@@ -78,7 +78,7 @@ class LaneClient(PoolClient):
         on_lost: Callable[["LaneClient", list[LaneInflight]], None],
         limits: LaneLimits = DEFAULT_LIMITS,
     ) -> None:
-        handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES))
+        handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES), limits.versions)
         loop = asyncio.get_running_loop()
         connection = LaneConnection(self, loop, handshake, slabs, limits, offers_slabs=same_node)
         super().__init__(loop, connection, endpoint)

@@ -11,15 +11,16 @@ first bad frame closes the lane with a logged reason.
 Routers' ends live on asyncio, instances' ends on a `Reactor`; `deployments.reactor.transport` says
 what a lane asks of either. Frames queue in a list that is joined into one write at the end of the
 loop tick; during ``data_received`` that is at its end, so answers to what was read leave without
-another trip through the loop. Tails are handed to the transport as they are, never joined. The
-buffers of a request or response must not change until it has been written.
+another trip through the loop. Tails are handed to the transport as they are, never joined, with
+what is before them: one system call writes all. The buffers of a request or response must not
+change until it has been written.
 """
 
 import asyncio
 import copy
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
@@ -35,6 +36,7 @@ from deployments.lane.frames import (
     FrameReader,
 )
 from deployments.lane.handshake import Handshake, HandshakeError
+from deployments.lane.keepalive import keepalive_options
 from deployments.lane.messages import LaneLimits, Setup, UnsendableError, decode_setup, encode
 from deployments.lane.slab_exchange import SlabExchange
 from deployments.reactor.transport import Cancellable, LaneLoop, LaneTransport
@@ -47,16 +49,6 @@ _pack: Final = PREFIX.pack
 
 # What a peer that does not read gets before a closed lane is cut off.
 _LINGER_S: Final = 5.0
-
-# A dead node is noticed in about 25 s; Ray itself needs 30 s and more.
-_KEEPALIVE: Final = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
 
 
 class LaneRole(Protocol):
@@ -107,6 +99,7 @@ class LaneConnection(asyncio.Protocol):
     Attributes:
         slabs: What both ends lend each other.
         control: What to do with frames of kinds that the role does not look for itself.
+        version: Of the protocol, that both ends speak; 0 before the handshake.
         is_connected: Whether there ever was a peer.
         is_set_up: Whether both ends know what the other can.
         is_lost: Whether the lane has ended.
@@ -134,6 +127,7 @@ class LaneConnection(asyncio.Protocol):
         self._limits = limits
         # phases
         self._handshake: Handshake | None = handshake
+        self.version = 0
         self.is_set_up = False
         self.is_lost = False
         self.is_connected = False
@@ -161,7 +155,7 @@ class LaneConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=self._limits.high_water_bytes)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
-            for level, option, value in _KEEPALIVE:
+            for level, option, value in keepalive_options(self._limits.peer_timeout_s):
                 sock.setsockopt(level, option, value)
         timeout_s = self._limits.handshake_timeout_s
         self._timer = self._loop.call_later(timeout_s, self._on_timeout)
@@ -215,6 +209,7 @@ class LaneConnection(asyncio.Protocol):
         if not handshake.is_done:
             return b""
         self._handshake = None
+        self.version = handshake.version
         self._role.authenticated()
         return handshake.rest
 
@@ -328,18 +323,21 @@ class LaneConnection(asyncio.Protocol):
         self.slabs.announce(detached)
         flags |= FLAG_EXTENTS
         self.send(kind, frame_id, message, flags, detached.tail_bytes)
-        if detached.tail and self.flush():
-            for part in detached.tail:
-                self.transport.write(part)
+        if detached.tail:
+            self.flush(detached.tail)
 
-    def flush(self) -> bool:
-        """Write what has queued; False when the lane is lost or about to be."""
+    def flush(self, tail: Sequence[bytes | memoryview] = ()) -> None:
+        """Write what has queued, and a tail behind it; nothing when the lane is about to be lost.
+
+        Args:
+            tail: Buffers that are not joined; the last frame queued is theirs.
+        """
         self._is_flush_due = False
         if self.is_lost or self._is_overrun:
             self._out.clear()
-            return False
+            return
         if not self._out:
-            return True
+            return
         if not self.is_writable:
             unsent_bytes = self.transport.get_write_buffer_size()
             if unsent_bytes > self._limits.max_unsent_bytes:
@@ -347,13 +345,15 @@ class LaneConnection(asyncio.Protocol):
                 reason = f"the peer leaves {unsent_bytes} bytes unread"
                 # Not now: whoever is sending does not expect to lose the lane in the middle of it.
                 self._loop.call_soon(self.break_off, reason)
-                return False
+                return
         out = self._out
         self.was_single = len(out) == 2 and out[0][0] == INFER  # noqa: PLR2004 - prefix, message
         data = b"".join(out)
         out.clear()
-        self.transport.write(data)
-        return True
+        if tail:
+            self.transport.writelines([data, *tail])
+        else:
+            self.transport.write(data)
 
     def take_control(self, frame: Frame) -> None:
         """Take a frame that the role has no other use for.

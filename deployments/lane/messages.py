@@ -10,6 +10,9 @@ import msgspec
 from backends.api.errors import Phase
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
+from deployments.lane.handshake import SPOKEN, Versions
+from deployments.lane.keepalive import WITHOUT_HEARTBEAT_S
+from deployments.settings.lane_settings import LaneSettings
 from deployments.tracing.record import TraceReport
 
 
@@ -26,6 +29,8 @@ class LaneLimits:
             four answers of 250 MB waiting for a healthy reader are legitimate.
         high_water_bytes: Unsent bytes from which on `is_writable` is False.
         handshake_timeout_s: Time a peer has to prove itself and set up.
+        peer_timeout_s: How long another node may acknowledge nothing.
+        versions: Of the protocol, that this end speaks.
     """
 
     threshold_bytes: int = 65536
@@ -35,9 +40,23 @@ class LaneLimits:
     max_unsent_bytes: int = 1 << 30
     high_water_bytes: int = 4 << 20
     handshake_timeout_s: float = 5.0
+    peer_timeout_s: float = WITHOUT_HEARTBEAT_S
+    versions: Versions = SPOKEN
 
 
 DEFAULT_LIMITS: Final = LaneLimits()
+
+
+def limits_of(settings: LaneSettings) -> LaneLimits:
+    """Return the bounds that the server's options ask for."""
+    return LaneLimits(
+        threshold_bytes=settings.slab_threshold_bytes, peer_timeout_s=peer_timeout_s(settings)
+    )
+
+
+def peer_timeout_s(settings: LaneSettings) -> float:
+    """Return how long another node may acknowledge nothing, as the server's options ask for."""
+    return settings.heartbeat_timeout_s or WITHOUT_HEARTBEAT_S
 
 
 class Setup(msgspec.Struct, array_like=True):

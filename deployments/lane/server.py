@@ -15,6 +15,7 @@ from deployments.lane.server_lane import LaneHandler, ServerLane, ServerState
 from deployments.lane.server_request import ServerRequest
 from deployments.reactor.reactor import Reactor
 from deployments.reactor.sockets import ListeningSocket
+from deployments.settings.port_range import ANY_PORT, PortRange
 from deployments.shared_memory.regions import RegionMaps
 from deployments.slabs.pool import SlabPool
 
@@ -64,13 +65,19 @@ class LaneServer:
         return self._state.inflight_count
 
     def start(
-        self, uds: str, tcp_host: str | None = None, *, tls: ssl.SSLContext | None = None
+        self,
+        uds: str,
+        tcp_host: str | None = None,
+        ports: PortRange = ANY_PORT,
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> tuple[str, tuple[str, int]]:
         """Listen; on any thread.
 
         Args:
             uds: Path of the Unix socket; abstract when it starts with a NUL.
             tcp_host: Address for routers on other nodes; None for a server of one node.
+            ports: Where to listen at that address.
             tls: Context for TCP lanes.
 
         Returns:
@@ -78,12 +85,14 @@ class LaneServer:
 
         Raises:
             OSError: An address cannot be bound.
+            UnavailableError: All ports are in use.
         """
         self._listen(self._bind_unix(uds), self._local_lane)
         if tcp_host is None:
             return uds, ("", 0)
         try:
-            sock = _bind_tcp(tcp_host)
+            sock = ports.listen(tcp_host, _BACKLOG)
+            sock.setblocking(False)
         except BaseException:
             self.close()
             raise
@@ -136,10 +145,3 @@ class LaneServer:
 
     def _remote_lane(self) -> LaneConnection:
         return ServerLane(self._state, self._secret, offers_slabs=False).connection
-
-
-def _bind_tcp(host: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
-    sock.setblocking(False)
-    return sock

@@ -127,7 +127,9 @@ class ServerLane:
     """
 
     def __init__(self, server: ServerState, secret: bytes, *, offers_slabs: bool) -> None:
-        handshake = ServerHandshake(secret, secrets.token_bytes(NONCE_BYTES))
+        handshake = ServerHandshake(
+            secret, secrets.token_bytes(NONCE_BYTES), server.limits.versions
+        )
         self.connection = LaneConnection(
             self,
             server.reactor,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""TLS of the lanes between nodes: on when Ray's own is, with the files that Ray uses.
+"""TLS of the lanes between nodes: none, with the files that Ray uses, or from the lane secret.
 
 Ray reads ``RAY_USE_TLS``, ``RAY_TLS_SERVER_CERT``, ``RAY_TLS_SERVER_KEY`` and ``RAY_TLS_CA_CERT``
 in each of its processes, which show each other the same certificate whichever side they are on.
@@ -13,7 +13,7 @@ Ray: python/ray/_private/grpc_utils.py @b7f4259
 import functools
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,30 +37,48 @@ class LaneTls:
     client: ssl.SSLContext
 
 
-def server_tls() -> ssl.SSLContext | None:
+def server_tls(mode: str, secret: bytes) -> ssl.SSLContext | None:
     """Return the context of this process's listener for other nodes; None for clear text.
+
+    Args:
+        mode: One of `deployments.settings.lane_settings.TLS_MODES`.
+        secret: The cluster's lane secret.
 
     Raises:
         InvalidArgumentError: As `read_lane_tls`.
     """
-    tls = _own()
+    tls = _own(mode, secret)
     return None if tls is None else tls.server
 
 
-def client_tls() -> ssl.SSLContext | None:
+def client_tls(mode: str, secret: bytes) -> ssl.SSLContext | None:
     """Return the context of this process's lanes to other nodes; None for clear text.
+
+    Args:
+        mode: See `server_tls`.
+        secret: The cluster's lane secret.
 
     Raises:
         InvalidArgumentError: As `read_lane_tls`.
     """
-    tls = _own()
+    tls = _own(mode, secret)
     return None if tls is None else tls.client
 
 
 @functools.cache
-def _own() -> LaneTls | None:
-    # What the process was started with: Ray has read the same variables and files by now.
-    return read_lane_tls(os.environ)
+def _own(mode: str, secret: bytes) -> LaneTls | None:
+    return _MAKERS[mode](secret)
+
+
+def derive_lane_tls(secret: bytes) -> LaneTls:
+    """Make the contexts of a cluster whose processes know a secret."""
+    # Few clusters need it, and it takes longer to import than all else here.
+    from deployments.lane.derived_tls import derived_context  # noqa: PLC0415
+
+    return LaneTls(
+        derived_context(ssl.PROTOCOL_TLS_SERVER, secret),
+        derived_context(ssl.PROTOCOL_TLS_CLIENT, secret),
+    )
 
 
 def read_lane_tls(environment: Mapping[str, str]) -> LaneTls | None:
@@ -99,3 +117,11 @@ def _context(protocol: int, environment: Mapping[str, str]) -> ssl.SSLContext:
             f"lanes cannot use {_AUTHORITY} '{authority}': {error}"
         ) from error
     return context
+
+
+_MAKERS: Final[Mapping[str, Callable[[bytes], LaneTls | None]]] = {
+    "off": lambda _: None,
+    # What the process was started with: Ray has read the same variables and files by now.
+    "ray": lambda _: read_lane_tls(os.environ),
+    "derived": derive_lane_tls,
+}

@@ -28,6 +28,7 @@ from deployments.model_files.peer_wire import (
     There,
     require_request,
 )
+from deployments.settings.port_range import ANY_PORT, PortRange
 
 # Fifty nodes with all their parts under way at one that alone has a model.
 _CONNECTIONS: Final = 400
@@ -49,7 +50,7 @@ class PeerServer:
         layout: Of the cache.
         make_proof: Makes the accepting end of a handshake.
         host: Address to bind, and to be found at.
-        port: Port; 0 lets the system choose.
+        ports: Where to listen at that address.
         tls: Context for connections; None for clear text.
 
     Attributes:
@@ -57,6 +58,7 @@ class PeerServer:
 
     Raises:
         OSError: The address cannot be bound.
+        UnavailableError: All ports are in use.
     """
 
     def __init__(
@@ -64,14 +66,13 @@ class PeerServer:
         layout: Layout,
         make_proof: Callable[[], Proof],
         host: str,
-        port: int = 0,
+        ports: PortRange = ANY_PORT,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._layout = layout
         self._make_proof = make_proof
         self._tls = tls
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        self._listener = ports.listen(host, _BACKLOG)
         self.address = f"{host}:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()

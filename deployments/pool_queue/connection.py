@@ -5,12 +5,14 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from deployments.lane.connection import LaneConnection, LaneRole
 from deployments.lane.frames import Frame, FrameError
-from deployments.lane.handshake import NONCE_BYTES, Handshake
-from deployments.lane.messages import LaneLimits
+from deployments.lane.handshake import NONCE_BYTES, Handshake, Versions
+from deployments.lane.messages import LaneLimits, peer_timeout_s
+from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 
 TICKET_LIMITS: Final = LaneLimits(
@@ -20,6 +22,11 @@ TICKET_LIMITS: Final = LaneLimits(
 _NO_SLABS: Final = SlabPool(0)
 # Of a clock of nanoseconds, which is 63 bits long.
 _MAX_EPOCH_DIGITS: Final = 19
+
+
+def ticket_limits_of(settings: LaneSettings) -> LaneLimits:
+    """Return the bounds of lanes of tickets that the server's options ask for."""
+    return replace(TICKET_LIMITS, peer_timeout_s=peer_timeout_s(settings))
 
 
 def holder_name(epoch: int) -> str:
@@ -36,7 +43,7 @@ def epoch_of(name: str) -> int:
 
 def ticket_connection(
     role: LaneRole,
-    handshake: Callable[[bytes, bytes], Handshake],
+    handshake: Callable[[bytes, bytes, Versions], Handshake],
     secret: bytes,
     limits: LaneLimits,
 ) -> LaneConnection:
@@ -44,14 +51,14 @@ def ticket_connection(
 
     Args:
         role: What is told of all that happens.
-        handshake: Makes the handshake of its side from the secret and a nonce.
+        handshake: Makes the handshake of its side from the secret, a nonce and what it speaks.
         secret: The cluster's lane secret.
         limits: Bounds of the lane.
     """
     return LaneConnection(
         role,
         asyncio.get_running_loop(),
-        handshake(secret, secrets.token_bytes(NONCE_BYTES)),
+        handshake(secret, secrets.token_bytes(NONCE_BYTES), limits.versions),
         _NO_SLABS,
         limits,
         offers_slabs=False,

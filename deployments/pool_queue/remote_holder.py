@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from backends.api.errors import UnavailableError
 from deployments.lane.batches import Holder
 from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
+from deployments.supervision.backoff import Backoff
 from deployments.supervision.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class RemoteHolder:
             self.lane.close()
 
     async def _keep_connected(self) -> None:
-        delay_s = _FIRST_RETRY_S
+        backoff = Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         while True:
             self._news.clear()
             holder = self._holder
@@ -94,7 +95,8 @@ class RemoteHolder:
                 )
             except UnavailableError as error:
                 logger.info("%s; trying again", error)
-                delay_s = await self._wait(delay_s)
+                if await self._wait(backoff.next_s()):
+                    backoff.reset()
                 continue
             if holder is not self._holder:
                 lane.close()
@@ -103,17 +105,18 @@ class RemoteHolder:
             lane.on_ended = self._lose
             self._events.holder_connected(self.node_id, lane)
             await lane.wait_ended()
-            delay_s = await self._wait(_FIRST_RETRY_S)
+            backoff.reset()
+            await self._wait(backoff.next_s())
 
     def _lose(self) -> None:
         self.lane = None
         self._events.holder_lost(self.node_id)
 
-    async def _wait(self, delay_s: float) -> float:
-        """Wait for a while, or until there is another holder; return how long to wait next."""
+    async def _wait(self, delay_s: float) -> bool:
+        """Wait for a while, or until there is another holder; return whether there is."""
         try:
             async with asyncio.timeout(delay_s):
                 await self._news.wait()
         except TimeoutError:
-            return min(delay_s * 2, _LONGEST_RETRY_S)
-        return _FIRST_RETRY_S
+            return False
+        return True

@@ -13,6 +13,7 @@ from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.foreign_ticket import HeldQueues
 from deployments.pool_queue.listener import Listener
 from deployments.pool_queue.party_lane import PartyLane
+from deployments.settings.port_range import ANY_PORT, PortRange
 
 BACKLOG: Final = 1024
 
@@ -59,11 +60,14 @@ class TicketServer:
         self.epoch = epoch
         self._listeners.append(Listener(sock, self._local_end))
 
-    def listen_tcp(self, host: str, *, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
+    def listen_tcp(
+        self, host: str, ports: PortRange = ANY_PORT, *, tls: ssl.SSLContext | None = None
+    ) -> tuple[str, int]:
         """Accept the routers of other nodes, after `open`.
 
         Args:
             host: Address to listen at.
+            ports: Where to listen at that address.
             tls: Context of these lanes; None leaves them in clear text.
 
         Returns:
@@ -71,9 +75,9 @@ class TicketServer:
 
         Raises:
             OSError: The address cannot be bound.
+            UnavailableError: All ports are in use.
         """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.create_server((host, 0), family=family, backlog=BACKLOG)
+        sock = ports.listen(host, BACKLOG)
         sock.setblocking(False)
         port: int = sock.getsockname()[1]
         self._listeners.append(

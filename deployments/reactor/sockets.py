@@ -7,6 +7,7 @@ once and never from within a call that the protocol makes.
 """
 
 import errno
+import itertools
 import logging
 import select
 import socket
@@ -24,9 +25,13 @@ logger = logging.getLogger(__name__)
 # read. It pays only while the peer sends more than the small one takes.
 _READ_BYTES: Final = 64 << 10
 _LARGE_READ_BYTES: Final = 1 << 20
+# TLS gives at most one record at a time, and none in part to whoever takes a whole one.
+_RECORD_BYTES: Final = 16 << 10
 _READ: Final = select.EPOLLIN
 _READ_AND_WRITE: Final = select.EPOLLIN | select.EPOLLOUT
 _WRITE: Final = select.EPOLLOUT
+# The kernel takes up to 1024 of them.
+_BUFFERS_PER_SEND: Final = 256
 _NOT_NOW: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _ACCEPTS_PER_TURN: Final = 64
@@ -46,6 +51,7 @@ class ReactorSocket:
 
     __slots__ = (
         "_end",
+        "_gather",
         "_high_bytes",
         "_is_closed",
         "_is_closing",
@@ -64,6 +70,8 @@ class ReactorSocket:
         self._sock = sock
         self._recv = sock.recv
         self._send = sock.send
+        # TLS makes records of one buffer each.
+        self._gather = None if isinstance(sock, ssl.SSLSocket) else sock.sendmsg
         self._end = end
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
@@ -95,6 +103,32 @@ class ReactorSocket:
         if sent_bytes < view.nbytes:
             self._reactor.change(self._sock.fileno(), _READ_AND_WRITE)
             self._keep(view.cast("B")[sent_bytes:])
+
+    def writelines(self, buffers: list[bytes | memoryview], /) -> None:
+        """Send several buffers, one behind the other, without joining them."""
+        if self._gather is None or self._unsent or len(buffers) > _BUFFERS_PER_SEND:
+            for data in buffers:
+                self.write(data)
+            return
+        if self._is_closing:
+            return
+        try:
+            sent_bytes = self._gather(buffers)
+        except _NOT_NOW:
+            sent_bytes = 0
+        except OSError as error:
+            self._drop(error)
+            return
+        left: list[memoryview] = []
+        for data in buffers:
+            view = memoryview(data).cast("B")
+            if sent_bytes < view.nbytes:
+                left.append(view[sent_bytes:])
+            sent_bytes = max(0, sent_bytes - view.nbytes)
+        if left:
+            self._reactor.change(self._sock.fileno(), _READ_AND_WRITE)
+            for view in left:
+                self._keep(view)
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes the peer has not taken yet."""
@@ -136,6 +170,9 @@ class ReactorSocket:
                 self._receive()
 
     def _receive(self) -> None:
+        if self._gather is None:
+            self._receive_records()
+            return
         try:
             data = self._recv(self._read_bytes)
         except _NOT_NOW:
@@ -149,22 +186,48 @@ class ReactorSocket:
         self._read_bytes = _READ_BYTES if len(data) < _READ_BYTES else _LARGE_READ_BYTES
         self._end.data_received(data)
 
+    def _receive_records(self) -> None:
+        records: list[bytes] = []
+        error: OSError | None = None
+        is_over = False
+        # Together: a trip through the poll for each would cost more than the record.
+        for _ in range(_LARGE_READ_BYTES // _RECORD_BYTES):
+            try:
+                record = self._recv(_RECORD_BYTES)
+            except _NOT_NOW:
+                break
+            except OSError as failure:
+                error = failure
+                is_over = True
+                break
+            if not record:
+                is_over = True
+                break
+            records.append(record)
+        if records:
+            self._end.data_received(records[0] if len(records) == 1 else b"".join(records))
+        if is_over:
+            self._drop(error)
+
     def _send_unsent(self) -> None:
         unsent = self._unsent
         while unsent:
-            view = unsent[0]
             try:
-                sent_bytes = self._send(view)
+                if self._gather is None or len(unsent) == 1:
+                    sent_bytes = self._send(unsent[0])
+                else:
+                    sent_bytes = self._gather(list(itertools.islice(unsent, _BUFFERS_PER_SEND)))
             except _NOT_NOW:
                 break
             except OSError as error:
                 self._drop(error)
                 return
             self._unsent_bytes -= sent_bytes
-            if sent_bytes < len(view):
-                unsent[0] = view[sent_bytes:]
+            while unsent and sent_bytes >= len(unsent[0]):
+                sent_bytes -= len(unsent.popleft())
+            if sent_bytes:
+                unsent[0] = unsent[0][sent_bytes:]
                 break
-            unsent.popleft()
         if self._is_paused and self._unsent_bytes <= self._high_bytes // 4:
             self._is_paused = False
             self._end.resume_writing()

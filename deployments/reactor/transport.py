@@ -37,6 +37,9 @@ class LaneTransport(Protocol):
     def write(self, data: bytes | memoryview, /) -> None:
         """Send bytes, which must not change until they are sent; never raises."""
 
+    def writelines(self, buffers: list[bytes | memoryview], /) -> None:
+        """Send several buffers, one behind the other, as `write` does each."""
+
     def get_write_buffer_size(self) -> int:
         """Return how many bytes wait to be sent."""
 

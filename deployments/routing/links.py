@@ -14,6 +14,7 @@ from deployments.lane.client import SILENT_PERIODS, LaneClient, LaneInflight
 from deployments.routing.model_pools import ModelPools
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import Link, LinkPool
+from deployments.supervision.backoff import Backoff
 from deployments.supervision.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)
@@ -199,7 +200,7 @@ class LinkSet:
         link.task = self._supervisor.spawn(name, self._keep_connecting(link))
 
     async def _keep_connecting(self, link: Link) -> None:
-        delay_s = _RECONNECT_FIRST_S
+        backoff = Backoff(_RECONNECT_FIRST_S, _RECONNECT_MOST_S)
         while not link.closed:
             try:
                 lane = await self._connect(
@@ -213,8 +214,7 @@ class LinkSet:
             else:
                 self._connected(link, lane)
                 return
-            await asyncio.sleep(delay_s)
-            delay_s = min(delay_s * 2, _RECONNECT_MOST_S)
+            await asyncio.sleep(backoff.next_s())
 
     def _connected(self, link: Link, lane: LaneClient) -> None:
         link.task = None

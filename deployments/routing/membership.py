@@ -10,9 +10,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backends.api.errors import RequestCancelledError
+from backends.api.errors import RequestCancelledError, UnavailableError
 from deployments.lane.batches import Adopt, BatchPart, Holder
 from deployments.lane.tls import client_tls, server_tls
+from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.foreign_ticket import ForeignParty
 from deployments.pool_queue.held_queue import HeldQueue
@@ -24,6 +25,7 @@ from deployments.pool_queue.ticket_lane import TicketLane, TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
 from deployments.routing.node_pools import NodePools
 from deployments.routing.pool import LinkPool
+from deployments.settings.lane_settings import LaneSettings
 
 _log = logging.getLogger(__name__)
 
@@ -37,14 +39,14 @@ class NodeMember:
         secret: Key of the lanes' handshake.
         may_hold: Whether it may hold the node's queues.
         host: Address at which a holder listens for routers of other nodes; empty for none.
-        silence_s: How long a holder may be silent; 0.0 for ever.
+        lanes: The server's options about lanes.
     """
 
     node_id: str
     secret: bytes
     may_hold: bool
     host: str = ""
-    silence_s: float = 0.0
+    lanes: LaneSettings = LaneSettings()
 
 
 class Membership:
@@ -58,8 +60,12 @@ class Membership:
     def __init__(self, member: NodeMember, pools: NodePools) -> None:
         self._member = member
         self._pools = pools
-        self._server = TicketServer(self, secret=member.secret) if member.may_hold else None
-        options = TicketLaneOptions(member.secret, owner=self, silence_s=member.silence_s)
+        limits = ticket_limits_of(member.lanes)
+        self._server = (
+            TicketServer(self, secret=member.secret, limits=limits) if member.may_hold else None
+        )
+        silence_s = member.lanes.heartbeat_timeout_s
+        options = TicketLaneOptions(member.secret, self, limits, silence_s)
         self._candidacy = Candidacy(
             socket_name(member.secret, member.node_id), self._server, options, self
         )
@@ -104,8 +110,12 @@ class Membership:
         host, port = self._member.host, 0
         if host and self._server is not None:
             try:
-                host, port = self._server.listen_tcp(host, tls=server_tls())
-            except OSError as error:
+                host, port = self._server.listen_tcp(
+                    host,
+                    self._member.lanes.ports,
+                    tls=server_tls(self._member.lanes.tls, self._member.secret),
+                )
+            except (OSError, UnavailableError) as error:
                 _log.warning("routers of other nodes cannot reach the queues here: %s", error)
         self._pools.hold(Adopt(epoch, host, port))
 
@@ -124,7 +134,8 @@ class Membership:
         """Take what an instance of another node says of its holder."""
         remote = self._remote.get(node_id)
         if remote is None:
-            remote = RemoteHolder(node_id, self._options, self, client_tls())
+            tls = client_tls(self._member.lanes.tls, self._member.secret)
+            remote = RemoteHolder(node_id, self._options, self, tls)
             self._remote[node_id] = remote
         remote.told(holder)
 

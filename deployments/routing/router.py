@@ -25,12 +25,11 @@ from backends.config.autoscaling import is_autoscaled
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient
-from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
-from deployments.lane.tls import client_tls
 from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.response_cache.store import CacheStore
+from deployments.routing.dialling import Dialling
 from deployments.routing.instance_calls import InstanceCalls
 from deployments.routing.links import Heartbeat, LinkSet, drop
 from deployments.routing.lost_requests import end_or_resend
@@ -46,6 +45,7 @@ from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.routing.served_models import ServedModels
 from deployments.routing.waiting_requests import WaitingRequests, no_instance
 from deployments.routing.wakes import Wakes
+from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.supervisor import Supervisor
 
@@ -58,7 +58,7 @@ class Router:
         node_id: Ray node of this process; instances there are reached over Unix sockets.
         secret: Key of the lanes' handshake.
         slabs: This process's shared slabs.
-        limits: Bounds of the lanes.
+        lanes: The server's options about lanes.
         opens_on_demand: Whether lanes to a model's instances open with its first request.
         own_incarnation: Instance in this process, which gets no requests from here.
         cache: Where answers of models with a response cache are kept; None when there is none.
@@ -76,7 +76,7 @@ class Router:
         node_id: str,
         secret: bytes,
         slabs: SlabPool,
-        limits: LaneLimits = DEFAULT_LIMITS,
+        lanes: LaneSettings = DEFAULT_LANES,
         cache: CacheStore | None = None,
         *,
         opens_on_demand: bool = False,
@@ -93,15 +93,7 @@ class Router:
         self._cache = cache
         self._links = LinkSet(
             node_id,
-            lambda link, on_lost: LaneClient.connect(
-                link.endpoint,
-                same_node=link.is_local,
-                secret=secret,
-                slabs=slabs,
-                limits=limits,
-                on_lost=on_lost,
-                tls=None if link.is_local else client_tls(),
-            ),
+            Dialling(secret, slabs, lanes).connect,
             self._connected,
             lambda link, orphans: end_or_resend(link, orphans, self._resend),
             opens_on_demand=opens_on_demand,

@@ -19,7 +19,7 @@ from cluster.actors.file_registry import FileRegistry
 from cluster.repository.stores.contracts import Store
 from cluster.repository.stores.retry import RetryPolicy
 from cluster.repository.stores.source import StoreSource
-from deployments.instance.node_files import NodeFiles
+from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import ModelFile, ModelFiles
 from tests.support.file_sources import PART, content_of, random_bytes
@@ -77,7 +77,13 @@ class Node:
         self._registry = FileRegistry(rows, stale_after_s=float("inf"))
         self._emulator, self._policy = emulator, policy
         self.files = NodeFiles(
-            str(root), max_bytes, _SECRET, "127.0.0.1", self._registry, self._open, root.name
+            str(root),
+            max_bytes,
+            _SECRET,
+            PeerAddress("127.0.0.1"),
+            self._registry,
+            self._open,
+            root.name,
         )
         self._instance = NodeCache(root)
         self._kept: Path | None = None

@@ -23,6 +23,7 @@ from deployments.routing.membership import NodeMember
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.router import Router
 from deployments.routing.timed_sink import TimedSink
+from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import SECRET, Sink, until
@@ -69,8 +70,8 @@ class Node:
         """Have one more router."""
         router = Router(self.node_id, SECRET, SlabPool(1 << 20))
         self.routers.append(router)
-        host = "127.0.0.1"
-        router.join_node(NodeMember(self.node_id, SECRET, may_hold, host, silence_s))
+        lanes = LaneSettings(heartbeat_timeout_s=silence_s)
+        router.join_node(NodeMember(self.node_id, SECRET, may_hold, "127.0.0.1", lanes))
         await until(lambda: router.node_pools.has_holder)
         return router
 

@@ -15,7 +15,7 @@ from typing import Any
 from backends.api.errors import TritonError
 from cluster.actors.file_registry import FileRegistry, Rows
 from cluster.repository.stores.source import open_source
-from deployments.instance.node_files import NodeFiles
+from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.counters import CacheStatistics
 from tests.support.registry_rows import DictRows
@@ -96,7 +96,9 @@ def _run(root: str, rows_address: Any, pipe: Connection) -> None:
     manager.connect()
     # On a machine without time to spare nobody is stale.
     registry = FileRegistry(manager.rows(), stale_after_s=float("inf"))  # type: ignore[attr-defined]
-    node = NodeFiles(root, 0, _SECRET, "127.0.0.1", registry, open_source, Path(root).name)
+    node = NodeFiles(
+        root, 0, _SECRET, PeerAddress("127.0.0.1"), registry, open_source, Path(root).name
+    )
     pipe.send("ready")
     with suppress(EOFError):
         while True:

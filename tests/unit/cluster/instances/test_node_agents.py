@@ -25,7 +25,7 @@ from cluster.repository.agents.verify import sign_model
 from cluster.repository.stores.local import LocalStore
 from cluster.repository.stores.source import StoreSource
 from cluster.repository.trees import copy_tree
-from deployments.instance.node_files import NodeFiles
+from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import AgentCall, ModelFile, ModelFiles
 from deployments.model_files.registry import MemoryRegistry
@@ -53,7 +53,7 @@ def cache(tmp_path: Path) -> Path:
 def node(cache: Path, model: Path) -> Iterator[NodeFiles]:
     source = StoreSource(LocalStore(str(model)))
     made = NodeFiles(
-        str(cache), 0, b"s" * 32, "127.0.0.1", MemoryRegistry(), lambda _: source, "n1"
+        str(cache), 0, b"s" * 32, PeerAddress("127.0.0.1"), MemoryRegistry(), lambda _: source, "n1"
     )
     yield made
     made.close()

@@ -49,6 +49,8 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
         ("--metrics-interval-ms=x", "Invalid option value. Got x"),
         ("--cpus-per-instance=-1", "expected >= 0"),
         ("--instance-heartbeat-timeout-secs=-1", "expected >= 0"),
+        ("--lane-port-range=9-8", "expected <first>-<last> with 1 <= first <= last"),
+        ("--lane-tls=on", "invalid argument for --lane-tls"),
         ("--grpc-server=x", "expected one of own, grpcio"),
         ("--http-prt=1", "unrecognized option '--http-prt', did you mean '--http-port'?"),
         ("--http_port=1", "did you mean '--http-port'?"),
@@ -112,6 +114,12 @@ def test_a_restriction_that_is_refused_keeps_its_secret():
 )
 def test_options_that_contradict_each_other(argv: list[str], expected: str):
     assert refusal(*argv) == expected
+
+
+@pytest.mark.parametrize("ports", ["7000-8000", "8002-8002", "1-65535"])
+def test_a_port_for_clients_is_not_among_those_of_lanes(ports):
+    expected = f"whose --lane-port-range is {ports}; give another port or range"
+    assert expected in refusal(REPOSITORY, f"--lane-port-range={ports}")
 
 
 def test_port_0_never_clashes():

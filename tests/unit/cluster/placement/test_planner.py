@@ -23,6 +23,7 @@ from cluster.placement.planner import (
 )
 from deployments.instance.spec import InstanceSpec
 from deployments.rate_limiter.arbiter import GLOBAL, Limit, Resource, ResourceDemand
+from deployments.settings.lane_settings import LaneSettings
 from tests.support.examples import examples
 
 REQUEST = PoolRequest(generation=3, version=1, model_dir="/r/m", secret=b"s", digest="d")
@@ -113,12 +114,10 @@ def test_a_config_without_groups_gets_one_instance() -> None:
 
 
 def test_a_plan_made_again_from_one_of_its_specs_is_the_same() -> None:
-    request = replace(
-        REQUEST, log_level="WARNING", slab_threshold_bytes=1 << 20, heartbeat_timeout_s=3.0
-    )
+    lanes = LaneSettings(slab_threshold_bytes=1 << 20, heartbeat_timeout_s=3.0)
+    request = replace(REQUEST, log_level="WARNING", lanes=lanes)
     planned = plan_pool(config(CPU_PAIR), request, LAPTOP)
-    assert {spec.slab_threshold_bytes for spec in planned} == {1 << 20}
-    assert {spec.heartbeat_timeout_s for spec in planned} == {3.0}
+    assert {spec.lanes for spec in planned} == {lanes}
     assert replan_pool(planned[1].config, planned[1], 0.001, {}, LAPTOP) == planned
 
 

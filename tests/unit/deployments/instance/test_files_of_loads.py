@@ -18,7 +18,7 @@ from backends.api.errors import (
 from backends.api.model_config import ModelConfig
 from deployments.instance import model_files
 from deployments.instance.model_files import with_local_files
-from deployments.instance.node_files import NodeFiles
+from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import FileSource, ModelFiles
@@ -60,7 +60,7 @@ class Nodes:
             str(self._root / name),
             max_bytes,
             b"the secret of the cluster",
-            "127.0.0.1",
+            PeerAddress("127.0.0.1"),
             self._registry,
             _no_store,
             name,

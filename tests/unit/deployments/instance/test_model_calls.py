@@ -12,6 +12,7 @@ import pytest
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.routing_table import Model, RoutingTable
 from deployments.instance.model_calls import RouterCaller
+from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import Instance, request, table
 from tests.support.lane_rig import SECRET, Sink, echo
@@ -55,6 +56,7 @@ async def outcome(model: Model, error: TritonError | None = None) -> tuple[Sink,
         incarnation="caller",
         secret=SECRET,
         slabs=SlabPool(1 << 20),
+        lanes=LaneSettings(heartbeat_timeout_s=0.0),
     )
     caller.run_on(asyncio.get_running_loop())
     sink = Sink()

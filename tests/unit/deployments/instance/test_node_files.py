@@ -14,7 +14,7 @@ from backends.api.errors import InternalError, ResourceExhaustedError, Unavailab
 from backends.api.model_config import ModelConfig
 from deployments.instance import model_files, node_files
 from deployments.instance.model_files import with_local_files
-from deployments.instance.node_files import NodeFiles
+from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.instance.spec import InstanceSpec
 from deployments.model_files import counters
 from deployments.model_files.blobs import content_key
@@ -63,7 +63,9 @@ def node_of(tmp_path: Path) -> Iterator[MakeNode]:
             store: DirectorySource, name: str = "a", max_bytes: int = 0, secret: bytes = SECRET
         ) -> NodeFiles:
             root = str(tmp_path / name)
-            node = NodeFiles(root, max_bytes, secret, "127.0.0.1", registry, store, name)
+            node = NodeFiles(
+                root, max_bytes, secret, PeerAddress("127.0.0.1"), registry, store, name
+            )
             nodes.callback(node.close)
             return node
 

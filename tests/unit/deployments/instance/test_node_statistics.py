@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backends.api.errors import UnavailableError
-from deployments.instance.node_files import NodeFiles
+from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.model_files.registry import MemoryRegistry
 from deployments.model_files.statistics_file import read_statistics
 from tests.support.file_sources import DirectorySource, listed, write
@@ -23,7 +23,9 @@ def model(tmp_path: Path) -> Path:
 
 def node_files(cache: Path, model: Path) -> NodeFiles:
     source = DirectorySource(model)
-    return NodeFiles(str(cache), 0, b"secret", "127.0.0.1", MemoryRegistry(), source, "n1")
+    return NodeFiles(
+        str(cache), 0, b"secret", PeerAddress("127.0.0.1"), MemoryRegistry(), source, "n1"
+    )
 
 
 def test_counters_are_told_in_the_caches_folder_when_files_are_there(

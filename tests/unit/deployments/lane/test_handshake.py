@@ -75,10 +75,13 @@ def test_a_proof_before_the_challenge_is_refused():
         server.feed(client.open() + bytes(32))
 
 
-def test_another_protocol_version_is_refused():
+@pytest.mark.parametrize(
+    ("versions", "named"), [(b"\x00\x03", "0 to 3"), (b"\x63\x63", "99 to 99")]
+)
+def test_versions_that_are_not_spoken_here_are_refused(versions, named):
     _, server = pair()
-    with pytest.raises(HandshakeError, match="not a lane of this version"):
-        server.feed(b"MANTA\x00\x00\x63" + NONCE_A)
+    with pytest.raises(HandshakeError, match=f"speaks versions {named} of the protocol"):
+        server.feed(b"MANTA\0" + versions + NONCE_A)
 
 
 def test_an_http_request_is_refused():

@@ -214,6 +214,45 @@ def test_writes_larger_than_the_socket_buffer_arrive_whole(reactor, connected):
     assert end.data == b"answer"
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (0,),
+        (1, 0, 2),
+        (20, 600_000, 600_000),
+        (3_000_000, 1),
+        tuple(range(1000)),
+        (500_000,) * 10 + (0,) * 3 + (7,) * 2000,
+    ],
+)
+@pytest.mark.parametrize("is_behind_others", [False, True])
+def test_buffers_written_together_arrive_one_behind_the_other(
+    reactor, connected, sizes, is_behind_others
+):
+    transport, end, theirs = connected
+    buffers = [memoryview(bytes([n % 251]) * size) for n, size in enumerate(sizes)]
+    expected = b"".join(buffers)
+    if is_behind_others:
+        transport.write(b"x" * 1_000_000)
+        expected = b"x" * 1_000_000 + expected
+    transport.writelines(buffers)
+    assert read_all(reactor, theirs, len(expected)) == expected
+    reactor.turn(0)
+    assert transport.get_write_buffer_size() == 0
+    assert end.paused[-2:] in ([], [True, False])
+    assert not end.lost
+
+
+def test_buffers_written_together_to_a_peer_that_is_gone_are_told_later(reactor, connected):
+    transport, end, theirs = connected
+    theirs.close()
+    transport.writelines([b"a", b"b"])
+    assert not end.lost
+    reactor.turn(0)
+    assert len(end.lost) == 1
+    transport.writelines([b"a", b"b"])
+
+
 def test_close_sends_what_waits_and_reads_no_more(reactor, connected):
     transport, end, theirs = connected
     data = os.urandom(1 << 20)

@@ -47,8 +47,10 @@ def stored_runtime_env_of(
         InvalidArgumentError: A parameter or the requirements cannot be used.
     """
     found = runtime_env_of(config, model_dir, version, library)
+    if files is None or is_of_load(files.location):
+        return found
     environment = environment_of(config, model_dir, library)
-    if files is None or environment is None or is_of_load(files.location):
+    if environment is None:
         return found
     path = Path(os.path.normpath(environment.path))
     if not path.is_relative_to(model_dir):

@@ -231,12 +231,8 @@ def tell_agents(key: str, action: Action) -> None:
 
 def _tell_all(call: Callable[[Any], Any], timeout_s: float) -> None:
     """Call the actors of all nodes; one that does not answer in time is left alone."""
-    calls = []
-    for name in actor_names():
-        if name.startswith(_NAME_PREFIX):
-            # It may have ended since.
-            with contextlib.suppress(RayError, ValueError):
-                calls.append(call(ray.get_actor(name, namespace=NAMESPACE)).future())
+    calls: list[Any] = []
+    _for_each_actor(lambda handle: calls.append(call(handle).future()))
     deadline_s = time.monotonic() + timeout_s
     for each in calls:
         with contextlib.suppress(RayError, TimeoutError):
@@ -291,8 +287,12 @@ def _start(settings: NodeFilesSettings, node_id: str) -> Any:
 
 def end_node_files() -> None:
     """End these actors on all nodes; not on an event loop."""
+    _for_each_actor(kill_actor)
+
+
+def _for_each_actor(do: Callable[[Any], object]) -> None:
     for name in actor_names():
         if name.startswith(_NAME_PREFIX):
             # It may have ended since.
             with contextlib.suppress(RayError, ValueError):
-                kill_actor(ray.get_actor(name, namespace=NAMESPACE))
+                do(ray.get_actor(name, namespace=NAMESPACE))

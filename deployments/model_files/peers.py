@@ -193,12 +193,7 @@ class PeeredSource:
         known = self._look_up(key)
         if known.is_first or key in self._store_only:
             return self._read_store(key, file, offset_bytes, length_bytes)
-        data = self._read_peers(key, known.holders, offset_bytes, length_bytes)
-        if data is None:
-            return self._read_store(key, file, offset_bytes, length_bytes)
-        self._from_peers.add(key)
-        self._counters.count(from_peers_bytes=length_bytes)
-        return data
+        return self._read_others(key, known, file, offset_bytes, length_bytes)
 
     def stream(self, file: ModelFile, offset_bytes: int, length_bytes: int, write: Write) -> int:
         """See `StreamingSource.stream`; other nodes give a part at a time.
@@ -206,14 +201,15 @@ class PeeredSource:
         Raises:
             NotYetError: Another node is getting the next part.
         """
+        if file.size_bytes < SMALLEST_BYTES:
+            return stream_from(self._store, file, offset_bytes, length_bytes, write)
         key = content_key(self._location, file)
-        is_small = file.size_bytes < SMALLEST_BYTES
-        if not is_small and not self._look_up(key).is_first and key not in self._store_only:
-            data = self.read(file, offset_bytes, min(length_bytes, PART_BYTES))
+        known = self._look_up(key)
+        if not known.is_first and key not in self._store_only:
+            part_bytes = min(length_bytes, PART_BYTES)
+            data = self._read_others(key, known, file, offset_bytes, part_bytes)
             write(data, offset_bytes)
             return len(data)
-        if is_small:
-            return stream_from(self._store, file, offset_bytes, length_bytes, write)
 
         def tell(data: bytes, at: int) -> None:
             write(data, at)
@@ -240,6 +236,17 @@ class PeeredSource:
         self._store_only.add(key)
         self._from_peers.discard(key)
         return False
+
+    def _read_others(
+        self, key: str, known: _Known, file: ModelFile, offset: int, length: int
+    ) -> bytes:
+        """Read from nodes that have it; from the store when none can be asked."""
+        data = self._read_peers(key, known.holders, offset, length)
+        if data is None:
+            return self._read_store(key, file, offset, length)
+        self._from_peers.add(key)
+        self._counters.count(from_peers_bytes=length)
+        return data
 
     def _read_store(self, key: str, file: ModelFile, offset: int, length: int) -> bytes:
         with self._leaving(key):

@@ -5,7 +5,7 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,10 +14,12 @@ import pytest
 import tritonclient.http as triton_http
 
 from tests.support.server import ROOT, RunningServer
+from tests.support.server_reports import pytest_runtest_makereport
 from tests.support.surface_models import write_surface_models
 
+__all__ = ["pytest_runtest_makereport"]
+
 _exit_status = 0
-_SHOWN_LINES = 200
 # Of a test with its fixtures, which start servers and copy environments. It ends one that hangs,
 # on a machine several times slower than usual, too.
 _TIMEOUT_S = 600
@@ -27,17 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and not any(item.iter_markers("timeout")):
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Show, with a failure, what the servers have printed."""
-    report = yield
-    if report.failed:
-        for server in RunningServer.started:
-            text = "".join(server.lines[-_SHOWN_LINES:])
-            report.sections.append((f"server {server.pid}, exit {server.process.poll()}", text))
-    return report
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

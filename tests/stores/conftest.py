@@ -3,21 +3,21 @@
 """One emulator of each store for all tests; each test has a directory of its own in it."""
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from cluster.repository.stores.contracts import Store
 from tests.support.object_stores import RUNNING, Emulator, has_azurite
-from tests.support.server import RunningServer
+from tests.support.server_reports import pytest_runtest_makereport
+
+__all__ = ["pytest_runtest_makereport"]
 
 # On a busy machine azurite alone takes a minute to start.
 _TIMEOUT_S = 600
-_SHOWN_LINES = 200
 
 # Of moto: a line for each request.
 logging.getLogger("werkzeug").setLevel(logging.WARNING)
@@ -27,17 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Show, with a failure, what the servers have printed."""
-    report = yield
-    if report.failed:
-        for server in RunningServer.started:
-            text = "".join(server.lines[-_SHOWN_LINES:])
-            report.sections.append((f"server {server.pid}, exit {server.process.poll()}", text))
-    return report
 
 
 @pytest.fixture(scope="session")

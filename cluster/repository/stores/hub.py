@@ -12,7 +12,6 @@ src/huggingface_hub/file_download.py hf_hub_url; src/huggingface_hub/utils/_pagi
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -26,6 +25,7 @@ from cluster.repository.stores.fsspec_store import ObjectClient, Page
 from cluster.repository.stores.http_session import HttpSession, part_of
 from cluster.repository.stores.hub_layout import show_repository
 from cluster.repository.stores.location import Location
+from cluster.repository.stores.plain_models import made_file
 
 _ENDPOINT: Final = "https://huggingface.co"
 _DEFAULT_REVISION: Final = "main"
@@ -163,8 +163,7 @@ def _shown(repository: str, commit: str, files: list[StoredFile]) -> _Tree:
 
 def _file(path: str, source: str | bytes, listed: Mapping[str, StoredFile]) -> _File:
     if isinstance(source, bytes):
-        digest = sha256(source).hexdigest()
-        return _File(StoredFile(path, len(source), digest, sha256=digest), source)
+        return _File(made_file(path, source), source)
     found = listed[source]
     return _File(StoredFile(path, found.size_bytes, found.stamp, sha256=found.sha256), source)
 

@@ -13,7 +13,6 @@ getModelVersionByAlias, getModelVersionDownloadUri; mlflow/utils/rest_utils.py h
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
@@ -34,7 +33,7 @@ from cluster.repository.stores.mlflow_artifacts import (
 )
 from cluster.repository.stores.mlflow_flavours import MLMODEL_FILE, show_artifacts
 from cluster.repository.stores.opening import open_store
-from cluster.repository.stores.plain_models import PlainModel, Shown
+from cluster.repository.stores.plain_models import PlainModel, Shown, made_file
 
 _REST: Final = "/api/2.0/mlflow"
 _READY: Final = "READY"
@@ -300,8 +299,7 @@ def _ready(rows: Iterable[Mapping[str, Any]]) -> Iterator[_Version]:
 def _files(shown: Shown, listed: Mapping[str, StoredFile]) -> Iterator[tuple[str, _File]]:
     for path, source in shown.items():
         if isinstance(source, bytes):
-            digest = sha256(source).hexdigest()
-            yield path, _File(StoredFile(path, len(source), digest, sha256=digest), source)
+            yield path, _File(made_file(path, source), source)
         else:
             found = listed[source]
             yield path, _File(replace(found, path=path), found)

@@ -7,8 +7,11 @@ Triton: core/src/model_config_utils.cc AutoCompleteBackendFields @73aad7c
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
+
+from cluster.repository.stores.contracts import StoredFile
 
 # Where a file is shown, and where it lies in the folder, or the content it is given.
 Shown = Mapping[str, str | bytes]
@@ -67,6 +70,12 @@ EXPECTED: Final = (
     "a model.onnx, model.pt, model.pt2, model.plan, model.graphdef, saved_model.pb, OpenVINO .xml "
     "with .bin, xgboost.json, .ubj, .xgb, .lgb, checkpoint.tl or model.py"
 )
+
+
+def made_file(path: str, content: bytes) -> StoredFile:
+    """Return what is listed of a file that no store has."""
+    digest = sha256(content).hexdigest()
+    return StoredFile(path, len(content), digest, sha256=digest)
 
 
 def rename(filename: str) -> str:

@@ -4,7 +4,6 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import new
 from pathlib import Path
 from typing import Final
 
@@ -26,11 +25,11 @@ from cluster.repository.manifest import (
     parse_manifest,
 )
 from cluster.repository.stores.contracts import Store
+from cluster.repository.stores.digests import digest_of as stored_digest_of
 from deployments.model_files.contracts import AgentCall, FileChangedError, ModelFile, ModelFiles
 
 # They look at files, and change none.
 _LOOKING: Final = frozenset({CHECKSUM, MANIFEST, VERIFY})
-_PART_BYTES: Final = 8 << 20
 
 
 def unknown_agents(config: ModelConfig) -> Iterator[str]:
@@ -156,12 +155,7 @@ class StoredVersion:
             )
 
     def _digest_of(self, path: str, algorithm: str = "sha256") -> str:
-        file = self._file(path)
-        digest = new(algorithm, usedforsecurity=False)
-        for offset in range(0, file.size_bytes, _PART_BYTES):
-            length = min(_PART_BYTES, file.size_bytes - offset)
-            digest.update(self.store.read(path, offset, length, file.stamp))
-        return digest.hexdigest()
+        return stored_digest_of(self.store, self._file(path), algorithm)
 
     def _file(self, path: str) -> ModelFile:
         found = next((file for file in self.files.files if file.path == path), None)

@@ -3,16 +3,14 @@
 """What two versions of models differ in: files, and configs with their defaults."""
 
 import difflib
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from backends.config.pbtxt import edit, to_pbtxt
 from cluster.repository.manifest import OWN_FILES
-from cluster.repository.stores.contracts import Store, StoredFile
+from cluster.repository.stores.contracts import Store
+from cluster.repository.stores.digests import digest_of
 from cluster.tools.publish.stored_models import StoredModel, config_of, manifest_of
-
-_PART_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +73,3 @@ def _digests(side: Side) -> dict[str, tuple[str, int]]:
         digest = known.sha256 if known is not None and is_known else digest_of(side.store, file)
         found[path] = (digest, file.size_bytes)
     return found
-
-
-def digest_of(store: Store, file: StoredFile) -> str:
-    """Return the SHA-256 digest of a file in a store, read in parts."""
-    digest = hashlib.sha256()
-    for offset in range(0, file.size_bytes, _PART_BYTES):
-        length = min(_PART_BYTES, file.size_bytes - offset)
-        digest.update(store.read(file.path, offset, length, file.stamp))
-    return digest.hexdigest()

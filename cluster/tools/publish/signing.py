@@ -22,7 +22,7 @@ from cluster.repository.manifest import (
 )
 from cluster.repository.repository import INCOMPLETE_FILE
 from cluster.repository.stores.contracts import Store, StoredFile
-from cluster.tools.publish.comparing import digest_of
+from cluster.repository.stores.digests import digest_of
 from cluster.tools.publish.stored_models import StoredModel, manifest_of
 from cluster.tools.publish.targets import Content, described
 

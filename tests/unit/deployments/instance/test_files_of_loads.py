@@ -16,7 +16,6 @@ from backends.api.errors import (
     UnavailableError,
 )
 from backends.api.model_config import ModelConfig
-from deployments.instance import model_files
 from deployments.instance.model_files import with_local_files
 from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.instance.spec import InstanceSpec
@@ -28,15 +27,6 @@ from tests.support.file_sources import content_of, random_bytes, write
 
 # Nodes ask each other for files from 64 KiB on; smaller ones come from the first.
 CONTENTS = {"1/model.py": b"x = 1", "1/deep/weights": random_bytes(200_000), "1/empty": b""}
-
-
-@pytest.fixture(autouse=True)
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets go of what instances of a test hold, as the end of their process would."""
-    monkeypatch.setattr(model_files, "_caches", [])
-    yield
-    while model_files._caches:
-        model_files._caches.pop().close()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from backends.api.errors import InternalError, ResourceExhaustedError, UnavailableError
 from backends.api.model_config import ModelConfig
-from deployments.instance import model_files, node_files
+from deployments.instance import node_files
 from deployments.instance.model_files import with_local_files
 from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.instance.spec import InstanceSpec
@@ -28,15 +28,6 @@ SECRET = b"the secret of the cluster"
 SIZE = 100_000
 # Room for one model, with what belongs to it, and not for two.
 MAX_BYTES = 150_000
-
-
-@pytest.fixture(autouse=True)
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets go of what instances of a test hold, as the end of their process would."""
-    monkeypatch.setattr(model_files, "_caches", [])
-    yield
-    while model_files._caches:
-        model_files._caches.pop().close()
 
 
 @pytest.fixture

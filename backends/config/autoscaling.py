@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.config.parameter_family import FamilyParameter, ParameterFamily
 
 PREFIX: Final = "autoscaling."
 _MAX_INSTANCES: Final = f"{PREFIX}max_instances"
@@ -61,25 +62,28 @@ class AutoscalingRules:
         return min(max(count, self.min_instances, 1), self.max_instances)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """How one parameter is read, and which values it may have."""
+def _number(
+    convert: Callable[[str], float], is_allowed: Callable[[float], bool], expected: str
+) -> FamilyParameter:
+    def read(text: str) -> float:
+        value = convert(text)
+        if not is_allowed(value):
+            raise ValueError(text)
+        return value
 
-    convert: Callable[[str], float]
-    is_allowed: Callable[[float], bool]
-    expected: str
+    return FamilyParameter(read, expected)
 
 
 def _from(smallest: float) -> Callable[[float], bool]:
     return lambda value: smallest <= value < math.inf
 
 
-_SECONDS = _Parameter(float, _from(0), "a number of seconds, 0 or more")
-_FACTOR = _Parameter(float, lambda value: 0 < value <= 1, "a number above 0 and up to 1")
-_TARGET = _Parameter(float, lambda value: 0 < value < math.inf, "a number above 0")
-_PARAMETERS: Mapping[str, _Parameter] = {
-    _MIN_INSTANCES: _Parameter(int, _from(0), "a whole number, 0 or more"),
-    _MAX_INSTANCES: _Parameter(int, _from(1), "a whole number, 1 or more"),
+_SECONDS = _number(float, _from(0), "a number of seconds, 0 or more")
+_FACTOR = _number(float, lambda value: 0 < value <= 1, "a number above 0 and up to 1")
+_TARGET = _number(float, lambda value: 0 < value < math.inf, "a number above 0")
+_PARAMETERS: Final[Mapping[str, FamilyParameter]] = {
+    _MIN_INSTANCES: _number(int, _from(0), "a whole number, 0 or more"),
+    _MAX_INSTANCES: _number(int, _from(1), "a whole number, 1 or more"),
     **{f"{PREFIX}{signal}": _TARGET for signal in Signal},
     f"{PREFIX}upscale_delay_s": _SECONDS,
     f"{PREFIX}downscale_delay_s": _SECONDS,
@@ -87,6 +91,7 @@ _PARAMETERS: Mapping[str, _Parameter] = {
     f"{PREFIX}upscaling_factor": _FACTOR,
     f"{PREFIX}downscaling_factor": _FACTOR,
 }
+_FAMILY: Final = ParameterFamily(PREFIX, _PARAMETERS)
 
 
 def is_autoscaled(config: ModelConfig) -> bool:
@@ -105,14 +110,12 @@ def read_autoscaling(config: ModelConfig) -> AutoscalingRules | None:
     Raises:
         InvalidArgumentError: A parameter is unknown, malformed, out of range, or fits no other.
     """
-    given = _given(config.parameters)
+    given = _FAMILY.given(config.parameters)
     if not given:
         return None
     for complaint in _complaints(config.name, given, is_ensemble=config.has_ensemble_scheduling):
         raise InvalidArgumentError(complaint)
-    values: dict[str, Any] = {
-        name.removeprefix(PREFIX): _PARAMETERS[name].convert(text) for name, text in given.items()
-    }
+    values = _FAMILY.values(given)
     for signal in Signal:
         if signal in values:
             values |= {"signal": signal, "target": values[signal]}
@@ -123,40 +126,20 @@ def read_autoscaling(config: ModelConfig) -> AutoscalingRules | None:
 
 def autoscaling_complaints(message: Any) -> Iterator[str]:
     """Yield what is wrong with the ``autoscaling.*`` parameters of an `inference.ModelConfig`."""
-    given = _given({name: each.string_value for name, each in message.parameters.items()})
+    given = _FAMILY.given_in(message)
     is_ensemble = message.HasField("ensemble_scheduling")
     yield from _complaints(message.name, given, is_ensemble=is_ensemble)
 
 
-def _given(parameters: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in sorted(parameters.items()) if name.startswith(PREFIX)}
-
-
 def _complaints(name: str, given: Mapping[str, str], *, is_ensemble: bool) -> Iterator[str]:
-    if not given:
-        return
-    if is_ensemble:
-        yield (
-            f"model '{name}' has parameter '{next(iter(given))}', but an ensemble has no instances;"
-            " give the parameter to the models it is made of"
-        )
-        return
-    values: dict[str, float] = {}
-    for key, text in given.items():
-        parameter = _PARAMETERS.get(key)
-        if parameter is None:
-            known = ", ".join(sorted(_PARAMETERS))
-            yield f"model '{name}' has unknown parameter '{key}', expected one of: {known}"
-            continue
-        value = _converted(parameter, text)
-        if value is None:
-            yield (
-                f"model '{name}' has parameter '{key}' with value '{text}', expected"
-                f" {parameter.expected}"
-            )
-            continue
-        values[key] = value
-    yield from _misfits(name, given, values)
+    yield from _FAMILY.complaints(name, given, is_ensemble=is_ensemble)
+    if given and not is_ensemble:
+        values = {
+            key: _PARAMETERS[key].read(text)
+            for key, text in given.items()
+            if key in _PARAMETERS and _PARAMETERS[key].is_readable(text)
+        }
+        yield from _misfits(name, given, values)
 
 
 def _misfits(name: str, given: Mapping[str, str], values: Mapping[str, float]) -> Iterator[str]:
@@ -177,11 +160,3 @@ def _misfits(name: str, given: Mapping[str, str], values: Mapping[str, float]) -
         yield f"model '{name}' has parameters {' and '.join(targets)}, expected one target"
     if _TO_ZERO in given and least:
         yield (f"model '{name}' has parameter '{_TO_ZERO}', which needs '{_MIN_INSTANCES}' to be 0")
-
-
-def _converted(parameter: _Parameter, text: str) -> float | None:
-    try:
-        value = parameter.convert(text)
-    except ValueError:
-        return None
-    return value if parameter.is_allowed(value) else None

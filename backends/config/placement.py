@@ -9,13 +9,14 @@ written as Ray writes them.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.config.parameter_family import FamilyParameter, ParameterFamily
 
 PREFIX: Final = "placement."
 _NODES: Final = f"{PREFIX}nodes"
@@ -71,14 +72,6 @@ class PlacementRules:
     bundle_strategy: BundleStrategy = BundleStrategy.STRICT_PACK
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """How one parameter is read; ``read`` raises ValueError for what is not as expected."""
-
-    read: Callable[[str], Any]
-    expected: str
-
-
 def _read_labels(text: str) -> Mapping[str, str]:
     labels = json.loads(text)
     if not isinstance(labels, dict) or not labels:
@@ -123,26 +116,29 @@ def _read_bundle(row: Any) -> Mapping[str, float]:
     return amounts
 
 
-_PARAMETERS: Mapping[str, _Parameter] = {
-    f"{PREFIX}strategy": _Parameter(Strategy, "'spread' or 'pack'"),
-    f"{PREFIX}spread_over": _Parameter(
+_PARAMETERS: Final[Mapping[str, FamilyParameter]] = {
+    f"{PREFIX}strategy": FamilyParameter(Strategy, "'spread' or 'pack'"),
+    f"{PREFIX}spread_over": FamilyParameter(
         _read_keys, "keys of node labels with commas between, the largest domain first"
     ),
-    f"{PREFIX}labels": _Parameter(
+    f"{PREFIX}labels": FamilyParameter(
         _read_labels,
         'a JSON object of Ray\'s label conditions, for example {"ray.io/accelerator-type":'
         ' "in(H100,A100)", "spot": "!true"}',
     ),
-    _NODES: _Parameter(_read_nodes, "addresses, host names or ids of nodes with commas between"),
-    _PRIORITY: _Parameter(int, "a whole number"),
-    _BUNDLES: _Parameter(
+    _NODES: FamilyParameter(
+        _read_nodes, "addresses, host names or ids of nodes with commas between"
+    ),
+    _PRIORITY: FamilyParameter(int, "a whole number"),
+    _BUNDLES: FamilyParameter(
         _read_bundles,
         'a JSON list of objects of resources, for example [{"GPU": 8}, {"GPU": 8}]',
     ),
-    _BUNDLE_STRATEGY: _Parameter(
+    _BUNDLE_STRATEGY: FamilyParameter(
         BundleStrategy, "one of " + ", ".join(f"'{each}'" for each in BundleStrategy)
     ),
 }
+_FAMILY: Final = ParameterFamily(PREFIX, _PARAMETERS)
 
 
 def read_placement(config: ModelConfig) -> PlacementRules:
@@ -151,14 +147,12 @@ def read_placement(config: ModelConfig) -> PlacementRules:
     Raises:
         InvalidArgumentError: A parameter is unknown or malformed, or fits no other.
     """
-    given = _given(config.parameters)
+    given = _FAMILY.given(config.parameters)
     if not given:
         return _NO_RULES
     for complaint in _complaints(config.name, given, is_ensemble=config.has_ensemble_scheduling):
         raise InvalidArgumentError(complaint)
-    return PlacementRules(
-        **{name.removeprefix(PREFIX): _PARAMETERS[name].read(text) for name, text in given.items()}
-    )
+    return PlacementRules(**_FAMILY.values(given))
 
 
 def read_priority(config: ModelConfig) -> int:
@@ -172,32 +166,15 @@ _NO_RULES: Final = PlacementRules()
 
 def placement_complaints(message: Any) -> Iterator[str]:
     """Yield what is wrong with the ``placement.*`` parameters of an `inference.ModelConfig`."""
-    given = _given({name: each.string_value for name, each in message.parameters.items()})
+    given = _FAMILY.given_in(message)
     is_ensemble = message.HasField("ensemble_scheduling")
     yield from _complaints(message.name, given, is_ensemble=is_ensemble)
 
 
-def _given(parameters: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in sorted(parameters.items()) if name.startswith(PREFIX)}
-
-
 def _complaints(name: str, given: Mapping[str, str], *, is_ensemble: bool) -> Iterator[str]:
-    if given and is_ensemble:
-        yield (
-            f"model '{name}' has parameter '{next(iter(given))}', but an ensemble has no instances;"
-            " give the parameter to the models it is made of"
-        )
+    yield from _FAMILY.complaints(name, given, is_ensemble=is_ensemble)
+    if is_ensemble:
         return
-    for key, text in given.items():
-        parameter = _PARAMETERS.get(key)
-        if parameter is None:
-            known = ", ".join(sorted(_PARAMETERS))
-            yield f"model '{name}' has unknown parameter '{key}', expected one of: {known}"
-        elif not _is_readable(parameter, text):
-            yield (
-                f"model '{name}' has parameter '{key}' with value '{text}', expected"
-                f" {parameter.expected}"
-            )
     if _BUNDLE_STRATEGY in given and _BUNDLES not in given:
         yield (
             f"model '{name}' has parameter '{_BUNDLE_STRATEGY}' without '{_BUNDLES}', expected what"
@@ -208,11 +185,3 @@ def _complaints(name: str, given: Mapping[str, str], *, is_ensemble: bool) -> It
             f"model '{name}' has parameter '{_NODES}' with '{_BUNDLES}', which are placed by labels"
             f" only; give the nodes a label, and '{PREFIX}labels' in its place"
         )
-
-
-def _is_readable(parameter: _Parameter, text: str) -> bool:
-    try:
-        parameter.read(text)
-    except (ValueError, TypeError):
-        return False
-    return True

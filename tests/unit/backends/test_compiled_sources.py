@@ -4,10 +4,17 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from backends import compiled_form
+from deployments.contracts.routing_table import PollAnswer
+from deployments.ingress import IngressSettings
+from deployments.instance.progress import Progress
+from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.metrics.counters import Snapshot
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -45,15 +52,30 @@ def test_a_caught_exceptions_name_stands_for_one_type(source: str) -> None:
     assert not found
 
 
+def parts_of(kind: Any) -> Iterator[type]:
+    """Yield the classes that a type annotation names."""
+    if isinstance(kind, type) and not get_args(kind):
+        yield kind
+    for argument in get_args(kind):
+        yield from parts_of(argument)
+
+
+def carried_with(root: type) -> set[type]:
+    """Return a dataclass, and those that its fields may hold."""
+    found: set[type] = set()
+    left = [root]
+    while left:
+        kind = left.pop()
+        if is_dataclass(kind) and kind not in found:
+            found.add(kind)
+            left += (part for each in get_type_hints(kind).values() for part in parts_of(each))
+    return found
+
+
 @pytest.mark.parametrize(
-    "source", ["deployments/instance/spec.py", "deployments/contracts/routing_table.py"]
+    "root", [InstanceSpec, InstanceDescription, IngressSettings, PollAnswer, Progress, Snapshot]
 )
-def test_what_ray_pickles_is_plain(source: str) -> None:
+def test_what_ray_pickles_is_plain(root: type) -> None:
     # Frozen dataclasses that are compiled cannot be unpickled.
-    tree = ast.parse((compiled_form.ROOT / source).read_text())
-    imported = {
-        f"{node.module.replace('.', '/')}.py"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-    }
-    assert not {source, *imported} & set(compiled_form.sources())
+    modules = {f"{kind.__module__.replace('.', '/')}.py" for kind in carried_with(root)}
+    assert not modules & set(compiled_form.sources())

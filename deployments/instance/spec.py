@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from backends.api.evolving import evolves
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -178,3 +179,6 @@ class InstanceDescription:
     pid: int
     load_duration_ns: int
     is_draining: bool = False
+
+
+evolves(DeviceAssignment, NodeAssignment, Gang, InstanceSpec, InstanceDescription)

@@ -114,6 +114,7 @@ class InstanceSpec:
         node: Its node; None when the device says it, or Ray chooses.
         label_selector: Labels that its node has to have, in Ray's syntax.
         gang: What it reserves in a placement group; None for what its process alone takes.
+        release: The release of Manta that its process runs; empty of one before releases were told.
     """
 
     name: str
@@ -152,6 +153,7 @@ class InstanceSpec:
     node: NodeAssignment | None = None
     label_selector: Mapping[str, str] = field(default_factory=dict)
     gang: Gang | None = None
+    release: str = ""
 
     @property
     def ray_resources(self) -> dict[str, float]:

@@ -35,16 +35,19 @@ def _names(record: type[Any]) -> tuple[str, ...]:
 
 def _reduced(record: Any) -> tuple[Any, ...]:
     kind = type(record)
-    return restored, (kind, {name: getattr(record, name) for name in _KNOWN[kind]})
+    # The same object for all records of a kind: their names are pickled once.
+    names = _KNOWN[kind]
+    return restored, (kind, names, tuple([getattr(record, name) for name in names]))
 
 
-def restored(kind: type[Any], values: dict[str, Any]) -> Any:
+def restored(kind: type[Any], names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     """Make a record of what a process of any release knew of it.
 
     Raises:
         TypeError: A field without a default is missing.
     """
-    names = _KNOWN[kind]
-    if len(values) == len(names) and all(name in values for name in names):
-        return kind(**values)
-    return kind(**{name: values[name] for name in names if name in values})
+    known = _KNOWN[kind]
+    given = zip(names, values, strict=True)
+    if names == known:
+        return kind(**dict(given))
+    return kind(**{name: value for name, value in given if name in known})

@@ -156,5 +156,6 @@ def _present_owner(actors: ControllerActors, handle: Any) -> Owner | None:
 def _refusal(owner: Owner) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"a Manta server already runs on this Ray cluster, started by {owner.description}; stop it"
-        " first, or join another cluster with --ray-address"
+        " first, join another cluster with --ray-address, or have this release take over with"
+        " 'manta upgrade'"
     )

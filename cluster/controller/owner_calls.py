@@ -14,6 +14,7 @@ from typing import Any
 
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
+from cluster.controller.handover import Handover
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.renewal import RenewalPhase
@@ -64,7 +65,9 @@ class OwnerCalls:
 
     async def hand_over(self) -> None:
         """Have all that a successor has to know written; what comes next is this process's end."""
-        await self._state.save()
+        own = await asyncio.to_thread(own_release)
+        left = Handover(str(own), self._options, self._lifeline.owner, told())
+        await self._state.leave(left.encoded())
 
     async def renewal(self) -> dict[str, Any]:
         """Return how the renewal of the instances gets on.

@@ -119,8 +119,9 @@ def ingress_build() -> str:
     details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
     application = details["applications"].get(APPLICATION_NAME, {})
     deployment = application.get("deployments", {}).get(INGRESS_NAME, {})
-    options = deployment.get("deployment_config", {}).get("ray_actor_options", {})
-    found = (name for name in options.get("resources", {}) if name.startswith(PER_NODE_RESOURCE))
+    options = deployment.get("deployment_config", {}).get("ray_actor_options") or {}
+    resources = options.get("resources") or {}
+    found = (name for name in resources if name.startswith(PER_NODE_RESOURCE))
     return next(found, "").removeprefix(PER_NODE_RESOURCE)
 
 

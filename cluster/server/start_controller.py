@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
+from ray.experimental.internal_kv import _internal_kv_get
 
 from cluster.actors.controller_client import CONTROLLER_NAME
+from cluster.actors.file_registry import STORE_NAMESPACE
 from cluster.controller.controller import ModelController
+from cluster.controller.durable_state import HANDOVER_KEY
+from cluster.controller.handover import Handover, decode_handover
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions
 from cluster.server.compatibility import ToldRelease, require_compatible
@@ -84,7 +88,7 @@ def replace_controller(
     """Put a controller of this release in the place of one of another; returns its handle.
 
     Args:
-        handle: The one that runs.
+        handle: The one that runs; None when it has ended.
         theirs: Its release.
         options: The server's options.
         owner: Whom the server belongs to.
@@ -94,9 +98,16 @@ def replace_controller(
         UnsupportedError: The two releases cannot work together; nothing has been changed.
     """
     require_compatible(theirs)
-    ray.get(handle.hand_over.remote())
-    kill_controller(handle)
+    if handle is not None:
+        ray.get(handle.hand_over.remote())
+        kill_controller(handle)
     return _create(options, owner, runtime_env, resumes=True)
+
+
+def left_behind() -> Handover | None:
+    """Return what the last controller has left for its successor; None for nothing."""
+    data: Any = _internal_kv_get(HANDOVER_KEY, namespace=STORE_NAMESPACE)
+    return None if data is None else decode_handover(bytes(data))
 
 
 def kill_controller(handle: Any) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 import ray
 
 from backends.api.errors import NotFoundError, UnavailableError, UnsupportedError
+from cluster.controller.handover import Handover
 from cluster.controller.ownership import Owner
 from cluster.models.renewal import RenewalPhase
 from cluster.options.parsing import ServerOptions
@@ -32,7 +33,12 @@ from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.code_place import RuntimeEnv, find_code
 from cluster.server.compatibility import ToldRelease, require_compatible
-from cluster.server.start_controller import find_controller, replace_controller, told_release
+from cluster.server.start_controller import (
+    find_controller,
+    left_behind,
+    replace_controller,
+    told_release,
+)
 
 _LOOK_S: Final = 0.5
 _ANSWER_TIMEOUT_S: Final = 60.0
@@ -48,6 +54,9 @@ class RunningServer(Protocol):
 
     def release_of(self, handle: Any) -> ToldRelease:
         """Return what a controller says of its release."""
+
+    def left_behind(self) -> Handover | None:
+        """Return what a controller has left that has ended without a successor; mostly None."""
 
     def ask(self, handle: Any, method: str) -> Any:
         """Call a controller's method and return its answer."""
@@ -86,6 +95,10 @@ class RayServer:
         """See `RunningServer`."""
         return told_release(handle)
 
+    def left_behind(self) -> Handover | None:
+        """See `RunningServer`."""
+        return left_behind()
+
     def ask(self, handle: Any, method: str) -> Any:
         """See `RunningServer`."""
         return ray.get(getattr(handle, method).remote(), timeout=_ANSWER_TIMEOUT_S)
@@ -112,6 +125,7 @@ class RayServer:
     def deploy(self, options: ServerOptions, owner: Owner, runtime_env: RuntimeEnv) -> None:
         """See `RunningServer`."""
         # A driver without a lease has a Ray of its own, of one node.
+        serve_application.start_serve()
         app = application(options, follow_nodes=owner.lease_s > 0, runtime_env=runtime_env)
         serve_application.deploy(app, lambda: None)
 
@@ -147,7 +161,7 @@ def standing(server: RunningServer) -> Standing:
         NotFoundError: No server runs on the cluster.
         UnsupportedError: It is of a release from before upgrades.
     """
-    handle = _controller(server)
+    handle = _existing(server.find())
     theirs = server.release_of(handle)
     if not theirs.name:
         require_compatible(theirs)
@@ -169,20 +183,15 @@ def upgrade(server: RunningServer, say: Callable[[str], None]) -> None:
         InternalError: The ingresses of this release do not start.
     """
     own = own_release()
-    handle = _controller(server)
-    theirs = server.release_of(handle)
-    require_compatible(theirs)
-    options: ServerOptions | None = server.ask(handle, "server_options")
-    if options is None:
-        raise UnavailableError("the server on this cluster is about to end; start it anew")
-    owner: Owner = server.ask(handle, "owner")[0]
+    handle = server.find()
+    theirs, options, owner = _found(server, handle)
     if owner.is_deployed is not None:
         raise UnsupportedError(
             f"the server belongs to {owner.description}; deploy it anew from release {own}, which"
             " upgrades it"
         )
     runtime_env = server.find_code()
-    if theirs.is_own:
+    if handle is not None and theirs.is_own:
         say(f"the controller runs release {own} already")
         server.ask(handle, "renew")
     else:
@@ -195,6 +204,27 @@ def upgrade(server: RunningServer, say: Callable[[str], None]) -> None:
         server.deploy(options, owner, runtime_env)
         say("the ingresses are replaced")
     say(f"upgraded to release {own}")
+
+
+def _found(server: RunningServer, handle: Any) -> tuple[ToldRelease, ServerOptions, Owner]:
+    """Return release, options and owner of the server.
+
+    Raises:
+        NotFoundError: There is none.
+        UnsupportedError: Its release is too far from this one.
+        UnavailableError: It is about to end.
+    """
+    left = server.left_behind() if handle is None else None
+    if left is not None:
+        theirs = ToldRelease(left.release, left.protocols)
+        require_compatible(theirs)
+        return theirs, left.options, left.owner
+    theirs = server.release_of(_existing(handle))
+    require_compatible(theirs)
+    options: ServerOptions | None = server.ask(handle, "server_options")
+    if options is None:
+        raise UnavailableError("the server on this cluster is about to end; start it anew")
+    return theirs, options, server.ask(handle, "owner")[0]
 
 
 def _wait_renewed(server: RunningServer, handle: Any, say: Callable[[str], None]) -> None:
@@ -217,8 +247,7 @@ def _wait_renewed(server: RunningServer, handle: Any, say: Callable[[str], None]
     say(f"instances: {progress['done']} replaced, none left")
 
 
-def _controller(server: RunningServer) -> Any:
-    handle = server.find()
+def _existing(handle: Any) -> Any:
     if handle is None:
         raise NotFoundError(
             "no Manta server runs on this Ray cluster; start one with 'manta serve', or name"

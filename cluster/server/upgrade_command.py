@@ -18,6 +18,9 @@ from cluster.server.upgrade import RayServer, RunningServer, Standing, standing,
 _DESCRIPTION: Final = """Upgrade the server that runs on a Ray cluster to the release that this
 command is of, while it serves. The controller is replaced, then the instances one by one, then the
 ingresses. Run again, it goes on where it was stopped; run from the release before, it goes back."""
+_BACK: Final = (
+    "what serves goes on; run 'manta upgrade' again, or that of the other release to go back"
+)
 
 
 def rendered(found: Standing) -> Iterator[str]:
@@ -59,7 +62,9 @@ def main(arguments: Sequence[str], make_server: Callable[[], RunningServer] = Ra
         print(f"error: {error.message}", file=sys.stderr)
         return 1
     except RayError as error:
-        print(f"error: the controller cannot be reached: {cause_of(error)}", file=sys.stderr)
+        print(
+            f"error: the controller cannot be reached: {cause_of(error)}; {_BACK}", file=sys.stderr
+        )
         return 1
     _say(json.dumps(found.as_row, indent=2) if given.json else "\n".join(rendered(found)))
     return 0

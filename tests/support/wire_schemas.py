@@ -20,7 +20,7 @@ import msgspec
 
 from backends.api import custom_metrics, model_config, request
 from cluster.actors import file_registry
-from cluster.controller import durable_state, ownership
+from cluster.controller import durable_state, handover, ownership
 from cluster.controller.controller import ModelController
 from cluster.instances import node_files
 from cluster.options import table
@@ -36,7 +36,7 @@ from deployments.rate_limiter import arbiter
 from deployments.rate_limiter import messages as rate_limiter
 from deployments.routing import reports
 from deployments.settings import lane_settings, metrics_settings, port_range, server_settings
-from deployments.supervision import handover
+from deployments.supervision import handover as ingress_handover
 
 RECORDED: Final = Path(__file__).with_suffix(".json")
 
@@ -44,7 +44,7 @@ RECORDED: Final = Path(__file__).with_suffix(".json")
 MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
     "lanes": (request, messages, batches, pool_queue, counters, custom_metrics),
     "routing table": (routing_table, load_report, reports, server_settings, metrics_settings),
-    "controller": (ownership, table, node_files, file_registry),
+    "controller": (ownership, handover, table, node_files, file_registry),
     "instances": (
         spec,
         model_config,
@@ -55,7 +55,7 @@ MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
         lane_settings,
         port_range,
     ),
-    "ingress hand-over": (handover,),
+    "ingress hand-over": (ingress_handover,),
     "rate limiter": (rate_limiter,),
     "durable state": (durable_state,),
 }

@@ -9,6 +9,8 @@ from typing import Any
 
 from backends.api.errors import InternalError
 from cluster.controller.controller import ModelController
+from cluster.controller.durable_state import HANDOVER_KEY
+from cluster.controller.handover import decode_handover
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import from_mapping
 from cluster.release import own_release
@@ -56,6 +58,9 @@ async def test_a_successor_knows_what_was_loaded_and_another_controller_does_not
     await before.start()
     await before.load("b", {})
     await before.hand_over()
+    left = decode_handover(host.store.values[HANDOVER_KEY])
+    assert (left.release, left.owner) == (str(own_release()), DRIVER)
+    assert left.options == await before.server_options()
     after = await controller_of(folder, host, resumes=True, **explicit)
     rows = {row["name"]: row["state"] for row in await after.start()}
     assert rows == {"a": "READY", "b": "READY"}

@@ -11,6 +11,7 @@ import pytest
 from ray.exceptions import ActorDiedError
 
 from backends.api.errors import NotFoundError, UnavailableError, UnsupportedError
+from cluster.controller.handover import Handover
 from cluster.controller.ownership import LEASE_S, Owner
 from cluster.options.parsing import from_mapping
 from cluster.release import own_release
@@ -43,12 +44,16 @@ class FakeServer:
         self.progress = [progress("renewing", 0, 2), progress("renewing", 1, 1), progress(done=2)]
         self.code_error: Exception | None = None
         self.options: Any = OPTIONS
+        self.left: Handover | None = None
 
     def find(self) -> ToldRelease | None:
         return self.theirs
 
     def release_of(self, handle: ToldRelease) -> ToldRelease:
         return handle
+
+    def left_behind(self) -> Handover | None:
+        return self.left
 
     def ask(self, handle: ToldRelease, method: str) -> Any:
         answers = {"server_options": self.options, "owner": (self.owner, 0.0)}
@@ -150,6 +155,17 @@ def test_a_cluster_without_a_server_has_nothing_to_upgrade() -> None:
         upgrade(server, server.said.append)
     with pytest.raises(NotFoundError):
         standing(server)
+
+
+@pytest.mark.parametrize("release", ["0.9+abc", str(own_release())])
+def test_a_server_whose_new_controller_could_not_start_is_taken_over_from_what_was_left(
+    release: str,
+) -> None:
+    server = FakeServer()
+    server.theirs = None
+    server.left = Handover(release, OPTIONS, DRIVER, told())
+    upgrade(server, server.said.append)
+    assert server.log == ["find code", "replace", "deploy"]
 
 
 def test_a_server_that_is_about_to_end_is_not_upgraded() -> None:

@@ -5,7 +5,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,17 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 @pytest.fixture
 def old(tmp_path: Path) -> CodeFolder:
     return CodeFolder(tmp_path / "old", "1.0")
+
+
+def write_models(folder: Path) -> Path:
+    write_model(folder, BUSY, Shape(instances=2))
+    write_sequence_model(folder, COUNTED, Shape(instances=1))
+    config = folder / COUNTED / "config.pbtxt"
+    # A client that is starved for a second shall not lose its sequence.
+    idle = "max_sequence_idle_microseconds: "
+    assert f"{idle}1000000" in config.read_text()
+    config.write_text(config.read_text().replace(f"{idle}1000000", f"{idle}10000000"))
+    return folder
 
 
 def serve(code: CodeFolder, head: Cluster, repository: Path) -> RunningServer:
@@ -85,18 +96,20 @@ def status(code: CodeFolder, head: Cluster) -> dict[str, Any]:
 def ingresses() -> list[psutil.Process]:
     """Return the ingresses on the nodes that this process has started."""
     nodes = [each for each in psutil.Process().children() if each.name() == "raylet"]
-    workers = [worker for node in nodes for worker in node.children(recursive=True)]
-    return [each for each in workers if "ServeReplica:manta:Ingress" in " ".join(each.cmdline())]
+    found = []
+    for worker in [worker for node in nodes for worker in node.children(recursive=True)]:
+        # Others come and go meanwhile.
+        with suppress(psutil.Error):
+            if "ServeReplica:manta:Ingress" in " ".join(worker.cmdline()):
+                found.append(worker)
+    return found
 
 
 def test_an_upgrade_loses_nothing_and_leaves_nothing_of_the_old_release(
     head: Cluster, old: CodeFolder, tmp_path: Path
 ) -> None:
     new = evolved(CodeFolder(tmp_path / "new", "1.1"))
-    models = tmp_path / "models"
-    write_model(models, BUSY, Shape(instances=2))
-    write_sequence_model(models, COUNTED, Shape(instances=1))
-    server = serve(old, head, models)
+    server = serve(old, head, write_models(tmp_path / "models"))
     before = status(old, head)
     assert before["controller"].startswith("1.0+")
     assert before["instances"] == {before["controller"]: 3}
@@ -127,10 +140,7 @@ def test_a_release_whose_instances_do_not_start_leaves_the_old_ones_serving(
         r"        logging\.basicConfig\(level=spec\.log_level\)\n",
         r"        os._exit(1)\n\g<0>",
     )
-    models = tmp_path / "models"
-    write_model(models, BUSY, Shape(instances=2))
-    write_sequence_model(models, COUNTED, Shape(instances=1))
-    server = serve(old, head, models)
+    server = serve(old, head, write_models(tmp_path / "models"))
     before = status(old, head)
     with busy(server) as clients:
         refused = upgrade(bad, head)

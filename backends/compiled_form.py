@@ -59,6 +59,7 @@ PLAIN: Final = frozenset(
         "backends/api/backend.py",
         "backends/api/custom_metrics.py",
         "backends/api/errors.py",
+        "backends/api/evolving.py",
         "backends/api/model_config.py",
         "backends/api/model_identifier.py",
         "backends/api/request.py",

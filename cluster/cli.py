@@ -23,13 +23,14 @@ _SIGNAL_EXIT_CODE = 128
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
 
-# By command: the module whose ``main`` takes its arguments. Of these only `explain` needs Ray.
+# By command: the module whose ``main`` takes its arguments. `explain` and `upgrade` need Ray.
 _TOOLS = {
     "check": "cluster.tools.check.command",
     "explain": "cluster.tools.explain",
     "graph": "cluster.tools.graph",
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
+    "upgrade": "cluster.server.upgrade_command",
 }
 
 _USAGE = """Usage: manta serve --model-repository PATH [options]
@@ -39,6 +40,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
        manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
+       manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version
 """
 

@@ -368,7 +368,7 @@ class Ingress:
     async def drain(self) -> None:
         """Answer what was accepted, then close everything; see `deployments.supervision.draining`.
 
-        Serve calls this through `__del__` whatever the reason why a replica ends.
+        Serve has it called whatever the reason why a replica ends.
         """
         if self._drain is None:
             self._drain = self._tasks.spawn("drain", self._end())
@@ -394,6 +394,3 @@ class Ingress:
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""
         self._plane.draining = True
-
-    async def __del__(self) -> None:
-        await self.drain()

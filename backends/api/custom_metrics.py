@@ -11,6 +11,8 @@ import enum
 
 import msgspec
 
+from backends.api.evolving import evolves
+
 
 class MetricKind(enum.IntEnum):
     """Kinds of a family, with Triton's numbers."""
@@ -52,3 +54,6 @@ class CustomFamily(msgspec.Struct, array_like=True):
     description: str
     kind: MetricKind
     metrics: list[CustomMetric]
+
+
+evolves(CustomMetric, CustomFamily)

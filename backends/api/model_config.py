@@ -12,6 +12,7 @@ Triton: common/protobuf/model_config.proto @83adf7c
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from backends.api.evolving import evolves
 from backends.api.model_identifier import key_of
 
 
@@ -262,3 +263,25 @@ class ModelConfig:
     batch_output: tuple[BatchOutput, ...] = ()
     warmup: tuple[WarmupSample, ...] = ()
     model_repository_agents: tuple[ModelRepositoryAgent, ...] = ()
+
+
+evolves(
+    ModelInput,
+    ModelOutput,
+    RateLimiterResource,
+    InstanceGroup,
+    QueuePolicy,
+    DynamicBatching,
+    SequenceControl,
+    InitialState,
+    SequenceState,
+    SequenceBatching,
+    EnsembleStep,
+    BatchInput,
+    BatchOutput,
+    WarmupInput,
+    WarmupSample,
+    ModelRepositoryAgent,
+    VersionPolicy,
+    ModelConfig,
+)

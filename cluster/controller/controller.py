@@ -13,7 +13,6 @@ A detached actor outlives the process that made it. It therefore watches its own
 
 import asyncio
 import logging
-import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,6 +29,7 @@ from cluster.controller.durable_state import DurableState
 from cluster.controller.explaining import explain
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.on_demand import MODE, OnDemand
+from cluster.controller.owner_calls import OwnerCalls
 from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import next_poll_s, poll_once
@@ -63,7 +63,7 @@ _INDEX_AGE_S = 15.0
 _CLEAR_TIMEOUT_S = 10.0
 
 
-class ModelController:
+class ModelController(OwnerCalls):
     """The actor; created by `cluster.server.start_controller`.
 
     Args:
@@ -71,6 +71,7 @@ class ModelController:
         owner: Whom the server belongs to.
         make_host: Connects the actor to its cluster; takes for how many seconds an instance may
             get nowhere before it is replaced.
+        resumes: Whether it goes on where a controller of another release has ended.
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
@@ -78,6 +79,8 @@ class ModelController:
         options: ServerOptions,
         owner: Owner,
         make_host: Callable[[float], ControllerHost] = RayControllerHost,
+        *,
+        resumes: bool = False,
     ) -> None:
         set_up_logging(log_settings(options))
         self._host = host = make_host(options.instance_heartbeat_timeout_secs)
@@ -86,7 +89,8 @@ class ModelController:
         self._shutting_down = False
         self._downloads = Downloads()
         self._lifeline = Lifeline(owner, time.monotonic())
-        make_state = DurableState.restore if host.was_restarted else DurableState.create
+        goes_on = host.was_restarted or resumes
+        make_state = DurableState.restore if goes_on else DurableState.create
         self._state = await make_state(host.store)
         host.use_devices(device_rules(options, self._state))
         files = SharedFiles(host, node_files_settings(options, self._state.secret))
@@ -125,6 +129,7 @@ class ModelController:
         )
         self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
+        self._begin_renewal()
         if self._lifeline.period_s:
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
@@ -150,22 +155,6 @@ class ModelController:
         if self._boot.error is not None:
             raise self._boot.error
         return status_rows(self._lifecycle.records)
-
-    async def server_options(self) -> ServerOptions | None:
-        """Return the options this controller runs with; None when it is about to end."""
-        return None if self._shutting_down else self._options
-
-    async def owner(self) -> tuple[Owner, float]:
-        """Return the owner and for how many seconds nothing was heard of it."""
-        return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
-
-    async def niceness(self) -> int:
-        """Return the niceness at which Ray has started this process."""
-        return os.nice(0)
-
-    async def heartbeat(self) -> None:
-        """Note that the owner is there."""
-        self._lifeline.heard(time.monotonic())
 
     async def status(self) -> list[dict[str, str]]:
         """Return name, version, backend, instances, state and reason of each model version."""
@@ -207,6 +196,7 @@ class ModelController:
         self._shutting_down = True
         self._publisher.mark_exiting()
         self._autoscaling.cancel()
+        self._renewing.cancel()
         self._boot_task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (

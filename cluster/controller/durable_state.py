@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 _STATE_KEY = b"controller/state"
 _SECRET_KEY = b"controller/secret"
+# What a controller of another release is started with.
+HANDOVER_KEY = b"controller/handover"
 _OVERRIDE_PREFIX = b"controller/override/"
 _SECRET_BYTES = 32
 # Numbers are reserved in blocks, so that a load costs no write.
@@ -156,6 +158,15 @@ class DurableState:
         if not await self._is_written():
             _log.error("the controller's state is not on disk yet: GCS takes no writes")
 
+    async def leave(self, content: bytes) -> None:
+        """Keep what a successor of another release is started with, and write all else that waits.
+
+        Args:
+            content: See `cluster.controller.handover.Handover`.
+        """
+        self._writer.put(HANDOVER_KEY, lambda: content)
+        await self.save()
+
     def save_override(self, name: str, override: Override) -> bool:
         """Have a model's override kept, or forgotten; False when it is too big to be kept.
 
@@ -185,7 +196,7 @@ class DurableState:
         """Stop writing and remove everything from the store."""
         await self._writer.close()
         overrides = await self._store.keys(_OVERRIDE_PREFIX)
-        for key in (*overrides, _STATE_KEY, _SECRET_KEY):
+        for key in (*overrides, _STATE_KEY, _SECRET_KEY, HANDOVER_KEY):
             await self._store.delete(key)
 
     def _encoded(self) -> bytes:

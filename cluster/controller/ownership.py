@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from backends.api.evolving import evolves
+
 # A driver sends a heartbeat this often. Whoever missed three may be replaced by another driver; the
 # server itself waits for the whole lease.
 HEARTBEAT_S: Final = 2.0
@@ -40,6 +42,9 @@ class Owner:
     lease_s: float = 0.0
     is_deployed: Callable[[], bool] | None = None
     end_ingress: Callable[[], None] | None = None
+
+
+evolves(Owner)
 
 
 class Lifeline:

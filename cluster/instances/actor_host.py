@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -17,6 +18,7 @@ from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.node_files import fetch_to_node
 from cluster.placement.demand import ClusterResources
 from cluster.placement.nodes import read_cluster
+from cluster.release import own_release
 from deployments.instance.actor import create_instance_actor
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 
@@ -76,6 +78,7 @@ class ActorHost:
 
 
 def _create(spec: InstanceSpec) -> Any:
+    spec = replace(spec, release=str(own_release()))
     group = None if spec.gang is None else create_group(spec)
     try:
         return create_instance_actor(spec, connect_controller, start_arbiter, fetch_to_node, group)

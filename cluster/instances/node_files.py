@@ -21,6 +21,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
+from backends.api.evolving import evolves
 from backends.config.pbtxt import to_json
 from cluster.actors.calls import actor_names, cause_of, kill_actor
 from cluster.actors.controller_client import CONTROLLER_NAME
@@ -76,6 +77,9 @@ class Wanted:
     version: int
     files: ModelFiles
     config_json: str
+
+
+evolves(NodeFilesSettings, Wanted)
 
 
 class _Reports:

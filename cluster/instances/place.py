@@ -90,7 +90,8 @@ class InstancePlace:
     def status(self) -> InstanceStatus:
         """The instance as it is now."""
         if self.description is None:
-            return InstanceStatus(self._placed, reason=self.reason)
+            is_failing = self._restarts.count > 0
+            return InstanceStatus(self._placed, reason=self.reason, is_failing=is_failing)
         return InstanceStatus(self.description.spec, self.description.endpoint.node_id)
 
     @property

@@ -27,6 +27,11 @@ class Restarts:
         self._is_counted = False
 
     @property
+    def count(self) -> int:
+        """The deaths."""
+        return self._count
+
+    @property
     def is_left_to_ray(self) -> bool:
         """Whether Ray may restart the actor by itself."""
         return self._count <= _LEFT_TO_RAY

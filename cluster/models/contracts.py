@@ -139,6 +139,10 @@ class VersionPool(Protocol):
         """Drain and end all instances."""
 
 
+# Names some instances of a pool.
+Choose = Callable[[VersionPool], tuple[str, ...]]
+
+
 class ModelSource(Protocol):
     """Where candidates and plans come from; see `cluster.controller.repository_source`."""
 

@@ -8,6 +8,7 @@ from typing import Final
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of, namespace_of, shown
+from backends.config.normalisation import change_requires_reload
 from cluster.models.states import ModelRecord, load_failed
 
 # What a step asks for that takes the newest version.
@@ -103,3 +104,10 @@ def ready_config(
                 ensemble, f"{depends} whose required version {version} is not loaded."
             )
     return part.versions[ready[-1]].config
+
+
+def differ(old: Mapping[str, ModelConfig], new: Mapping[str, ModelConfig]) -> bool:
+    """Whether an ensemble's models changed in more than what applies in place."""
+    return old.keys() != new.keys() or any(
+        change_requires_reload(config, new[name]) for name, config in old.items()
+    )

@@ -27,6 +27,9 @@ class Displacement:
         spawn: Runs in the background, under a name, what nobody waits for.
         routers_know: Returns when routers have heard of the records as they are.
         drain_s: How long requests in flight may take.
+
+    Attributes:
+        drain_s: The same.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class Displacement:
         self._model_of = model_of
         self._spawn = spawn
         self._routers_know = routers_know
-        self._drain_s = drain_s
+        self.drain_s = drain_s
 
     def is_possible(self, name: str) -> bool:
         """Whether no other operation on the model is under way."""
@@ -72,4 +75,4 @@ class Displacement:
 
     async def _shrink(self, pool: VersionPool) -> None:
         await self._routers_know()
-        await pool.let_go(self._drain_s)
+        await pool.let_go(self.drain_s)

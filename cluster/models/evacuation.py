@@ -94,6 +94,6 @@ async def _moved(model: OperatedModel, version: int, draining: Collection[str]) 
     # A poll that finds the same files lets it go on.
     model.loading = model.versions.candidate
     try:
-        await model.versions.move(version, draining)
+        await model.versions.move(version, lambda pool: pool.on_nodes(draining))
     finally:
         model.loading = None

@@ -13,7 +13,6 @@ Rules, each of which a test holds:
 - An ensemble loads after the models it is made of and again when one of them has changed. It is
   unloaded before one of them is, or when they no longer fit, and comes back with them.
 - A load whose files have changed since they were listed reads the model again, a few times.
-- A load that the cluster has no room for is reported as pending and goes on in the background.
 
 The way of a load, and who answers for what on it:
 
@@ -25,12 +24,11 @@ The way of a load, and who answers for what on it:
   `OperatedModel.lock` only: a load, a resize, or a waking. Who may cancel it: an unload, at once
   and before it has the lock; a later load, with the lock, unless it is a poll that would load the
   same; `close`. A cancelled load cleans up after itself before the next operation begins.
-- *Pending* is an operation that has called ``on_blocked``: `load` then returns to who asked and
-  gives the lock back, and the operation goes on. `is_pending` is the one place that tells.
+- *Pending*, for want of room, is an operation that has called ``on_blocked``: `load` then returns
+  to who asked and gives the lock back, and the operation goes on. `is_pending` alone tells.
 
-Models go by their keys here (`backends.api.model_identifier`).
-
-This module knows neither Ray nor the file system: pools and the repository are passed in.
+Models go by their keys here (`backends.api.model_identifier`). This module knows neither Ray nor
+the file system: pools and the repository are passed in.
 
 Triton: core/src/model_repository_manager/model_lifecycle.cc, model_repository_manager.cc @73aad7c
 """
@@ -54,6 +52,7 @@ from cluster.models.evacuation import Evacuation
 from cluster.models.operated_model import OperatedModel
 from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.records import Records
+from cluster.models.renewal import Renewal
 from cluster.models.resizing import resize
 from cluster.models.version_loader import VersionLoader
 from cluster.models.versions import MakePool, ModelVersions
@@ -84,6 +83,7 @@ class ModelLifecycle:
         dormancy: Puts versions to rest and wakes them.
         evacuation: Empties nodes.
         displacement: Has instances make room.
+        renewal: Replaces instances of other releases.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class ModelLifecycle:
         self.dormancy = Dormancy(self._records, self._model, self._followed, self.load)
         self.evacuation = Evacuation(self._records, self._model, self._followed)
         self.displacement = Displacement(self._model, self._spawn, routers_know, settings.drain_s)
+        self.renewal = Renewal(self._records, self._model, self._followed, self.displacement)
 
     async def load_all(
         self,

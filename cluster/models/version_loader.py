@@ -227,10 +227,7 @@ class VersionLoader:
 
         async def work(on_blocked: Callable[[], None]) -> Loaded:
             present = pool.specs
-            generation = present[0].generation
-            plan = await self._source.plan(
-                candidate, config, version, generation, auto_complete=False
-            )
+            plan = await self._plan_like(present, candidate, config, version)
             staying = [spec for spec in present if spec.name not in leaving]
             change = regroup(plan, staying, pool.next_index)
             gone = (*leaving, *change.leaving)
@@ -239,6 +236,22 @@ class VersionLoader:
 
         attempt = _Attempt(work, pool.unstage)
         return await self._try_often(shown(candidate.key), version, lambda: attempt, on_blocked)
+
+    async def _plan_like(
+        self,
+        present: Sequence[InstanceSpec],
+        candidate: Candidate,
+        config: ModelConfig,
+        version: int,
+    ) -> Sequence[InstanceSpec]:
+        """Plan the generation that there is; adopted instances alone may know their files."""
+        first = present[0]
+        if version not in candidate.digests:
+            count = sum(not spec.group.passive for spec in present)
+            return await self._source.replan(config, first, count)
+        return await self._source.plan(
+            candidate, config, version, first.generation, auto_complete=False
+        )
 
     async def _regrouping(
         self, candidate: Candidate, version: int, pool: VersionPool, config: ModelConfig

@@ -12,7 +12,7 @@ Triton: core/src/model_repository_manager/model_lifecycle.cc ModelLifeCycle::Asy
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,8 +20,15 @@ from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import shown
 from backends.config.autoscaling import is_autoscaled
-from backends.config.normalisation import change_requires_reload, with_groups_of
-from cluster.models.contracts import Candidate, LifecycleSettings, ModelSource, VersionPool
+from backends.config.normalisation import with_groups_of
+from cluster.models.contracts import (
+    Candidate,
+    Choose,
+    LifecycleSettings,
+    ModelSource,
+    VersionPool,
+)
+from cluster.models.dependencies import differ
 from cluster.models.records import Records
 from cluster.models.states import (
     LifecycleEvent,
@@ -122,7 +129,7 @@ class ModelVersions:
         self._records.note(replace(known, is_known=True))
         if not candidate.digests:
             raise no_version(name)
-        is_composed_anew = _differ(self._composing, composing)
+        is_composed_anew = differ(self._composing, composing)
         wanted = sorted(candidate.digests)
         new = [v for v in wanted if is_composed_anew or self._needs_reload(candidate, v)]
         regrouped = [v for v in wanted if v not in new and self._needs_regrouping(candidate, v)]
@@ -248,25 +255,23 @@ class ModelVersions:
         if isinstance(others, Loaded):
             pool.commit(others.leaving)
 
-    async def move(self, version: int, node_ids: Collection[str]) -> None:
-        """Start elsewhere what a version has on some nodes, then let go of what is there.
+    async def move(self, version: int, choose: Choose, drain_s: float | None = None) -> None:
+        """Start others for some instances of a version, then let those go.
 
         Raises:
-            TritonError: An instance failed to load elsewhere; nothing has changed.
+            TritonError: An instance failed to load; nothing has changed.
         """
         pool, candidate = self._pools.get(version), self._candidate
-        if pool is None or candidate is None or version not in candidate.digests:
-            return
         config = self._records.of(self._name).versions[version].config
-        leaving = pool.on_nodes(node_ids)
-        if config is None or not leaving:
+        leaving = () if pool is None else choose(pool)
+        if pool is None or candidate is None or config is None or not leaving:
             return
         serving = Loaded(pool, config, leaving)
         moved = await self._loader.move(candidate, version, serving, self._on_blocked)
         if isinstance(moved, TritonError):
             raise moved
         pool.commit(moved.leaving)
-        self._spawn(f"drain of '{self._name}'", self._shrink(pool))
+        self._spawn(f"drain of '{self._name}'", self._shrink(pool, drain_s))
 
     async def close(self, drain_s: float) -> None:
         """Drain and end every instance; the records stay as they are."""
@@ -426,10 +431,3 @@ def _described(
 
 
 MakePool = Callable[[Callable[[], None]], VersionPool]
-
-
-def _differ(old: Mapping[str, ModelConfig], new: Mapping[str, ModelConfig]) -> bool:
-    """Whether an ensemble's models changed in more than what applies in place."""
-    return old.keys() != new.keys() or any(
-        change_requires_reload(config, new[name]) for name, config in old.items()
-    )

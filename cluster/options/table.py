@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from backends.api.evolving import evolves
 from cluster.options import values
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
@@ -366,6 +367,9 @@ class ServerOptions(LaneOptions):
     scheduler_holds: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+
+evolves(ServerOptions)
 
 
 FLAGS: dict[str, Flag] = {

@@ -35,12 +35,14 @@ class InstanceStatus:
         node_id: Where it is; empty while it has no loaded process.
         reason: What it waits for, or why it restarts; mostly empty.
         is_leaving: Whether it finishes its last requests.
+        is_failing: Whether it has died or failed to load since it was last in service.
     """
 
     spec: InstanceSpec
     node_id: str = ""
     reason: str = ""
     is_leaving: bool = False
+    is_failing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ deploys it without a driver;
 """
 
 import os
+import pickle
 import secrets
 import socket
+from collections.abc import Mapping
 from typing import Any
 
-from ray import serve
+from ray import cloudpickle, serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 
 from backends.api.errors import InvalidArgumentError
@@ -21,7 +23,8 @@ from cluster.controller.ownership import Owner
 from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
-from cluster.server import serve_application
+from cluster.release import own_release
+from cluster.server import ingress_entry, serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
@@ -29,9 +32,6 @@ from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
 
 _MOST_REPLICAS = 10_000
-# Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with
-# one name for all builds: the replicas of a new one would have no place before the old ones stop.
-_PER_NODE_RESOURCE = "node:__internal_implicit_resource_manta-ingress-"
 _BUILD_BYTES = 8
 # For closing what is left, once the stages of a drain are over.
 _SHUTDOWN_SLACK_S = 5.0
@@ -66,7 +66,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         grpc_compression=options.grpc_infer_response_compression_level,
         cache=cache_settings(options),
         # Not a digest of the options: replicas are replaced also when only the code has changed.
-        build=secrets.token_hex(_BUILD_BYTES),
+        build=f"{own_release().digest}-{secrets.token_hex(_BUILD_BYTES)}",
         memory_limit_bytes=options.ingress_memory_limit_bytes,
         model_cache_directory=options.model_cache_directory,
         drain_delay_s=drain_delay_s(options, os.environ),
@@ -76,13 +76,19 @@ def settings_from(options: ServerOptions) -> IngressSettings:
     )
 
 
-def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:
+def application(
+    options: ServerOptions,
+    *,
+    follow_nodes: bool,
+    runtime_env: Mapping[str, Any] | None = None,
+) -> serve.Application:
     """Build the application.
 
     Args:
         options: The server's options, ports already chosen.
         follow_nodes: Whether replicas shall follow nodes that come and go; without it there is one
             node's worth of them.
+        runtime_env: How replicas find this release, in Ray's terms; None where they do anyway.
     """
     replicas = options.ingress_per_node
     scale: dict[str, Any] = {"num_replicas": replicas}
@@ -103,6 +109,14 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
         }
     settings = settings_from(options)
     times = settings.drain_times
+    actor: dict[str, Any] = {
+        "num_cpus": 0,
+        "resources": {f"{serve_application.PER_NODE_RESOURCE}{settings.build}": 1.0 / replicas},
+    }
+    if runtime_env:
+        actor["runtime_env"] = dict(runtime_env)
+    cloudpickle.register_pickle_by_value(ingress_entry)
+    arguments = settings, connect_controller, serve_application.is_being_replaced
     deployment: Any = serve.deployment(
         name=serve_application.INGRESS_NAME,
         max_surge_percent=100,
@@ -111,14 +125,11 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
         health_check_timeout_s=10,
         graceful_shutdown_timeout_s=times.total_s + _SHUTDOWN_SLACK_S,
         graceful_shutdown_wait_loop_s=0.1,
-        ray_actor_options={
-            "num_cpus": 0,
-            "resources": {f"{_PER_NODE_RESOURCE}{settings.build}": 1.0 / replicas},
-        },
+        ray_actor_options=actor,
         **scale,
-    )(Ingress)
+    )(ingress_entry.Ingress)
     bound: serve.Application = deployment.bind(
-        settings, connect_controller, serve_application.is_being_replaced
+        own_release().root, pickle.dumps((Ingress, arguments))
     )
     return bound
 

@@ -15,8 +15,11 @@ from backends.api.errors import AlreadyExistsError, UnavailableError
 from cluster.actors.controller_client import CONTROLLER_NAME
 from cluster.controller.ownership import SILENCE_S, Owner
 from cluster.options.parsing import ServerOptions
-from cluster.server.start_controller import get_or_create_controller, wait_gone
-from deployments.instance.spec import NAMESPACE
+from cluster.server.start_controller import (
+    find_controller,
+    get_or_create_controller,
+    wait_gone,
+)
 
 _POLL_S: Final = 0.1
 _ANSWER_TIMEOUT_S: Final = 15.0
@@ -52,10 +55,7 @@ class RayControllerActors:
 
     def find(self) -> Any:
         """See `ControllerActors`."""
-        try:
-            return ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-        except ValueError:
-            return None
+        return find_controller()
 
     def ask(self, handle: Any, method: str, timeout_s: float | None) -> Any:
         """See `ControllerActors`."""
@@ -156,5 +156,6 @@ def _present_owner(actors: ControllerActors, handle: Any) -> Owner | None:
 def _refusal(owner: Owner) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"a Manta server already runs on this Ray cluster, started by {owner.description}; stop it"
-        " first, or join another cluster with --ray-address"
+        " first, join another cluster with --ray-address, or have this release take over with"
+        " 'manta upgrade'"
     )

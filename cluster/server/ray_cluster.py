@@ -19,7 +19,11 @@ from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.claim import claim, require_unclaimed
 from cluster.server.reaper import start_reaper
-from cluster.server.start_controller import get_or_create_controller, wait_gone
+from cluster.server.start_controller import (
+    find_controller,
+    get_or_create_controller,
+    wait_gone,
+)
 from deployments.instance.spec import NAMESPACE
 
 _log = logging.getLogger(__name__)
@@ -78,12 +82,20 @@ def prepare(environment: MutableMapping[str, str]) -> None:
 class Controller:
     """The model controller, called from a thread.
 
+    An upgrade of the server puts another actor in its place, which has the same owner.
+
     Args:
         handle: Its actor.
+        token: The owner's.
+        find: Returns the actor that is the controller now; None while there is none.
     """
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(
+        self, handle: Any, token: str = "", find: Callable[[], Any] = find_controller
+    ) -> None:
         self._handle = handle
+        self._token = token
+        self._find = find
         self._loading: Any = None
 
     def begin_loading(self) -> None:
@@ -109,7 +121,7 @@ class Controller:
 
     def status(self) -> list[dict[str, Any]]:
         """Return name, version, backend, instances, state and reason of each model version."""
-        rows: list[dict[str, Any]] = ray.get(self._handle.status.remote())
+        rows: list[dict[str, Any]] = ray.get(self._present().status.remote())
         return rows
 
     def niceness(self) -> int:
@@ -120,13 +132,21 @@ class Controller:
     def heartbeat(self) -> None:
         """Say that the owner is there; a controller that is away is logged."""
         try:
-            self._handle.heartbeat.remote()
+            self._present().heartbeat.remote(self._token)
         except ray.exceptions.RayError as error:
             _log.warning("the controller cannot be reached: %s", error)
 
     def shutdown(self, timeout_s: float) -> None:
         """Drain and end every instance, then the controller."""
-        ray.get(self._handle.shutdown.remote(timeout_s))
+        handle = self._present()
+        owner, _ = ray.get(handle.owner.remote())
+        if owner.token == self._token:
+            ray.get(handle.shutdown.remote(timeout_s))
+
+    def _present(self) -> Any:
+        """Return the actor that is the controller now; the last one known while there is none."""
+        self._handle = self._find() or self._handle
+        return self._handle
 
 
 class RayCluster:
@@ -210,7 +230,7 @@ class RayCluster:
         """
         # Nobody else is on a Ray of one's own: no need to wait until the controller can say so.
         take = get_or_create_controller if self.is_own else claim
-        return Controller(take(options, owner))
+        return Controller(take(options, owner), owner.token)
 
     def deploy(self, options: ServerOptions, check: Callable[[], None]) -> None:
         """Put the ingress on Serve and wait until it runs.

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 APPLICATION_NAME: Final = "manta"
 INGRESS_NAME: Final = "Ingress"
+# Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with
+# one name for all builds: the replicas of a new one would have no place before the old ones stop.
+PER_NODE_RESOURCE: Final = "node:__internal_implicit_resource_manta-ingress-"
 
 _SERVE_ACTOR: Final = "SERVE_CONTROLLER_ACTOR"
 _SERVE_NAMESPACE: Final = "serve"
@@ -102,6 +105,24 @@ def is_deployed() -> bool:
     # serve.status() holds on to the Serve it saw first, which may have been shut down since.
     details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
     return any(INGRESS_NAME in each["deployments"] for each in details["applications"].values())
+
+
+def ingress_build() -> str:
+    """Return the build of the replicas that Serve starts; empty when it has no such application.
+
+    Raises:
+        RayError: Serve does not answer.
+    """
+    actor = _serve_actor()
+    if actor is None:
+        return ""
+    details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
+    application = details["applications"].get(APPLICATION_NAME, {})
+    deployment = application.get("deployments", {}).get(INGRESS_NAME, {})
+    options = deployment.get("deployment_config", {}).get("ray_actor_options") or {}
+    resources = options.get("resources") or {}
+    found = (name for name in resources if name.startswith(PER_NODE_RESOURCE))
+    return next(found, "").removeprefix(PER_NODE_RESOURCE)
 
 
 async def is_being_replaced() -> bool:

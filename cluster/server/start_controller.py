@@ -4,14 +4,20 @@
 
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import ray
+from ray.experimental.internal_kv import _internal_kv_get
 
 from cluster.actors.controller_client import CONTROLLER_NAME
+from cluster.actors.file_registry import STORE_NAMESPACE
 from cluster.controller.controller import ModelController
+from cluster.controller.durable_state import HANDOVER_KEY
+from cluster.controller.handover import Handover, decode_handover
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions
+from cluster.server.compatibility import ToldRelease, require_compatible
 from deployments.instance.spec import NAMESPACE
 
 # One long poll per router, and every load of a client.
@@ -19,6 +25,14 @@ _MAX_CONCURRENCY = 10_000
 _KILL_TIMEOUT_S = 5.0
 _KILL_POLL_S = 0.02
 _NOBODY = Owner()
+
+
+def find_controller() -> Any:
+    """Return the handle of the cluster's controller; None when there is none."""
+    try:
+        return ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+    except ValueError:
+        return None
 
 
 def wait_gone(timeout_s: float) -> None:
@@ -33,21 +47,82 @@ def wait_gone(timeout_s: float) -> None:
 def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> Any:
     """Return the handle of the cluster's controller, created when there is none.
 
-    A controller that runs with other options is replaced; the new one adopts its instances, so that
-    what has not changed serves on.
+    A controller that runs with other options, or is of another release, is replaced; the new one
+    adopts its instances, so that what has not changed serves on.
 
     Args:
         options: The server's options.
         owner: Whom the server belongs to.
+
+    Raises:
+        UnsupportedError: The one that runs is of a release that this one cannot take over from.
     """
     try:
         handle: Any = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
-        if ray.get(handle.server_options.remote()) == options:
+        theirs = told_release(handle)
+        if theirs.is_own and ray.get(handle.server_options.remote()) == options:
             return handle
-        ray.kill(handle, no_restart=True)
-        wait_gone(_KILL_TIMEOUT_S)
+        if not theirs.is_own:
+            return replace_controller(handle, theirs, options, owner)
+        kill_controller(handle)
     except (ValueError, ray.exceptions.RayActorError):
         pass
+    return _create(options, owner)
+
+
+def told_release(handle: Any) -> ToldRelease:
+    """Return what a controller says of its release."""
+    # Of a release before releases were told, the handle does not have the method.
+    if not hasattr(handle, "release"):
+        return ToldRelease()
+    return ToldRelease.of(ray.get(handle.release.remote()))
+
+
+def replace_controller(
+    handle: Any,
+    theirs: ToldRelease,
+    options: ServerOptions,
+    owner: Owner,
+    runtime_env: Mapping[str, Any] | None = None,
+) -> Any:
+    """Put a controller of this release in the place of one of another; returns its handle.
+
+    Args:
+        handle: The one that runs; None when it has ended.
+        theirs: Its release.
+        options: The server's options.
+        owner: Whom the server belongs to.
+        runtime_env: How processes find this release, in Ray's terms; None where they do anyway.
+
+    Raises:
+        UnsupportedError: The two releases cannot work together; nothing has been changed.
+    """
+    require_compatible(theirs)
+    if handle is not None:
+        ray.get(handle.hand_over.remote())
+        kill_controller(handle)
+    return _create(options, owner, runtime_env, resumes=True)
+
+
+def left_behind() -> Handover | None:
+    """Return what the last controller has left for its successor; None for nothing."""
+    data: Any = _internal_kv_get(HANDOVER_KEY, namespace=STORE_NAMESPACE)
+    return None if data is None else decode_handover(bytes(data))
+
+
+def kill_controller(handle: Any) -> None:
+    """End a controller for good and wait until its name is free."""
+    ray.kill(handle, no_restart=True)
+    wait_gone(_KILL_TIMEOUT_S)
+
+
+def _create(
+    options: ServerOptions,
+    owner: Owner,
+    runtime_env: Mapping[str, Any] | None = None,
+    *,
+    resumes: bool = False,
+) -> Any:
     actor = ray.remote(ModelController).options(
         name=CONTROLLER_NAME,
         namespace=NAMESPACE,
@@ -57,5 +132,6 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
         max_task_retries=0,
         max_concurrency=_MAX_CONCURRENCY,
         num_cpus=0,
+        runtime_env=dict(runtime_env) if runtime_env else None,
     )
-    return actor.remote(options, owner)
+    return actor.remote(options, owner, resumes=resumes)

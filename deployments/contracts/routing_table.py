@@ -21,6 +21,7 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
+from backends.api.evolving import evolves
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of, shown
 from deployments.settings.server_settings import ServerSettings
@@ -276,7 +277,7 @@ class TableChanges:
 
     def __reduce__(self) -> tuple[Callable[[bytes], "TableChanges"], tuple[bytes]]:
         if not self._pickled:
-            values = [getattr(self, each.name) for each in fields(self) if each.compare]
+            values = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
             data = pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
             # Of level 0 is what is small: copied as it is.
             level = 1 if len(data) > _COMPRESSED_BYTES else 0
@@ -284,9 +285,13 @@ class TableChanges:
         return _unpickled_changes, (self._pickled[0],)
 
 
+_CHANGES: Final = frozenset(each.name for each in fields(TableChanges) if each.compare)
+
+
 def _unpickled_changes(data: bytes) -> TableChanges:
     values = pickle.loads(zlib.decompress(data))  # noqa: S301 - a part of what Ray has unpickled
-    return TableChanges(*values)
+    # A controller of another release may say more than is known here.
+    return TableChanges(**{name: value for name, value in values.items() if name in _CHANGES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +305,9 @@ class PollAnswer:
 
     changes: TableChanges | None
     report_number: int
+
+
+evolves(InstanceEndpoint, ModelVersion, Model, PollAnswer)
 
 
 def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonError:

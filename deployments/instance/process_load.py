@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from backends.api.evolving import evolves
 from deployments.instance.activity import Activity
 from deployments.supervision.usable_memory import usable_memory_bytes
 
@@ -31,6 +32,8 @@ class ProcessLoad:
     private_bytes: int = 0
     usable_bytes: int = 0
 
+
+evolves(ProcessLoad)
 
 UNUSED: Final = ProcessLoad()
 

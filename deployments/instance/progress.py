@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from backends.api.evolving import evolves
 from deployments.instance.executor import Executor
 from deployments.instance.process_load import UNUSED, ProcessLoad, load_of
 from deployments.reactor.reactor import Reactor
@@ -37,6 +38,8 @@ class Progress:
     is_stuck: bool
     load: ProcessLoad = field(default=UNUSED, compare=False)
 
+
+evolves(Progress)
 
 # Of an instance that is not loaded yet: nothing is asked of it, so nothing hangs.
 NOT_SERVING: Final = Progress(turned=True, executing_for_s=0.0, is_stuck=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from backends.api.evolving import evolves
 from backends.api.model_config import InstanceGroup, ModelConfig
 from backends.api.model_identifier import key_of
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -113,6 +114,7 @@ class InstanceSpec:
         node: Its node; None when the device says it, or Ray chooses.
         label_selector: Labels that its node has to have, in Ray's syntax.
         gang: What it reserves in a placement group; None for what its process alone takes.
+        release: The release of Manta that its process runs; empty of one before releases were told.
     """
 
     name: str
@@ -151,6 +153,7 @@ class InstanceSpec:
     node: NodeAssignment | None = None
     label_selector: Mapping[str, str] = field(default_factory=dict)
     gang: Gang | None = None
+    release: str = ""
 
     @property
     def ray_resources(self) -> dict[str, float]:
@@ -178,3 +181,6 @@ class InstanceDescription:
     pid: int
     load_duration_ns: int
     is_draining: bool = False
+
+
+evolves(DeviceAssignment, NodeAssignment, Gang, InstanceSpec, InstanceDescription)

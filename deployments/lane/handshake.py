@@ -19,8 +19,9 @@ bytes and one HMAC. The secret protects who may connect, not what is read on the
 """
 
 import hmac
-from dataclasses import dataclass
 from typing import Final
+
+from deployments.contracts.protocols import PROTOCOLS, Versions
 
 NONCE_BYTES: Final = 32
 MIN_SECRET_BYTES: Final = 16
@@ -36,33 +37,10 @@ class HandshakeError(Exception):
     """The peer does not know the secret, or does not speak this protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """The versions of the lanes' protocol that a process speaks: all from one to another.
-
-    A new version is what a peer of an older one would take for a fault: a kind of frame that it
-    does not know, or another meaning of one that it knows. A field at the end of a message, with a
-    default, needs none.
-
-    Attributes:
-        oldest: The first.
-        newest: The last, up to 255.
-    """
-
-    oldest: int
-    newest: int
-
-    def __str__(self) -> str:
-        return f"{self.oldest} to {self.newest}"
-
-    def common(self, other: "Versions") -> int:
-        """Return the newest version that both speak; 0 when there is none."""
-        newest = min(self.newest, other.newest)
-        return newest if newest >= max(self.oldest, other.oldest) else 0
-
-
-# Version 3 did not negotiate.
-SPOKEN: Final = Versions(4, 4)
+# A new version is what a peer of an older one would take for a fault: a kind of frame that it does
+# not know, or another meaning of one that it knows. A field at the end of a message, with a
+# default, needs none.
+SPOKEN: Final = PROTOCOLS["lanes"]
 
 
 def _beginning(versions: Versions) -> bytes:

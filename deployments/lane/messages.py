@@ -9,8 +9,9 @@ import msgspec
 
 from backends.api.errors import Phase
 from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.protocols import Versions
 from deployments.lane.frames import MAX_MESSAGE_BYTES, MAX_TAIL_BYTES
-from deployments.lane.handshake import SPOKEN, Versions
+from deployments.lane.handshake import SPOKEN
 from deployments.lane.keepalive import WITHOUT_HEARTBEAT_S
 from deployments.settings.lane_settings import LaneSettings
 from deployments.tracing.record import TraceReport

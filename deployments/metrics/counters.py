@@ -18,6 +18,7 @@ import msgspec
 
 from backends.api.backend import ExecuteBatch
 from backends.api.custom_metrics import CustomFamily
+from backends.api.evolving import evolves
 from deployments.metrics.distributions import Distributions, add_classes
 
 # Triton has a row for each position of the longest stream ever. A language model's streams have
@@ -133,6 +134,9 @@ class Snapshot(msgspec.Struct, array_like=True):
     bucket_counts: list[int] = []
     first_response_ms: int = 0
     custom: list[CustomFamily] = []
+
+
+evolves(BatchStatistics, ResponseStatistics, Snapshot)
 
 
 _encoder = msgspec.msgpack.Encoder()

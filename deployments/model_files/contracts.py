@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
 from backends.api.errors import UnavailableError
+from backends.api.evolving import evolves
 
 
 class FileChangedError(Exception):
@@ -73,6 +74,9 @@ class ModelFiles:
                 *(repr(agent) for agent in self.agents),
             ]
         )
+
+
+evolves(ModelFile, AgentCall, ModelFiles)
 
 
 class FileSource(Protocol):

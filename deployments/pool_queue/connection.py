@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from deployments.contracts.protocols import Versions
 from deployments.lane.connection import LaneConnection, LaneRole
 from deployments.lane.frames import Frame, FrameError
-from deployments.lane.handshake import NONCE_BYTES, Handshake, Versions
+from deployments.lane.handshake import NONCE_BYTES, Handshake
 from deployments.lane.messages import LaneLimits, peer_timeout_s
 from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from backends.api.errors import InvalidArgumentError
+from backends.api.evolving import evolves
 
 # In place of the index of a device.
 ALL_DEVICES: Final = -1
@@ -57,6 +58,9 @@ class ResourceDemand:
 
     resources: Mapping[Resource, int]
     priority: int = 1
+
+
+evolves(Limit, ResourceDemand)
 
 
 class ClaimPhase(enum.Enum):

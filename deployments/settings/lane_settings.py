@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from backends.api.evolving import evolves
 from deployments.settings.port_range import ANY_PORT, PortRange
 
 # What protects lanes between nodes: nothing; Ray's certificates, where Ray has any; those, or else
@@ -30,3 +31,6 @@ class LaneSettings:
 
 
 DEFAULT_LANES: Final = LaneSettings()
+
+
+evolves(LaneSettings)

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from backends.api.evolving import evolves
+
 DEFAULT_QUANTILES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -33,6 +35,9 @@ class MetricsSettings:
     interval_ms: float = 2000.0
     has_cpu: bool = True
     has_gpu: bool = True
+
+
+evolves(MetricsSettings)
 
 
 def read_quantiles(text: str) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backends.api.errors import UnavailableError
+from backends.api.evolving import evolves
 
 _LAST_PORT: Final = 65535
 _FORM: Final = re.compile(r"([0-9]{1,5})-([0-9]{1,5})", re.ASCII)
@@ -79,3 +80,6 @@ def read_port_range(text: str) -> PortRange:
             f"port range '{text}': expected <first>-<last> with 1 <= first <= last <= {_LAST_PORT}"
         )
     return PortRange(int(match[1]), int(match[2]))
+
+
+evolves(PortRange)

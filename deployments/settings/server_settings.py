@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from backends.api.evolving import evolves
 from deployments.settings.metrics_settings import MetricsSettings
 
 TRITON_MODE: Final = "triton"
@@ -225,6 +226,21 @@ class InstanceSettings:
     region_sources: tuple[str, ...] = ()
     metrics: MetricsSettings = MetricsSettings()
     version: int = field(default=0, compare=False)
+
+
+evolves(
+    LogSettings,
+    TraceSettings,
+    TraceOverride,
+    Region,
+    ServerSettings,
+    LogChange,
+    TraceChange,
+    TraceUse,
+    RegionAdded,
+    RegionRemoved,
+    InstanceSettings,
+)
 
 
 SettingsChange = LogChange | TraceChange | TraceUse | RegionAdded | RegionRemoved

@@ -83,6 +83,7 @@ class World:
         routers_s: How long routers take to know what has changed.
         blocked: Actor names without generation that the cluster has no room for.
         node: Where instances start.
+        running: The release that instances run which are started.
         composed: Ensembles that were completed, and with which configs.
         misfits: By ensemble: why it does not fit its models.
         overrides: What models were read with.
@@ -99,6 +100,7 @@ class World:
         self.fail: dict[str, list[TritonError]] = {}
         self.blocked: set[str] = set()
         self.node = "n"
+        self.running = ""
         self.unblocked = asyncio.Event()
         self.log: list[str] = []
         self.states: list[dict[str, str]] = []
@@ -231,6 +233,7 @@ class FakePool:
         self.live: dict[str, InstanceSpec] = {}
         self.staged: dict[str, InstanceSpec] = {}
         self.going: dict[str, InstanceSpec] = {}
+        self.draining: set[str] = set()
         self.past: dict[str, bytes] = {}
         self.counted: dict[str, Snapshot] = {}
         self.reason = ""
@@ -293,7 +296,7 @@ class FakePool:
         changes: dict[str, Any] = completed
         self.config = self.config or dataclasses.replace(spec.config, **changes)
         self.nodes[spec.name] = world.node
-        places[spec.name] = spec
+        places[spec.name] = dataclasses.replace(spec, release=world.running)
         self.changed()
 
     async def wait_live(self) -> None:
@@ -332,7 +335,8 @@ class FakePool:
         self._world.log.extend(f"end {name}" for name in names)
 
     async def let_go(self, drain_s: float) -> None:
-        names = list(self.going)
+        names = [name for name in self.going if name not in self.draining]
+        self.draining.update(names)
         self._world.log.extend(f"drain {name}" for name in names)
         await asyncio.sleep(drain_s)
         self._world.log.extend(f"end {name}" for name in names)

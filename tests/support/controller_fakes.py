@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.planner import parse_actor_name
+from cluster.release import own_release
 from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
@@ -93,6 +95,7 @@ class FakeHost:
     def __init__(self, store: FakeStore | None = None) -> None:
         self.store = store or FakeStore()
         self.world = World()
+        self.world.running = str(own_release())
         self.own_node = "node:h"
         self.node_id = "n1"
         self.offers: list[str] = []
@@ -182,6 +185,7 @@ class AdoptablePool(FakePool):
 def live_instance(spec: InstanceSpec, *, is_draining: bool = False) -> LiveInstance:
     name = parse_actor_name(spec.name)
     assert name is not None
+    spec = replace(spec, release=spec.release or str(own_release()))
     endpoint = InstanceEndpoint(spec.name, "i", "n", "u", ("h", 1))
     described = InstanceDescription(spec, spec.config, endpoint, 1, 7, is_draining)
     return LiveInstance(name, None, described)

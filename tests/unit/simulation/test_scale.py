@@ -59,7 +59,7 @@ def test_a_part_of_a_look_is_of_some_versions_however_many_autoscale() -> None:
 @pytest.mark.parametrize(
     ("prepare", "size", "most_bytes"),
     [
-        (scale_of_routing.change, LARGE, 2_000),
+        (scale_of_routing.change, LARGE, 3_000),
         (scale_of_routing.lose_node, LARGE, 20_000),
         (scale_of_routing.change_large_pool, Size(1000, models_per_node=1), 100_000),
     ],

@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an embedded Ray's processes are told."""
+"""What an embedded Ray's processes are told, and how a driver finds its controller."""
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from backends import compiled_form
-from cluster.server.ray_cluster import prepare
+from cluster.server.ray_cluster import Controller, prepare
 
 
 @pytest.mark.parametrize("form", ["0", "0123456789abcdef0123"])
@@ -29,3 +32,18 @@ def test_niceness_that_is_given_stays():
     assert environment["RAY_worker_niceness"] == "5"
     prepare(given_none := {})
     assert given_none["RAY_worker_niceness"] == "0"
+
+
+def test_a_driver_beats_to_the_controller_that_an_upgrade_has_put_in_the_place_of_its_own():
+    def actor(name: str) -> Any:
+        return SimpleNamespace(
+            heartbeat=SimpleNamespace(remote=lambda token: heard.append((name, token)))
+        )
+
+    heard: list[tuple[str, str]] = []
+    found = [actor("new"), None]
+    controller = Controller(actor("old"), "mine", lambda: found.pop(0))
+    controller.heartbeat()
+    # While it restarts there may be none.
+    controller.heartbeat()
+    assert heard == [("new", "mine"), ("new", "mine")]

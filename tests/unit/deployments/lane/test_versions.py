@@ -7,13 +7,8 @@ import pytest
 
 from backends.api.errors import UnavailableError
 from backends.api.request import InferenceRequest
-from deployments.lane.handshake import (
-    SPOKEN,
-    ClientHandshake,
-    HandshakeError,
-    ServerHandshake,
-    Versions,
-)
+from deployments.contracts.protocols import Versions
+from deployments.lane.handshake import SPOKEN, ClientHandshake, HandshakeError, ServerHandshake
 from deployments.lane.messages import (
     ErrorMessage,
     LaneLimits,

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the server's owner, and who upgrades the server, ask of the controller.
+
+A controller that was started in the place of one of another release adopts its instances, and
+renews them one by one once its models are settled. What it tells of itself and of that is plain
+data, which any release can read.
+"""
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from cluster.controller.boot import Boot
+from cluster.controller.durable_state import DurableState
+from cluster.controller.handover import Handover
+from cluster.controller.ownership import Lifeline, Owner
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.renewal import RenewalPhase
+from cluster.options.parsing import ServerOptions
+from cluster.release import own_release
+from deployments.contracts.protocols import told
+from deployments.supervision.supervisor import Supervisor
+
+
+class OwnerCalls:
+    """A part of `cluster.controller.controller.ModelController`."""
+
+    _options: ServerOptions
+    _state: DurableState
+    _lifecycle: ModelLifecycle
+    _lifeline: Lifeline
+    _boot: Boot
+    _boot_task: "asyncio.Task[None]"
+    _supervisor: Supervisor
+    _shutting_down: bool
+    _renewing: "asyncio.Task[None]"
+
+    async def server_options(self) -> ServerOptions | None:
+        """Return the options this controller runs with; None when it is about to end."""
+        return None if self._shutting_down else self._options
+
+    async def owner(self) -> tuple[Owner, float]:
+        """Return the owner and for how many seconds nothing was heard of it."""
+        return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
+
+    async def niceness(self) -> int:
+        """Return the niceness at which Ray has started this process."""
+        return os.nice(0)
+
+    async def heartbeat(self, token: str = "") -> None:
+        """Note that the owner is there.
+
+        Args:
+            token: The owner's; one that is not this server's is not heard. Empty for any.
+        """
+        if token in ("", self._lifeline.owner.token):
+            self._lifeline.heard(time.monotonic())
+
+    async def release(self) -> dict[str, Any]:
+        """Return the release that this process runs, and the contracts it speaks."""
+        own = await asyncio.to_thread(own_release)
+        return {"release": str(own), "protocols": dict(told())}
+
+    async def hand_over(self) -> None:
+        """Have all that a successor has to know written; what comes next is this process's end."""
+        own = await asyncio.to_thread(own_release)
+        left = Handover(str(own), self._options, self._lifeline.owner, told())
+        await self._state.leave(left.encoded())
+
+    async def renewal(self) -> dict[str, Any]:
+        """Return how the renewal of the instances gets on.
+
+        ``phase`` is one of `RenewalPhase`; ``instances`` counts the live ones by release, those
+        that finish their last requests included.
+        """
+        own, renewal = str(await asyncio.to_thread(own_release)), self._lifecycle.renewal
+        is_booting = not self._boot_task.done()
+        return {
+            "release": own,
+            "phase": str(RenewalPhase.RENEWING if is_booting else renewal.phase),
+            "reason": renewal.reason,
+            "current": renewal.current,
+            "done": renewal.done_count,
+            "left": sum(1 for _ in renewal.stale(own)),
+            "instances": renewal.counts(),
+        }
+
+    async def renew(self) -> None:
+        """Begin the renewal again, unless it is under way."""
+        if self._renewing.done() and not self._shutting_down:
+            self._begin_renewal()
+
+    def _begin_renewal(self) -> None:
+        # Told before the task runs: who asks next shall not take an earlier failure for this one's.
+        self._lifecycle.renewal.phase = RenewalPhase.RENEWING
+        self._renewing = self._supervisor.spawn("renewal of the instances", self._renew())
+
+    async def _renew(self) -> None:
+        # A load settles what has changed; its instances are of this release.
+        await asyncio.wait({self._boot_task})
+        own = await asyncio.to_thread(own_release)
+        await self._lifecycle.renewal.run(str(own))

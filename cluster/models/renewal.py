@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Has instances that run another release of Manta replaced by such of this one, one by one.
+
+For each a new one is started; when it is ready, routers are told and the old one finishes its
+requests and sequences and ends. Then comes the next. Where there is no room for both, and no other
+instance of the version could do meanwhile, the old one goes first; those come last, when others
+have shown that this release works here. The first new instance that does not load ends the renewal:
+what is left goes on serving as it is, until the renewal is begun again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from backends.api.errors import InternalError, TritonError
+from backends.api.model_identifier import shown
+from cluster.models import operation
+from cluster.models.contracts import VersionPool
+from cluster.models.displacement import Displacement
+from cluster.models.operated_model import OperatedModel
+from cluster.models.records import Records
+from cluster.placement.explanation import InstanceStatus
+
+_log = logging.getLogger(__name__)
+
+# How often it is looked whether an instance is there, or gone.
+_LOOK_S: Final = 0.2
+# A sequence may take its time; nobody waits for it but its instance.
+_DRAIN_S: Final = 3600.0
+
+
+class RenewalPhase(StrEnum):
+    """Where a renewal is."""
+
+    # Nothing was to be renewed, or nothing is any more.
+    CURRENT = "current"
+    RENEWING = "renewing"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """An instance of another release.
+
+    Attributes:
+        key: Key of its model.
+        version: Version number.
+        name: Its actor name.
+    """
+
+    key: str
+    version: int
+    name: str
+
+
+class Renewal:
+    """Renews instances.
+
+    Args:
+        records: The records of all models.
+        model_of: Returns what is kept of a model.
+        followed: Has the end of the lifecycle wait for a task.
+        displacement: Has an instance go before its successor comes.
+
+    Attributes:
+        phase: Where it is.
+        reason: Why it has failed.
+        done_count: Instances that were replaced since it was begun.
+        current: The instance that is being replaced; empty for none.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        model_of: Callable[[str], OperatedModel],
+        followed: Callable[[operation.Work], operation.Work],
+        displacement: Displacement,
+    ) -> None:
+        self.phase = RenewalPhase.CURRENT
+        self.reason = ""
+        self.done_count = 0
+        self.current = ""
+        self._records = records
+        self._model_of = model_of
+        self._followed = followed
+        self._displacement = displacement
+
+    async def run(self, release: str) -> None:
+        """Renew all instances that are of another release; how it went is in the attributes.
+
+        Args:
+            release: This release, as instances carry it.
+        """
+        self.phase, self.reason, self.done_count = RenewalPhase.RENEWING, "", 0
+        blocked: set[str] = set()
+        try:
+            while stale := sorted(self.stale(release), key=lambda each: each.name in blocked):
+                for each in stale:
+                    self.current = each.name
+                    if await self._renew(each, may_go_first=each.name in blocked):
+                        self.done_count += 1
+                        break
+                    if not operation.is_running(self._model_of(each.key).work):
+                        blocked.add(each.name)
+                else:
+                    # Loads or unloads are under way, or the last one has met its bounds.
+                    await asyncio.sleep(_LOOK_S)
+        except TritonError as error:
+            self.phase = RenewalPhase.FAILED
+            self.reason = f"instance {self.current} is not replaced: {error.message.strip()}"
+            _log.error("the renewal of the instances has stopped: %s", self.reason)
+        else:
+            self.phase = RenewalPhase.CURRENT
+        self.current = ""
+
+    def stale(self, release: str) -> Iterator[Stale]:
+        """Return the live instances of other releases, in the order of their names."""
+        for key, version, pool in self._pools():
+            for each in pool.places:
+                if each.node_id and each.spec.release != release and not each.is_leaving:
+                    yield Stale(key, version, each.spec.name)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many live instances there are by release, those that end included."""
+        found: dict[str, int] = {}
+        for _, _, pool in self._pools():
+            for each in pool.places:
+                if each.node_id:
+                    found[each.spec.release] = found.get(each.spec.release, 0) + 1
+        return found
+
+    def _pools(self) -> Iterator[tuple[str, int, VersionPool]]:
+        for key, record in sorted(self._records.by_name.items()):
+            for number in sorted(record.versions):
+                pool = self._model_of(key).versions.pool_of(number)
+                if pool is not None:
+                    yield key, number, pool
+
+    async def _renew(self, stale: Stale, *, may_go_first: bool) -> bool:
+        """Replace an instance; False when it cannot be done now.
+
+        Raises:
+            TritonError: The new instance does not load; the old one is still in service, unless it
+                had to go first.
+        """
+        model = self._model_of(stale.key)
+        pool = model.versions.pool_of(stale.version)
+        if pool is None or operation.is_running(model.work):
+            return False
+        before = {each.spec.name for each in pool.places}
+        async with model.lock:
+            moving = _moved(model, stale)
+            work = await model.run(f"renewal of {stale.name}", moving, self._followed)
+        if not work.done():
+            await operation.cancel(work)
+            by = "its successor"
+            if not may_go_first or not self._displacement.displace(
+                stale.key, stale.version, (stale.name,), by
+            ):
+                return False
+        elif work.cancelled():
+            return False
+        else:
+            work.result()
+        await self._wait_there(pool, before)
+        await self._wait_gone(pool, stale.name)
+        _log.info("'%s': %s is replaced", shown(stale.key), stale.name)
+        return True
+
+    async def _wait_there(self, pool: VersionPool, before: set[str]) -> None:
+        """Wait until what was started takes requests; it may have had to wait for room."""
+        while True:
+            new = [each for each in pool.places if each.spec.name not in before]
+            for each in new:
+                if each.is_failing:
+                    raise InternalError(each.reason)
+            if all(_is_over(each) for each in new):
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    async def _wait_gone(self, pool: VersionPool, name: str) -> None:
+        """Wait until an instance has ended, or for as long as the next one waits for it."""
+        deadline_s = asyncio.get_running_loop().time() + self._displacement.drain_s
+        while any(each.spec.name == name for each in pool.places):
+            if asyncio.get_running_loop().time() >= deadline_s:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+
+def _is_over(status: InstanceStatus) -> bool:
+    """Whether an instance that was started is there, or on its way out again."""
+    return bool(status.node_id) or status.is_leaving
+
+
+async def _moved(model: OperatedModel, stale: Stale) -> None:
+    # A poll that finds the same files lets it go on.
+    model.loading = model.versions.candidate
+    try:
+        await model.versions.move(stale.version, lambda _: (stale.name,), _DRAIN_S)
+    finally:
+        model.loading = None

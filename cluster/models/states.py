@@ -174,6 +174,7 @@ class ModelRecord:
         is_on_demand: Whether it is in a repository and loads with its first use.
         cold_start_count: How often requests had to wait for its load or its waking.
         cold_start_ns: How long these have taken together.
+        waits_for: What a wake waits for that has not begun; see `cluster.models.wake_room`.
     """
 
     name: str
@@ -186,6 +187,7 @@ class ModelRecord:
     is_on_demand: bool = False
     cold_start_count: int = 0
     cold_start_ns: int = 0
+    waits_for: str = ""
 
     def with_version(self, record: VersionRecord) -> "ModelRecord":
         """Return the record with one version put in or replaced."""
@@ -208,6 +210,7 @@ class ModelRecord:
             is_on_demand=self.is_on_demand,
             cold_start_count=self.cold_start_count,
             cold_start_ns=self.cold_start_ns,
+            waits_for=self.waits_for,
             versions=tuple(
                 ModelVersion(
                     version=record.version,

@@ -63,13 +63,32 @@ def to_displace(
 ) -> tuple[str, ...]:
     """Return the actor names of the instances that shall leave; mostly none.
 
-    None leave where the instance would fit without that, or could not even so. A gang displaces
-    nobody, and is not displaced.
-
     Args:
         spec: The recipe of the one that waits.
         cluster: The nodes there are, what is free on each, and their GPUs.
         idle: Instances on which nothing runs or waits.
+        devices: The devices that instances have.
+    """
+    priority = priority_of(spec)
+    lower = [each for each in idle if each.priority < priority]
+    return to_leave(spec, cluster, lower, devices)
+
+
+def to_leave(
+    spec: InstanceSpec,
+    cluster: ClusterResources,
+    idle: Iterable[Occupant],
+    devices: Devices,
+) -> tuple[str, ...]:
+    """Return the actor names of the instances that leave, whatever their priority.
+
+    None leave where the instance would fit without that, or could not even so. A gang has nobody
+    leave, and does not leave.
+
+    Args:
+        spec: The recipe of the one that waits.
+        cluster: The nodes there are, what is free on each, and their GPUs.
+        idle: Instances that may leave; those of the lowest priority go first.
         devices: The devices that instances have.
     """
     if spec.gang is not None:
@@ -77,7 +96,7 @@ def to_displace(
     rules = read_placement(spec.config)
     lower: dict[str, list[_Leaver]] = {}
     for each in idle:
-        if each.priority < rules.priority and each.spec.gang is None:
+        if each.spec.gang is None:
             lower.setdefault(each.node_id, []).append(_leaver(each))
     wanted = demand_of(spec).as_resources()
     leases: dict[str, dict[str, Lease]] = {}

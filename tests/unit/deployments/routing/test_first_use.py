@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import pytest
 
@@ -88,6 +89,24 @@ def test_a_use_survives_a_controller_that_is_away() -> None:
         world.away = 2
         await world.use()
         assert len(world.calls) == 3
+
+    virtual_time.run(main())
+
+
+def test_a_use_is_asked_for_again_when_the_load_found_no_room_and_told_why_in_the_end() -> None:
+    async def main() -> None:
+        world = World(WakeLimits(wait_s=60), load_s=20.0)
+        # An answer without the model in the table: it was given up.
+        world.arrive = lambda: None  # type: ignore[method-assign]
+        use = asyncio.ensure_future(world.use())
+        await asyncio.sleep(30)
+        assert len(world.calls) == 1
+        model = replace(world.table.models["m"], waits_for="'n' holds the room")
+        world.table = RoutingTable(2, {"m": model}, initialised=True)
+        world.wakes.table_changed()
+        with pytest.raises(UnavailableError, match="within 60 s: 'n' holds the room; the request"):
+            await use
+        assert len(world.calls) == 2
 
     virtual_time.run(main())
 

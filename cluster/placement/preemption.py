@@ -135,12 +135,27 @@ def _enough(trial: "_Trial", lower: Collection[_Leaver]) -> Sequence[_Leaver]:
     order = sorted(lower, key=lambda each: (each.priority, each.name))
     if not trial.fits_without(order):
         return ()
+    if not may_have_device(trial.spec):
+        return _enough_of_ray(trial, order)
     chosen = order
     for each in reversed(order):
         fewer = [other for other in chosen if other is not each]
         if trial.fits_without(fewer):
             chosen = fewer
     return chosen
+
+
+def _enough_of_ray(trial: "_Trial", order: Sequence[_Leaver]) -> Sequence[_Leaver]:
+    """Return the same where only Ray's resources count: no sum is made anew for each."""
+    offered = trial.offered_without(order, trial.wanted)
+    chosen = []
+    for each in reversed(order):
+        less = {name: free - each.amounts.get(name, 0.0) for name, free in offered.items()}
+        if fits(trial.wanted, less):
+            offered = less
+        else:
+            chosen.append(each)
+    return chosen[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +181,18 @@ class _Trial:
             if isinstance(outcome, Waits):
                 return False
             wanted = demand_of(outcome).as_resources()
-        # What a node does not offer to Ray is a device's.
-        offered = {
-            name: self.node.available.get(name, 0.0)
-            + sum(each.amounts.get(name, 0.0) for each in gone)
-            for name in wanted
-            if name in self.node.total
-        }
-        return fits(wanted, offered)
+        return fits(wanted, self.offered_without(gone, wanted))
+
+    def offered_without(
+        self, gone: Sequence[_Leaver], wanted: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Return what Ray has of what is wanted; what a node does not offer to it is a device's."""
+        available, total = self.node.available, self.node.total
+        offered = {name: available.get(name, 0.0) for name in wanted if name in total}
+        for each in gone:
+            for name in offered:
+                offered[name] += each.amounts.get(name, 0.0)
+        return offered
 
     def _cluster_without(self, gone: Sequence[_Leaver]) -> ClusterResources:
         if self.inventory is None:

@@ -8,6 +8,7 @@ at that moment loses nothing: its instances finish what they have, and the next 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -31,7 +32,8 @@ from deployments.instance.progress import Progress
 AskProgress = Callable[[Iterable[str]], Awaitable[Mapping[str, Progress]]]
 
 _PERIOD_S: Final = 5.0
-# While there are too many, some of which may be idle a moment later.
+# While there are too many, some of which may be idle a moment later; and what is between two looks
+# at least, as each costs all resident instances an answer.
 _CROWDED_PERIOD_S: Final = 0.5
 _US_PER_S: Final = 1e6
 
@@ -79,12 +81,12 @@ class ResidencyKeeper:
         """Look again and again, for ever."""
         while True:
             self._wake.clear()
-            period_s = _CROWDED_PERIOD_S if await self.look() else _PERIOD_S
-            try:
-                async with asyncio.timeout(period_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            is_crowded = await self.look()
+            await asyncio.sleep(_CROWDED_PERIOD_S)
+            if not is_crowded:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PERIOD_S):
+                        await self._wake.wait()
 
     async def look(self) -> bool:
         """Put to rest what is too much; return whether there is still too much."""

@@ -19,7 +19,7 @@ from typing import Final
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
-from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.routing_table import ModelReadyState, RoutingTable
 from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
 from deployments.lane.client import LaneInflight
 from deployments.routing.pool import LinkPool
@@ -193,7 +193,8 @@ def waits_for(table: RoutingTable, key: str) -> str:
     model = table.models.get(key)
     if model is None:
         return ""
-    return model.waits_for or "; ".join(each.reason for each in model.versions if each.reason)
+    starting = [v for v in model.versions if v.is_dormant or v.state is ModelReadyState.LOADING]
+    return model.waits_for or "; ".join(each.reason for each in starting if each.reason)
 
 
 def size_bytes(request: InferenceRequest) -> int:

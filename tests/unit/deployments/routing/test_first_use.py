@@ -9,9 +9,15 @@ from dataclasses import replace
 import pytest
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
-from deployments.contracts.routing_table import Model, RoutingTable
+from deployments.contracts.routing_table import (
+    UNLOADED_REASON,
+    Model,
+    ModelReadyState,
+    ModelVersion,
+    RoutingTable,
+)
 from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
-from deployments.routing.wakes import Wakes
+from deployments.routing.wakes import Wakes, waits_for
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import table
 
@@ -109,6 +115,20 @@ def test_a_use_is_asked_for_again_when_the_load_found_no_room_and_told_why_in_th
         assert len(world.calls) == 2
 
     virtual_time.run(main())
+
+
+def test_what_a_start_waits_for_is_what_the_versions_say_that_start() -> None:
+    def after(*versions: ModelVersion, text: str = "") -> str:
+        model = Model("m", versions, waits_for=text)
+        return waits_for(RoutingTable(1, {"m": model}), "m")
+
+    unloaded = ModelVersion(1, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
+    dormant = ModelVersion(2, ModelReadyState.READY, "waiting for GPU memory", is_dormant=True)
+    loading = ModelVersion(3, ModelReadyState.LOADING, "waiting for a node")
+    assert after(unloaded, dormant, loading) == "waiting for GPU memory; waiting for a node"
+    assert after(unloaded, dormant, text="no room") == "no room"
+    assert after(unloaded) == ""
+    assert waits_for(RoutingTable(), "m") == ""
 
 
 def test_a_use_beyond_the_bounds_is_refused_with_a_time_to_retry() -> None:

@@ -19,8 +19,10 @@ from cluster.models.records import Records
 
 _Key = tuple[str, int]
 
-# What is in use changes from look to look; the records need not.
-_TELL_S: Final = 10.0
+# What holds the room is known better after the next look. What is in use changes from look to look
+# afterwards; the records need not.
+_FIRST_TELL_S: Final = 1.0
+_MOST_TELL_S: Final = 16.0
 
 
 class WakeRoom:
@@ -84,12 +86,12 @@ class WakeRoom:
             return True
         loop = asyncio.get_running_loop()
         turn = self._waiting[key] = loop.create_future()
-        until_s = loop.time() + self.wait_s
+        until_s, tell_s = loop.time() + self.wait_s, _FIRST_TELL_S
         try:
             while not turn.done() and loop.time() < until_s:
                 self._tell(key[0], self._holders)
-                timeout_s = min(_TELL_S, until_s - loop.time())
-                await asyncio.wait({turn}, timeout=timeout_s)
+                await asyncio.wait({turn}, timeout=min(tell_s, until_s - loop.time()))
+                tell_s = min(2 * tell_s, _MOST_TELL_S)
         finally:
             self._waiting.pop(key, None)
             self._tell(key[0], "")

@@ -11,7 +11,7 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores simulate demo-models demo-frameworks interop-tools store-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make bench-backends  every framework behind the server beside its own bare loop; BACKENDS=\"--only fil --rounds 1\" chooses"
 	@echo "make bench-stores  downloads beside curl's, polls of 10,000 models and the controller's memory; STORES=\"--only polls\" chooses"
+	@echo "make bench-on-demand 1,000 models on a server that keeps 50, under Zipf-distributed requests; ON_DEMAND=\"--requests 1000\""
 	@echo "make simulate what the control plane decides in a cluster of 1,000 nodes, without Ray; SCALE=\"--nodes 4000\" chooses"
 	@echo "make install  the virtual environment with Manta and its CPU extras, and 'make compiled' in the background (not with COMPILED=0)"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
@@ -188,6 +189,10 @@ bench-backends: $(VENV)/.installed-frameworks
 # STORES="--only download --rounds 3" measures some.
 bench-stores: $(VENV)/.installed-test
 	$(BIN)/python scripts/bench_stores.py $(STORES)
+
+# ON_DEMAND="--requests 1000 --seconds 300" is shorter; all 10,000 requests may take an hour on two cores.
+bench-on-demand: $(VENV)/.installed-test
+	$(BIN)/python scripts/on_demand_load.py $(ON_DEMAND)
 
 # SCALE="--only assign --profile" measures some.
 simulate: $(VENV)/.installed-test

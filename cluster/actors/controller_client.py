@@ -126,13 +126,17 @@ class ControllerClient:
         """
         await self._call("report_wedged", name, incarnation, reason)
 
-    async def wake(self, model_key: str, version: int) -> TritonError | None:
+    async def wake(
+        self, model_key: str, version: int, *, is_nested: bool = False
+    ) -> TritonError | None:
         """Have a dormant version woken; see `ControllerLink.wake`.
 
         Raises:
             UnavailableError: There is no controller.
         """
-        error: TritonError | None = await self._call("wake", model_key, version)
+        # A controller of an older build knows two arguments.
+        nested = (True,) if is_nested else ()
+        error: TritonError | None = await self._call("wake", model_key, version, *nested)
         return error
 
     async def watch_routing_table(

@@ -272,13 +272,13 @@ class ModelController(OwnerCalls):
         _log.warning("a router reports instance %s (%s): %s", name, incarnation, reason)
         self._host.suspect(incarnation)
 
-    async def wake(self, model_key: str, version: int) -> TritonError | None:
+    async def wake(self, model_key: str, version: int, nested: bool = False) -> TritonError | None:
         """Wake a version that a router has requests for; see `ControllerLink.wake`."""
         await self._boot.recovered.wait()
         try:
             if self._shutting_down:
                 raise UnavailableError("Server exiting")
-            wake = self._lifecycle.dormancy.wake(model_key, version)
+            wake = self._lifecycle.dormancy.wake(model_key, version, is_nested=nested)
             if self._on_demand is not None:
                 self._on_demand.keeper.look_soon()
             await wake

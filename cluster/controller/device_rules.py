@@ -14,4 +14,6 @@ def device_rules(options: ServerOptions, state: DurableState) -> DeviceRules:
         min_compute_capability=options.min_supported_compute_capability,
         load_limits=dict(options.model_load_gpu_limit),
         memory=GpuMemory(state.saved.gpu_memory, state.schedule),
+        # There, models leave to make room.
+        waits_above_limit=options.model_control_mode == "ondemand",
     )

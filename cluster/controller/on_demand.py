@@ -11,6 +11,7 @@ from cluster.controller.host import ControllerHost
 from cluster.controller.poll import NamesSource, next_poll_s
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import ServerOptions
+from cluster.residency.device_room import DeviceRoom
 from cluster.residency.keeper import ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits
 
@@ -44,7 +45,10 @@ class OnDemand:
             lifecycle.dormancy,
             host.ask_progress,
             ResidencyLimits(options.ondemand_max_models, options.ondemand_memory_fraction),
+            DeviceRoom(host.placer, host.read_cluster, lifecycle.pool_of),
         )
+        lifecycle.dormancy.room.wait_s = options.wake_timeout_secs
+        host.placer.on_waits = self.keeper.look_soon
 
     async def follow_names(self) -> None:
         """Follow which models the repositories have, for ever; files are read by loads."""

@@ -11,7 +11,7 @@ Ray was started there.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 NVIDIA: Final = "nvidia"
@@ -76,9 +76,11 @@ class Gpu:
         return self.mig_devices if self.is_mig else (self,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inventory:
     """The GPUs of one node.
+
+    What a choice among many nodes asks of each is looked up once for each report.
 
     Attributes:
         gpus: By index.
@@ -87,6 +89,29 @@ class Inventory:
 
     gpus: tuple[Gpu, ...] = ()
     problems: tuple[str, ...] = ()
+
+    def mig_devices(self, profile: str, sign: int = 1) -> "tuple[tuple[Gpu, MigDevice], ...]":
+        """Return NVIDIA's MIG devices of a profile, each with the GPU that it is on.
+
+        Args:
+            profile: The profile.
+            sign: 1 for those with the most free memory first, -1 for those with the least.
+        """
+        return self._mig_devices.get((profile, sign), ())
+
+    @cached_property
+    def _mig_devices(self) -> "Mapping[tuple[str, int], tuple[tuple[Gpu, MigDevice], ...]]":
+        found: dict[str, list[tuple[Gpu, MigDevice]]] = {}
+        for gpu in self.gpus:
+            for device in gpu.mig_devices if gpu.vendor == NVIDIA and gpu.is_mig else ():
+                found.setdefault(device.profile, []).append((gpu, device))
+        return {
+            (profile, sign): tuple(
+                sorted(each, key=lambda part: _mig_order(part[0], part[1], sign))
+            )
+            for profile, each in found.items()
+            for sign in (1, -1)
+        }
 
     def visible(self, text: str | None) -> "Inventory":
         """Return what a process sees whose ``CUDA_VISIBLE_DEVICES`` is a text; None: unset.
@@ -141,6 +166,12 @@ class Inventory:
         )
         # Asked again and again of nodes where it is all of them.
         return self if len(gpus) == len(self.gpus) else replace(self, gpus=gpus)
+
+
+def _mig_order(gpu: Gpu, device: MigDevice, sign: int) -> tuple[int, int, str]:
+    is_told = device.used_bytes is not None and device.memory_bytes
+    free_bytes = device.memory_bytes - (device.used_bytes or 0) if is_told else 0
+    return -sign * free_bytes, gpu.index, device.uuid
 
 
 def _is_capable(gpu: Gpu, minimum: float) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from backends.api.errors import UnavailableError
 from cluster.devices.inventory import Inventory
 from cluster.instances.gpu_memory import GpuMemory
 from cluster.placement.demand import ClusterResources
@@ -50,11 +51,13 @@ class DeviceRules:
         min_compute_capability: GPUs below are not used.
         load_limits: By GPU index: the fraction of memory above which nothing more is loaded.
         memory: What models took when they were measured.
+        waits_above_limit: Whether instances wait for GPUs above their load limit to be used less.
     """
 
     min_compute_capability: float = 0.0
     load_limits: Mapping[int, float] = field(default_factory=dict)
     memory: GpuMemory = field(default_factory=lambda: GpuMemory({}))
+    waits_above_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +113,20 @@ class DeviceLeases:
 
         Raises:
             InvalidArgumentError: It asks for several MIG devices.
-            UnavailableError: Every GPU that it could have is above its load limit.
+            UnavailableError: Every GPU that it could have is above its load limit, for which it
+                shall not wait.
         """
         if not may_have_device(spec):
             return replace(spec, device=None)
         while True:
             await self._refresh_freed()
             cluster = (await self._look()).supported(self.rules.min_compute_capability)
-            outcome = self._assign(spec, cluster)
+            try:
+                outcome = self._assign(spec, cluster)
+            except UnavailableError as error:
+                if not self.rules.waits_above_limit:
+                    raise
+                outcome = Waits(error.message)
             if isinstance(outcome, Waits):
                 self.release(spec.name)
                 released = self._released

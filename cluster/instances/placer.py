@@ -55,12 +55,16 @@ class Placer:
     Args:
         look: Returns the nodes there are and what is free on each.
         devices: The GPUs.
+
+    Attributes:
+        on_waits: Called when an instance waits for room.
     """
 
     def __init__(
         self, look: Callable[[], Awaitable[ClusterResources]], devices: DeviceLeases
     ) -> None:
         self.devices = devices
+        self.on_waits: Callable[[], None] = lambda: None
         self._read = look
         self._looking: asyncio.Task[ClusterResources] | None = None
         self._looked_s = 0.0
@@ -86,6 +90,7 @@ class Placer:
     def waits(self, spec: InstanceSpec, reason: str) -> None:
         """Note that an instance waits for room, until it has some, or is released."""
         self._waiting[spec.name] = Waiting(spec, reason)
+        self.on_waits()
 
     def has_room(self, name: str) -> None:
         """Note that an instance waits no longer: it loads, or is about to."""

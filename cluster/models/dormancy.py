@@ -29,6 +29,7 @@ from backends.api.model_identifier import shown
 from cluster.models import operation
 from cluster.models.operated_model import OperatedModel
 from cluster.models.records import Records
+from cluster.models.wake_room import WakeRoom
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,9 @@ class Dormancy:
         model_of: Returns what is kept of a model.
         followed: Has the end of the lifecycle wait for a task.
         load: Loads a model that was never loaded.
+
+    Attributes:
+        room: How many wakes may begin.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Dormancy:
         self._model_of = model_of
         self._followed = followed
         self._load = load
+        self.room = WakeRoom(records)
         self._waking: dict[_Key, asyncio.Task[None]] = {}
         self._failures: dict[_Key, _Failure] = {}
 
@@ -79,6 +84,11 @@ class Dormancy:
     def waking_count(self) -> int:
         """How many versions are being woken, or models loaded by their first use."""
         return len(self._waking)
+
+    @property
+    def waking_names(self) -> frozenset[str]:
+        """Keys of the models of which versions are being woken."""
+        return frozenset(name for name, _ in self._waking)
 
     def know(self, names: Iterable[str]) -> None:
         """Have models load with their first use."""
@@ -108,14 +118,16 @@ class Dormancy:
         _log.info("'%s' version %d rests until it is used", shown(name), version)
         return True
 
-    async def wake(self, name: str, version: int) -> None:
+    async def wake(self, name: str, version: int, *, is_nested: bool = False) -> None:
         """Start an instance of a dormant version, or load a model that loads with its first use.
 
-        A version that is awake, or not there any more, is left alone.
+        A version that is awake, or not there any more, is left alone; so is one for which there was
+        no room for too long, see `cluster.models.wake_room`.
 
         Args:
             name: The model's key.
             version: Version number; of a model that was never loaded any number.
+            is_nested: Whether requests wait for it that hold an instance themselves.
 
         Raises:
             UnavailableError: That failed, with the load's error in the text.
@@ -127,8 +139,10 @@ class Dormancy:
             raise _failed(name, failure.error, failure.until_s - now_s)
         task = self._waking.get(key)
         if task is None:
-            task = self._waking[key] = asyncio.create_task(self._wake(*key))
+            task = self._waking[key] = asyncio.create_task(self._enter(key, is_nested))
             task.add_done_callback(lambda _: self._waking.pop(key, None))
+        elif is_nested:
+            self.room.let_in(key)
         await asyncio.wait({task})
         if task.cancelled():
             raise UnavailableError("Server exiting")
@@ -138,6 +152,15 @@ class Dormancy:
         """Wake nothing any more."""
         for task in self._waking.values():
             task.cancel()
+
+    async def _enter(self, key: _Key, is_nested: bool) -> None:
+        try:
+            if await self.room.enter(key, is_urgent=is_nested):
+                await self._wake(*key)
+            else:
+                _log.warning("no room for '%s' version %d for too long", shown(key[0]), key[1])
+        finally:
+            self.room.leave(key)
 
     async def _wake(self, name: str, version: int) -> None:
         key, clock = (name, version), asyncio.get_running_loop().time

@@ -118,7 +118,7 @@ def assign_device(
 ) -> InstanceSpec | Waits:
     """Choose a device for an instance that is about to start.
 
-    That takes O(devices of the kind), however many leases there are.
+    That takes O(devices of the kind) at most, however many leases there are.
 
     Args:
         spec: Its recipe, of which an older choice counts for nothing.
@@ -142,6 +142,11 @@ def assign_device(
     rules = read_placement(spec.config)
     cluster = replace(cluster, nodes=allowed(cluster, rules))
     wanted = _ray_demand(spec, cluster)
+    affinity = affinity_to(cluster, rules, leases.instances_by_node(spec.model_key))
+    if profile:
+        free_mig = _free_mig(profile, cluster, leases, (wanted, admission), affinity)
+        if free_mig is not None:
+            return _assigned(spec, free_mig, profile, wanted)
     there, suited = _candidates(spec, profile, cluster, leases, wanted)
     if not there:
         return _without_candidates(spec, cluster, profile)
@@ -160,10 +165,64 @@ def assign_device(
     fitting = [room for room in rooms if room[0] is None or needed <= room[0]]
     if not fitting:
         return _no_memory(below, admission.needed_bytes)
-    affinity = affinity_to(cluster, rules, leases.instances_by_node(spec.model_key))
-    best = _best(fitting, wanted, affinity)
+    return _assigned(spec, _best(fitting, wanted, affinity), profile, wanted)
+
+
+def _assigned(
+    spec: InstanceSpec, best: _Candidate, profile: str, wanted: Mapping[str, float]
+) -> InstanceSpec:
     leased = [name for name in spec.resources if mig_profile_of(name) and name not in wanted]
     return replace(spec, device=_assignment(best, profile, "".join(leased)))
+
+
+def _free_mig(
+    profile: str,
+    cluster: ClusterResources,
+    leases: Leases,
+    bounds: tuple[Mapping[str, float], Admission],
+    affinity: Affinity,
+) -> _Candidate | None:
+    """Return the MIG device that is chosen; None where none is free, whatever the reason.
+
+    Mostly the first device of each of the best nodes is all that is looked at: nodes come in the
+    order of `_best`, and the devices of a node in that of `_rank`.
+    """
+    wanted, admission = bounds
+    groups: dict[tuple[int, ...], list[NodeResources]] = {}
+    for node in cluster.nodes:
+        inventory = cluster.devices.get(node.node_id)
+        if inventory is not None and inventory.mig_devices(profile) and fits(wanted, node.total):
+            key = (not fits(wanted, node.available), *affinity.of(node))
+            groups.setdefault(key, []).append(node)
+    for key in sorted(groups):
+        firsts = []
+        for node in groups[key]:
+            devices = cluster.devices[node.node_id].mig_devices(profile, affinity.sign)
+            first = _first_free(node, devices, leases, admission)
+            if first is not None:
+                firsts.append((first.free_bytes, first))
+        if firsts:
+            return min(firsts, key=lambda room: _rank(room, affinity.sign))[1]
+    return None
+
+
+def _first_free(
+    node: NodeResources,
+    devices: Sequence[tuple[Gpu, MigDevice]],
+    leases: Leases,
+    admission: Admission,
+) -> _Candidate | None:
+    held = leases.on_node(node.node_id)
+    limits = admission.load_limits
+    for gpu, device in devices:
+        if device.uuid in held:
+            continue
+        candidate = _Candidate(node, gpu, device, _NOBODY)
+        free_bytes = candidate.free_bytes
+        is_large_enough = free_bytes is None or admission.needed_bytes <= free_bytes
+        if is_large_enough and not (limits and _is_above_limit(candidate, limits)):
+            return candidate
+    return None
 
 
 def _candidates(
@@ -192,10 +251,9 @@ def _like(
     inventory: Inventory, spec: InstanceSpec, profile: str
 ) -> list[tuple[Gpu, Gpu | MigDevice]]:
     """Return what a node has of the kind that an instance asks for, and the GPU that it is on."""
-    gpus = [gpu for gpu in inventory.gpus if gpu.vendor == NVIDIA]
     if profile:
-        gpus = [gpu for gpu in gpus if gpu.is_mig]
-        return [(gpu, x) for gpu in gpus for x in gpu.mig_devices if x.profile == profile]
+        return list(inventory.mig_devices(profile))
+    gpus = [gpu for gpu in inventory.gpus if gpu.vendor == NVIDIA]
     return [(gpu, x) for gpu in gpus if gpu.index == spec.device_id for x in gpu.devices]
 
 

@@ -85,6 +85,8 @@ class NodeDevices:
         if known is None or known.inventory.problems != inventory.problems:
             for problem in inventory.problems:
                 _log.warning("GPUs of node %s: %s", node_id, problem)
+        # Arranged as it comes, not when somebody asks all nodes for a MIG device.
+        inventory.mig_devices("")
         self._reports[node_id] = _Report(inventory, asyncio.get_running_loop().time())
 
     def _usable(self, node: NodeResources) -> Inventory | None:

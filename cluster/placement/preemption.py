@@ -63,13 +63,32 @@ def to_displace(
 ) -> tuple[str, ...]:
     """Return the actor names of the instances that shall leave; mostly none.
 
-    None leave where the instance would fit without that, or could not even so. A gang displaces
-    nobody, and is not displaced.
-
     Args:
         spec: The recipe of the one that waits.
         cluster: The nodes there are, what is free on each, and their GPUs.
         idle: Instances on which nothing runs or waits.
+        devices: The devices that instances have.
+    """
+    priority = priority_of(spec)
+    lower = [each for each in idle if each.priority < priority]
+    return to_leave(spec, cluster, lower, devices)
+
+
+def to_leave(
+    spec: InstanceSpec,
+    cluster: ClusterResources,
+    idle: Iterable[Occupant],
+    devices: Devices,
+) -> tuple[str, ...]:
+    """Return the actor names of the instances that leave, whatever their priority.
+
+    None leave where the instance would fit without that, or could not even so. A gang has nobody
+    leave, and does not leave.
+
+    Args:
+        spec: The recipe of the one that waits.
+        cluster: The nodes there are, what is free on each, and their GPUs.
+        idle: Instances that may leave; those of the lowest priority go first.
         devices: The devices that instances have.
     """
     if spec.gang is not None:
@@ -77,7 +96,7 @@ def to_displace(
     rules = read_placement(spec.config)
     lower: dict[str, list[_Leaver]] = {}
     for each in idle:
-        if each.priority < rules.priority and each.spec.gang is None:
+        if each.spec.gang is None:
             lower.setdefault(each.node_id, []).append(_leaver(each))
     wanted = demand_of(spec).as_resources()
     leases: dict[str, dict[str, Lease]] = {}
@@ -116,12 +135,27 @@ def _enough(trial: "_Trial", lower: Collection[_Leaver]) -> Sequence[_Leaver]:
     order = sorted(lower, key=lambda each: (each.priority, each.name))
     if not trial.fits_without(order):
         return ()
+    if not may_have_device(trial.spec):
+        return _enough_of_ray(trial, order)
     chosen = order
     for each in reversed(order):
         fewer = [other for other in chosen if other is not each]
         if trial.fits_without(fewer):
             chosen = fewer
     return chosen
+
+
+def _enough_of_ray(trial: "_Trial", order: Sequence[_Leaver]) -> Sequence[_Leaver]:
+    """Return the same where only Ray's resources count: no sum is made anew for each."""
+    offered = trial.offered_without(order, trial.wanted)
+    chosen = []
+    for each in reversed(order):
+        less = {name: free - each.amounts.get(name, 0.0) for name, free in offered.items()}
+        if fits(trial.wanted, less):
+            offered = less
+        else:
+            chosen.append(each)
+    return chosen[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +181,18 @@ class _Trial:
             if isinstance(outcome, Waits):
                 return False
             wanted = demand_of(outcome).as_resources()
-        # What a node does not offer to Ray is a device's.
-        offered = {
-            name: self.node.available.get(name, 0.0)
-            + sum(each.amounts.get(name, 0.0) for each in gone)
-            for name in wanted
-            if name in self.node.total
-        }
-        return fits(wanted, offered)
+        return fits(wanted, self.offered_without(gone, wanted))
+
+    def offered_without(
+        self, gone: Sequence[_Leaver], wanted: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Return what Ray has of what is wanted; what a node does not offer to it is a device's."""
+        available, total = self.node.available, self.node.total
+        offered = {name: available.get(name, 0.0) for name in wanted if name in total}
+        for each in gone:
+            for name in offered:
+                offered[name] += each.amounts.get(name, 0.0)
+        return offered
 
     def _cluster_without(self, gone: Sequence[_Leaver]) -> ClusterResources:
         if self.inventory is None:

@@ -8,6 +8,7 @@ at that moment loses nothing: its instances finish what they have, and the next 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,16 +16,24 @@ from typing import Final
 from backends.api.model_config import ModelConfig
 from cluster.models.dormancy import Dormancy
 from cluster.models.states import ModelRecord, VersionRecord
-from cluster.residency.policy import Key, ResidencyLimits, Resident, to_rest
+from cluster.residency.device_room import DeviceRoom
+from cluster.residency.policy import (
+    PINNED,
+    Key,
+    ResidencyLimits,
+    Resident,
+    may_go,
+    room_left,
+    to_rest,
+)
 from deployments.instance.progress import Progress
-
-PINNED: Final = "ondemand.pinned"
 
 # Asks instances, by incarnation; those that do not answer in time are left out.
 AskProgress = Callable[[Iterable[str]], Awaitable[Mapping[str, Progress]]]
 
 _PERIOD_S: Final = 5.0
-# While there are too many, some of which may be idle a moment later.
+# While there are too many, some of which may be idle a moment later; and what is between two looks
+# at least, as each costs all resident instances an answer.
 _CROWDED_PERIOD_S: Final = 0.5
 _US_PER_S: Final = 1e6
 
@@ -45,6 +54,7 @@ class ResidencyKeeper:
         dormancy: Puts them to rest.
         ask: Asks instances.
         limits: What may stay.
+        devices: Finds who rests so that what is being woken finds a place; None where nobody does.
     """
 
     def __init__(
@@ -53,11 +63,13 @@ class ResidencyKeeper:
         dormancy: Dormancy,
         ask: AskProgress,
         limits: ResidencyLimits,
+        devices: DeviceRoom | None = None,
     ) -> None:
         self._records = records
         self._dormancy = dormancy
         self._ask = ask
         self._limits = limits
+        self._devices = devices
         self._uses: dict[Key, _Use] = {}
         self._wake = asyncio.Event()
 
@@ -69,12 +81,12 @@ class ResidencyKeeper:
         """Look again and again, for ever."""
         while True:
             self._wake.clear()
-            period_s = _CROWDED_PERIOD_S if await self.look() else _PERIOD_S
-            try:
-                async with asyncio.timeout(period_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            is_crowded = await self.look()
+            await asyncio.sleep(_CROWDED_PERIOD_S)
+            if not is_crowded:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PERIOD_S):
+                        await self._wake.wait()
 
     async def look(self) -> bool:
         """Put to rest what is too much; return whether there is still too much."""
@@ -91,10 +103,18 @@ class ResidencyKeeper:
                     nodes_bytes[endpoint.node_id] = answers[endpoint.incarnation].load.usable_bytes
         self._uses = {key: use for key, use in self._uses.items() if key in versions}
         arriving = self._dormancy.waking_count
-        chosen = to_rest(residents, nodes_bytes, self._limits, now_s, arriving=arriving)
-        rested = sum(self._dormancy.rest(*key) for key in chosen)
+        chosen = set(to_rest(residents, nodes_bytes, self._limits, now_s, arriving=arriving))
+        idle = [r for r in residents if r.key not in chosen and may_go(r, self._limits, now_s)]
+        is_short = False
+        if self._devices is not None:
+            leaving, is_short = await self._devices.to_rest(idle, self._dormancy.waking_names)
+            chosen.update(leaving)
+        rested = sum(self._dormancy.rest(*key) for key in sorted(chosen))
+        room = self._dormancy.room
+        left, holders = room_left(residents, self._limits, now_s)
+        room.looked(None if left is None else left - room.begun_count, holders)
         most = self._limits.max_models
-        return bool(most) and len(residents) + arriving - rested > most
+        return is_short or (bool(most) and len(residents) + arriving - rested > most)
 
     def _awake(self) -> Iterator[tuple[Key, VersionRecord]]:
         for name, record in self._records.items():

@@ -5,10 +5,16 @@
 Pure: the clock, the uses and the sizes are arguments.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+from backends.api.model_identifier import shown
 
 Key = tuple[str, int]
+PINNED: Final = "ondemand.pinned"
+# Of those that stay for one reason, so many are named.
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ def to_rest(
         (
             each
             for each in residents
-            if (excess or not there.isdisjoint(each.sizes_bytes)) and _may_go(each, limits, now_s)
+            if (excess or not there.isdisjoint(each.sizes_bytes)) and may_go(each, limits, now_s)
         ),
         key=lambda each: (each.used_s, each.key),
     )
@@ -108,6 +114,41 @@ def to_rest(
     return tuple(leaving)
 
 
+def room_left(
+    residents: Collection[Resident], limits: ResidencyLimits, now_s: float
+) -> tuple[int | None, str]:
+    """Return how many more versions may be woken, and what holds the room.
+
+    What may go counts as room: it goes when that is needed.
+
+    Args:
+        residents: All versions with instances.
+        limits: What may stay.
+        now_s: The time.
+
+    Returns:
+        The number, None for any; a clause that names who stays, for those who have to wait.
+    """
+    if not limits.max_models:
+        return None, ""
+    holders: dict[str, list[str]] = {}
+    for each in sorted(residents, key=lambda each: each.key):
+        why = _stays_because(each, limits, now_s)
+        if why:
+            holders.setdefault(why, []).append(f"'{shown(each.key[0])}'")
+    count = sum(map(len, holders.values()))
+    text = "; ".join(f"{_some(names)} {why}" for why, names in sorted(holders.items()))
+    return limits.max_models - count, (
+        f"--ondemand-max-models={limits.max_models} lets no more model versions have instances"
+        f" ({text or 'others are being started'}); raise it, or wait until one of these is idle"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
 def _used_bytes(residents: Iterable[Resident]) -> dict[str, int]:
     """Return how much memory is used on each node."""
     used_bytes: dict[str, int] = {}
@@ -127,10 +168,20 @@ def _idle_on(nodes: Iterable[str], idle: Iterable[Resident]) -> Mapping[str, lis
     return found
 
 
-def _may_go(resident: Resident, limits: ResidencyLimits, now_s: float) -> bool:
-    stay_s = max(limits.least_stay_s, resident.least_idle_s)
-    is_idle = not resident.is_in_use and now_s >= resident.used_s + stay_s
-    return is_idle and not resident.is_pinned
+def may_go(resident: Resident, limits: ResidencyLimits, now_s: float) -> bool:
+    """Whether a version may be put to rest."""
+    return not _stays_because(resident, limits, now_s)
+
+
+def _stays_because(resident: Resident, limits: ResidencyLimits, now_s: float) -> str:
+    idle_s = now_s - resident.used_s
+    causes = (
+        (resident.is_pinned, f"pinned ({PINNED})"),
+        (resident.is_in_use, "in use"),
+        (idle_s < limits.least_stay_s, "used just now"),
+        (idle_s < resident.least_idle_s, "kept for sequences"),
+    )
+    return next((cause for holds, cause in causes if holds), "")
 
 
 def _bounds(nodes_bytes: Mapping[str, int], limits: ResidencyLimits) -> Iterator[tuple[str, float]]:

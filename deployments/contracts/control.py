@@ -78,8 +78,15 @@ class ControllerLink(ClusterControl, Protocol):
             TritonError: There is no controller.
         """
 
-    async def wake(self, model_key: str, version: int) -> TritonError | None:
+    async def wake(
+        self, model_key: str, version: int, *, is_nested: bool = False
+    ) -> TritonError | None:
         """Have an instance of a dormant version started, and wait until it is.
+
+        Args:
+            model_key: The model's key.
+            version: Version number.
+            is_nested: Whether requests wait for it that hold an instance themselves.
 
         Returns:
             Why it could not be loaded; None when it is awake, or not dormant any more.

@@ -111,6 +111,7 @@ class Model:
         is_on_demand: Whether it is loaded by its first use, so that nothing may be known of it.
         cold_start_count: How often requests had to wait for its load or its waking.
         cold_start_ns: How long these have taken together.
+        waits_for: What its start waits for before it begins; mostly empty.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Model:
     is_on_demand: bool = False
     cold_start_count: int = 0
     cold_start_ns: int = 0
+    waits_for: str = ""
 
     @property
     def is_unread(self) -> bool:

@@ -4,6 +4,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from deployments.contracts.control import ControllerLink
 from deployments.response_cache.factory import make_store
@@ -59,7 +60,8 @@ class ModelRouter:
             own_incarnation=incarnation,
             heartbeat=Heartbeat(timeout_s, link.report_wedged) if timeout_s else None,
         )
-        router.wake_with(Wakes(link.wake))
+        # Who calls is in use, and cannot rest for what it waits for.
+        router.wake_with(Wakes(partial(link.wake, is_nested=True)))
         router.join_node(NodeMember(node_id, secret, may_hold=False, lanes=lanes))
         self.watch = TableWatch.of_router("calls of the model", link, router.update, router)
         self.recorder = Recorder()

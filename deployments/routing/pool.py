@@ -122,6 +122,7 @@ class LinkPool:
         routes: Its nodes; None while all its instances are on this node.
         is_dormant: Whether the version has no instance until it is woken.
         wake_s: About how long waking it takes; 0.0 where nobody knows.
+        waits_for: What the waking waits for, as far as is known.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -142,6 +143,7 @@ class LinkPool:
     routes: PoolRoutes | None = None
     is_dormant: bool = False
     wake_s: float = 0.0
+    waits_for: str = ""
 
     def choose(self, avoid: object | None = None) -> LaneClient | None:
         """Return the open lane with the fewest requests outstanding, those of this node preferred.

@@ -44,7 +44,7 @@ from deployments.routing.sequence_routes import SequenceRoutes
 from deployments.routing.served_model import ServedModel, ServedStep
 from deployments.routing.served_models import ServedModels
 from deployments.routing.waiting_requests import WaitingRequests, no_instance
-from deployments.routing.wakes import Wakes
+from deployments.routing.wakes import Wakes, waits_for
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.supervisor import Supervisor
@@ -138,7 +138,7 @@ class Router:
                 leaving.update((each.name, each.incarnation) for each in entry.leaving)
         for pool in self._pools.of(changed):
             # Before its instances go: what they give back waits for their successors.
-            self._waiting.follow(pool, table.ready(*pool.key))
+            self._waiting.follow(pool, table.ready(*pool.key), waits_for(table, pool.key[0]))
         self._links.sync(changed, wanted, leaving, self._pools)
         for pool in self._pools.of(changed):
             (self.node_pools.forget if pool.is_dormant else self.node_pools.refresh)(pool)

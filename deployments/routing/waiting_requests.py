@@ -96,8 +96,9 @@ class WaitingRequests:
         self._put(pool, routed, self._loop.time())
         self.wakes.begin(pool, self.fail)
 
-    def follow(self, pool: LinkPool, entry: ModelVersion | None) -> None:
+    def follow(self, pool: LinkPool, entry: ModelVersion | None, waits_for: str = "") -> None:
         """Take note of a version as the table has it now: dormant, awake, or not ready."""
+        pool.waits_for = waits_for
         is_dormant = entry is not None and entry.is_dormant
         if entry is not None:
             pool.wake_s = entry.load_duration_ns / _NS_PER_S

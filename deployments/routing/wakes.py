@@ -19,7 +19,7 @@ from typing import Final
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
-from deployments.contracts.routing_table import RoutingTable
+from deployments.contracts.routing_table import ModelReadyState, RoutingTable
 from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
 from deployments.lane.client import LaneInflight
 from deployments.routing.pool import LinkPool
@@ -104,15 +104,10 @@ class Wakes:
             key: The model's key.
             table: Returns the routing table as it is.
         """
-
-        def is_unread(key: str) -> bool:
-            model = table().models.get(key)
-            return model is not None and model.is_unread
-
         wake = self._wake
-        return None if wake is None or not is_unread(key) else self._use(key, wake, is_unread)
+        return None if wake is None or not is_unread(table(), key) else self._use(key, wake, table)
 
-    async def _use(self, key: str, wake: Wake, is_unread: Callable[[str], bool]) -> None:
+    async def _use(self, key: str, wake: Wake, table: Callable[[], RoutingTable]) -> None:
         limits = self.limits
         count = self._first_users.get(key, 0)
         if count >= limits.request_count:
@@ -120,11 +115,16 @@ class Wakes:
         self._first_users[key] = count + 1
         try:
             async with asyncio.timeout(limits.wait_s):
-                await self._load(key, wake)
-                while is_unread(key):
-                    await self._changed.wait()
+                while is_unread(table(), key):
+                    changed = self._changed
+                    await self._load(key, wake)
+                    # The table is some milliseconds behind; or the load waits for room for longer
+                    # than those did who asked first, and has to be asked for again.
+                    if is_unread(table(), key):
+                        await changed.wait()
         except TimeoutError:
-            raise too_long(LinkPool(key=(key, -1)), limits.wait_s) from None
+            pool = LinkPool(key=(key, -1), waits_for=waits_for(table(), key))
+            raise too_long(pool, limits.wait_s) from None
         finally:
             self._first_users[key] -= 1
             if not self._first_users[key]:
@@ -182,6 +182,21 @@ async def _loaded(key: str, wake: Wake) -> TritonError | None:
         pause_s = min(2 * pause_s, _MOST_PAUSE_S)
 
 
+def is_unread(table: RoutingTable, key: str) -> bool:
+    """Return whether a model has to be loaded before anything can be said of it."""
+    model = table.models.get(key)
+    return model is not None and model.is_unread
+
+
+def waits_for(table: RoutingTable, key: str) -> str:
+    """Return what the start of a model waits for, as far as the table says; mostly nothing."""
+    model = table.models.get(key)
+    if model is None:
+        return ""
+    starting = [v for v in model.versions if v.is_dormant or v.state is ModelReadyState.LOADING]
+    return model.waits_for or "; ".join(each.reason for each in starting if each.reason)
+
+
 def size_bytes(request: InferenceRequest) -> int:
     """Return the size of a request's tensors."""
     return sum(tensor.data.nbytes for tensor in request.inputs)
@@ -199,8 +214,9 @@ def too_many(pool: LinkPool, why: str) -> UnavailableError:
 
 def too_long(pool: LinkPool, wait_s: float) -> UnavailableError:
     """Return the error of a request whose version was not woken in time."""
+    why = f": {pool.waits_for}" if pool.waits_for else ""
     return UnavailableError(
         f"model '{name_of(pool.key[0])}' has no instance, and none has started within"
-        f" {wait_s:g} s; the request was not executed, try again",
+        f" {wait_s:g} s{why}; the request was not executed, try again",
         retry_after_s=_LEAST_RETRY_S,
     )

@@ -8,9 +8,11 @@ returns the bytes that leave the process, or 0. There is no Ray, no network and 
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any, Final, cast
 
+from backends.api.model_config import InstanceGroup, ModelConfig
 from cluster.autoscaling.autoscaler import Autoscaler
 from cluster.autoscaling.counts import InstanceCounts
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
@@ -24,6 +26,7 @@ from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Leases
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.planner import plan_pool
+from cluster.placement.preemption import Devices, Occupant, to_displace
 from cluster.placement.staying import instances_by_node
 from cluster.residency.policy import ResidencyLimits, Resident, to_rest
 from deployments.contracts.load_report import VersionLoad, encode_loads
@@ -99,6 +102,32 @@ def assign_mig(size: Size, loop: Loop) -> Event:
 def assign_idle_mig(size: Size, loop: Loop) -> Event:
     """An instance gets a MIG device where nobody has any."""
     return _mig_event(size, Leases())
+
+
+def displace(size: Size, loop: Loop) -> Event:
+    """It is found who makes room for one that waits, with 8 idle instances on each node."""
+    resources = [replace(each, available={"CPU": 0.0}) for each in made.resources(size)]
+    there = ClusterResources(tuple(resources))
+    wants = {"ray_num_cpus": "12", "placement.priority": "9"}
+    (claim,) = plan_pool(_on_cpu("claim", wants), made.request(), there)
+    idle = []
+    for at, node in enumerate(resources):
+        for index in range(8):
+            name, priority = f"n{at:04}_{index}", {"placement.priority": str(index % 3)}
+            config = _on_cpu(name, {"ray_num_cpus": "8", **priority})
+            (spec,) = plan_pool(config, made.request(), there)
+            idle.append(Occupant(spec, node.node_id, index % 3))
+
+    def event() -> int:
+        to_displace(claim, there, idle, Devices())
+        return 0
+
+    return event
+
+
+def _on_cpu(name: str, parameters: dict[str, str]) -> ModelConfig:
+    group = InstanceGroup("g", "KIND_CPU", 1)
+    return ModelConfig(name, instance_group=(group,), parameters=parameters)
 
 
 def resize(size: Size, loop: Loop) -> Event:
@@ -302,6 +331,7 @@ EVENTS: Final[tuple[Prepare, ...]] = (
     assign_gpu,
     assign_mig,
     assign_idle_mig,
+    displace,
     resize,
     drain,
     take_report,

@@ -216,6 +216,17 @@ async def test_a_load_on_a_gpu_above_its_limit_fails(world: _World) -> None:
     assert not world.host.actors
 
 
+@with_world(gpu(0, NODE, used=70 * GB))
+async def test_above_its_limit_a_gpu_is_waited_for_where_models_leave(world: _World) -> None:
+    world.leases_of_a_new_controller(gpu_0=0.5)
+    world.leases.rules = replace(world.leases.rules, waits_above_limit=True)
+    pool = world.pool()
+    await pool.start(specs_of(ON_FIRST, name="m"))
+    assert "memory limit set for KIND_GPU 0 has exceeded" in pool.reason
+    world.gpus = (gpu(0, NODE, used=10 * GB),)
+    await until(lambda: pool.is_live, 60.0)
+
+
 @with_world(gpu(0, NODE))
 async def test_models_share_a_gpu_until_memory_does_not_suffice(world: _World) -> None:
     world.rows["digest of n"] = [20 * GB, 30 * GB]

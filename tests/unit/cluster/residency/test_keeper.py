@@ -12,7 +12,14 @@ from cluster.residency.keeper import PINNED, ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits
 from deployments.instance.process_load import ProcessLoad
 from deployments.instance.progress import Progress
-from tests.support.control_plane_fakes import DRAIN_S, World, in_virtual_time, model
+from tests.support.control_plane_fakes import (
+    DRAIN_S,
+    LOAD_S,
+    World,
+    in_virtual_time,
+    model,
+    now,
+)
 
 GB = 1 << 30
 
@@ -51,9 +58,9 @@ class Residents:
         )
         return Progress(turned=True, executing_for_s=0.0, is_stuck=False, load=load)
 
-    async def use(self, name: str) -> None:
+    async def use(self, name: str, *, is_nested: bool = False) -> None:
         """One request: the model is woken if need be, and executes."""
-        await self.world.lifecycle.dormancy.wake(name, 1)
+        await self.world.lifecycle.dormancy.wake(name, 1, is_nested=is_nested)
         self.counts[name] = self.counts.get(name, 0) + 1
         await asyncio.sleep(2)
         await self.keeper.look()
@@ -97,7 +104,7 @@ async def test_pinned_busy_and_silent_models_stay() -> None:
     here.pending.add("m1")
     here.silent.add("m2")
     for name in ("m0", "m1", "m2", "m3"):
-        await here.use(name)
+        await here.use(name, is_nested=True)
     await asyncio.sleep(2)
     await here.keeper.look()
     assert here.awake == {"m0", "m1", "m2"}
@@ -116,7 +123,7 @@ async def test_a_model_with_sequences_stays_until_they_have_idled_out() -> None:
         dataclasses.replace(stateful, config=config), model("m1"), limits=ResidencyLimits(1)
     )
     await here.use("m0")
-    await here.use("m1")
+    await here.use("m1", is_nested=True)
     assert "m0" in here.awake
     await asyncio.sleep(60)
     here.counts["m1"] += 1
@@ -133,6 +140,63 @@ async def test_memory_above_its_fraction_is_made_free() -> None:
     assert len(here.awake) == 4
     await here.use("m4")
     assert here.awake == {"m2", "m3", "m4"}
+
+
+@in_virtual_time
+async def test_a_wake_for_which_there_is_no_room_waits_until_a_model_is_idle() -> None:
+    here = Residents(*models(3), limits=ResidencyLimits(1))
+    await here.use("m0")
+    here.pending.add("m0")
+    await here.keeper.look()
+    began_s = now()
+    waking = asyncio.create_task(here.world.lifecycle.dormancy.wake("m1", 1))
+    await asyncio.sleep(30)
+    assert here.awake == {"m0"}
+    assert here.world.record("m1").waits_for == (
+        "--ondemand-max-models=1 lets no more model versions have instances ('m0' in use); raise"
+        " it, or wait until one of these is idle"
+    )
+    here.pending.clear()
+    await here.keeper.look()
+    await waking
+    assert now() - began_s == 30 + LOAD_S
+    assert here.awake == {"m1"}
+    assert here.world.record("m1").waits_for == ""
+
+
+@in_virtual_time
+async def test_a_wake_that_found_no_room_for_too_long_is_given_up_and_the_next_one_begins() -> None:
+    here = Residents(*models(2), limits=ResidencyLimits(1))
+    here.world.lifecycle.dormancy.room.wait_s = 20.0
+    await here.use("m0")
+    here.silent.add("m0")
+    await here.keeper.look()
+    began_s = now()
+    await here.world.lifecycle.dormancy.wake("m1", 1)
+    assert now() - began_s == 20
+    assert here.awake == {"m0"}
+    assert here.world.record("m1").waits_for == ""
+    here.silent.clear()
+    await here.keeper.look()
+    await asyncio.sleep(2)
+    await here.keeper.look()
+    await here.use("m1")
+    assert here.awake == {"m1"}
+
+
+@in_virtual_time
+async def test_what_a_running_request_waits_for_is_woken_above_the_cap() -> None:
+    here = Residents(*models(3), limits=ResidencyLimits(1))
+    await here.use("m0")
+    here.pending.add("m0")
+    await here.keeper.look()
+    dormancy = here.world.lifecycle.dormancy
+    plain = asyncio.create_task(dormancy.wake("m1", 1))
+    await asyncio.sleep(1)
+    assert here.awake == {"m0"}
+    await dormancy.wake("m1", 1, is_nested=True)
+    await plain
+    assert here.awake == {"m0", "m1"}
 
 
 @in_virtual_time

@@ -5,10 +5,11 @@
 import random
 from collections import OrderedDict
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.residency.policy import Key, ResidencyLimits, Resident, to_rest
+from cluster.residency.policy import Key, ResidencyLimits, Resident, room_left, to_rest
 
 GB = 1 << 30
 
@@ -59,6 +60,36 @@ def test_memory_of_one_node_is_not_made_free_on_another() -> None:
     ]
     limits = ResidencyLimits(memory_fraction=0.5)
     assert names(to_rest(residents, {"far": 9 * GB, "near": 4 * GB}, limits, 100)) == ["near"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "left", "text"),
+    [
+        ({}, 1, "others are being started"),
+        ({"is_in_use": True}, 0, "'m' in use"),
+        ({"is_pinned": True}, 0, "'m' pinned (ondemand.pinned)"),
+        ({"least_idle_s": 200.0}, 0, "'m' kept for sequences"),
+        ({"used_s": 99.5}, 0, "'m' used just now"),
+    ],
+    ids=["idle", "in use", "pinned", "sequences", "just used"],
+)
+def test_what_may_go_is_room_and_what_stays_is_named(
+    fields: dict[str, object], left: int, text: str
+) -> None:
+    there = [resident("m", **({"used_s": 1.0} | fields))]  # type: ignore[arg-type]
+    assert room_left(there, ResidencyLimits(1), 100) == (
+        left,
+        f"--ondemand-max-models=1 lets no more model versions have instances ({text}); raise it, or"
+        " wait until one of these is idle",
+    )
+
+
+def test_of_many_that_stay_three_are_named() -> None:
+    residents = [resident(f"m{at}", 1.0, is_in_use=at < 5, is_pinned=at == 5) for at in range(6)]
+    left, text = room_left(residents, ResidencyLimits(5), 100)
+    assert left == -1
+    assert "('m0', 'm1', 'm2' and 2 more in use; 'm5' pinned (ondemand.pinned))" in text
+    assert room_left(residents, ResidencyLimits(), 100) == (None, "")
 
 
 def zipf_trace(seed: int, models: int, length: int) -> list[int]:

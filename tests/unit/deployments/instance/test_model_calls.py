@@ -39,7 +39,8 @@ class Controller:
         update(replace(self._awake, version=2))
         await asyncio.Event().wait()
 
-    async def wake(self, key: str, version: int) -> TritonError | None:
+    async def wake(self, key: str, version: int, *, is_nested: bool = False) -> TritonError | None:
+        assert is_nested
         self.calls.append((key, version))
         if self._error is None:
             self._woken.set()

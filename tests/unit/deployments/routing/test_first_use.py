@@ -4,13 +4,20 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import pytest
 
 from backends.api.errors import InternalError, TritonError, UnavailableError
-from deployments.contracts.routing_table import Model, RoutingTable
+from deployments.contracts.routing_table import (
+    UNLOADED_REASON,
+    Model,
+    ModelReadyState,
+    ModelVersion,
+    RoutingTable,
+)
 from deployments.contracts.wake_limits import DEFAULT_WAKES, WakeLimits
-from deployments.routing.wakes import Wakes
+from deployments.routing.wakes import Wakes, waits_for
 from tests.support import virtual_time
 from tests.support.cluster_of_instances import table
 
@@ -90,6 +97,38 @@ def test_a_use_survives_a_controller_that_is_away() -> None:
         assert len(world.calls) == 3
 
     virtual_time.run(main())
+
+
+def test_a_use_is_asked_for_again_when_the_load_found_no_room_and_told_why_in_the_end() -> None:
+    async def main() -> None:
+        world = World(WakeLimits(wait_s=60), load_s=20.0)
+        # An answer without the model in the table: it was given up.
+        world.arrive = lambda: None  # type: ignore[method-assign]
+        use = asyncio.ensure_future(world.use())
+        await asyncio.sleep(30)
+        assert len(world.calls) == 1
+        model = replace(world.table.models["m"], waits_for="'n' holds the room")
+        world.table = RoutingTable(2, {"m": model}, initialised=True)
+        world.wakes.table_changed()
+        with pytest.raises(UnavailableError, match="within 60 s: 'n' holds the room; the request"):
+            await use
+        assert len(world.calls) == 2
+
+    virtual_time.run(main())
+
+
+def test_what_a_start_waits_for_is_what_the_versions_say_that_start() -> None:
+    def after(*versions: ModelVersion, text: str = "") -> str:
+        model = Model("m", versions, waits_for=text)
+        return waits_for(RoutingTable(1, {"m": model}), "m")
+
+    unloaded = ModelVersion(1, ModelReadyState.UNAVAILABLE, UNLOADED_REASON)
+    dormant = ModelVersion(2, ModelReadyState.READY, "waiting for GPU memory", is_dormant=True)
+    loading = ModelVersion(3, ModelReadyState.LOADING, "waiting for a node")
+    assert after(unloaded, dormant, loading) == "waiting for GPU memory; waiting for a node"
+    assert after(unloaded, dormant, text="no room") == "no room"
+    assert after(unloaded) == ""
+    assert waits_for(RoutingTable(), "m") == ""
 
 
 def test_a_use_beyond_the_bounds_is_refused_with_a_time_to_retry() -> None:

@@ -135,6 +135,32 @@ def test_requests_of_all_dormant_versions_share_the_bound_of_bytes() -> None:
     virtual_time.run(main())
 
 
+def test_a_request_that_waited_too_long_is_told_what_the_waking_waits_for() -> None:
+    async def main() -> None:
+        world = World(Controller(takes_s=1000), WakeLimits(wait_s=60))
+        _, sink = world.submit()
+        world.waiting.follow(world.pool, DORMANT, "'n' holds the room")
+        await sink.ended
+        assert text(sink) == (
+            "model 'm' has no instance, and none has started within 60 s: 'n' holds the room; the"
+            " request was not executed, try again"
+        )
+
+    virtual_time.run(main())
+
+
+def test_a_version_that_found_no_room_is_asked_for_again_while_requests_wait() -> None:
+    async def main() -> None:
+        controller = Controller(takes_s=20)
+        world = World(controller, WakeLimits(wait_s=60))
+        _, sink = world.submit()
+        await sink.ended
+        # Of the first three calls the answers say that it was given up.
+        assert controller.calls == [("m", 1)] * 3
+
+    virtual_time.run(main())
+
+
 def test_a_request_waits_for_a_dormant_version_no_longer_than_the_bound() -> None:
     async def main() -> None:
         world = World(Controller(takes_s=1000), WakeLimits(wait_s=60))

@@ -27,7 +27,7 @@ from cluster.controller.device_rules import device_rules
 from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
 from cluster.controller.explaining import explain
-from cluster.controller.gcs_watch import GcsWatch
+from cluster.controller.gcs_watch import GcsWatch, reconnect_s
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.on_demand import MODE, OnDemand
 from cluster.controller.owner_watch import watch_owner
@@ -130,10 +130,9 @@ class ModelController:
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
         if options.model_control_mode == "poll":
-            looks = (options.repository_poll_secs, self._boot.recovered)
-            self._supervisor.keep(
-                "poll of the repositories", lambda: follow(self._source, self._lifecycle, *looks)
-            )
+            polls = (self._source, self._lifecycle, options.repository_poll_secs)
+            begin = self._boot.recovered
+            self._supervisor.keep("poll of the repositories", lambda: follow(*polls, begin))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
         self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
@@ -164,9 +163,9 @@ class ModelController:
         """Return the owner and for how many seconds nothing was heard of it."""
         return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
 
-    async def niceness(self) -> int:
-        """Return the niceness at which Ray has started this process."""
-        return os.nice(0)
+    async def process_settings(self) -> tuple[int, float]:
+        """Return at which niceness Ray has started this process, and its `reconnect_s`."""
+        return os.nice(0), reconnect_s(os.environ)
 
     async def heartbeat(self) -> None:
         """Note that the owner is there."""

@@ -10,7 +10,7 @@ then fail with a text that says so.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from backends.api.errors import UnavailableError
@@ -19,11 +19,22 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+# How long Ray's processes look for a GCS that is away before they end themselves, and where that is
+# set: in the environment of a process before it imports Ray.
+RECONNECT_VARIABLE: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
+RECONNECT_DEFAULT_S: Final = 60.0
+# What an operator is told to set, and what a joined server has itself.
+RECONNECT_S: Final = 600.0
 PERIOD_S: Final = 1.0
 # No answer for so long: a GCS that is only busy says nothing for as long, too.
 AWAY_AFTER_S: Final = 5.0
 # How long a client's call waits for the GCS to come back.
 PATIENCE_S: Final = 15.0
+
+
+def reconnect_s(environment: Mapping[str, str]) -> float:
+    """Return how long a process looks for a GCS that is away before Ray ends it."""
+    return float(environment.get(RECONNECT_VARIABLE, RECONNECT_DEFAULT_S))
 
 
 class GcsWatch:

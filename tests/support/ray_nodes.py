@@ -96,8 +96,13 @@ class RayNodes:
         )
 
     def start_worker(self) -> None:
-        """Start the worker node."""
-        self._start(WORKER_IP, self._environment, f"--address={self.address}")
+        """Start the worker node; it alone has the resource ``survivor``."""
+        self._start(
+            WORKER_IP,
+            self._environment,
+            f"--address={self.address}",
+            '--resources={"survivor": 10}',
+        )
 
     def kill_gcs(self) -> Callable[[], None]:
         """SIGKILL the GCS, and return what starts it again as it was."""
@@ -117,6 +122,15 @@ class RayNodes:
         """SIGKILL everything on the head node, as the loss of a machine does."""
         for process in self.processes(HEAD_IP):
             _kill(process)
+
+    def workers(self, node_ip: str, title: str) -> list[psutil.Process]:
+        """Return those processes of a node whose title begins so."""
+        found = []
+        for process in self.processes(node_ip):
+            with contextlib.suppress(psutil.Error):
+                if " ".join(process.cmdline()).startswith(title):
+                    found.append(process)
+        return found
 
     def processes(self, node_ip: str) -> list[psutil.Process]:
         """Return the processes of a node, Ray's and ours."""

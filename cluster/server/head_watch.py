@@ -18,6 +18,15 @@ from cluster.controller.gcs_watch import (
 _log = logging.getLogger(__name__)
 
 _ASK_EVERY_S: Final = 1.0
+_AWAY: Final = (
+    "Warning: the head of the Ray cluster (GCS) does not answer. Models that are loaded are served;"
+    " loads and unloads fail until it is back."
+)
+_OWN_IS_AWAY: Final = (
+    "Error: the GCS of this server's own Ray does not answer. Models that are loaded are served;"
+    " loads and unloads fail. If it has ended, nothing starts it again, and Ray ends the server"
+    f" {RECONNECT_DEFAULT_S:g} s after: stop the server and start it anew."
+)
 
 
 def short_patience(reconnect_s: float) -> str:
@@ -57,9 +66,16 @@ class HeadWatch:
         self._asked_s: float | None = None
         # Since when it has been away for what the operator was told.
         self._away_s: float | None = None
+        self._is_own = False
 
-    def start(self, ended: threading.Event) -> None:
-        """Begin to ask, until the event."""
+    def start(self, ended: threading.Event, *, is_own: bool) -> None:
+        """Begin to ask.
+
+        Args:
+            ended: When to ask no more.
+            is_own: Whether this process has started the GCS, so that nobody starts it again.
+        """
+        self._is_own = is_own
         threading.Thread(target=self._run, args=(ended,), name="manta-gcs", daemon=True).start()
 
     def look(self) -> None:
@@ -69,10 +85,7 @@ class HeadWatch:
         if self._away_s is None:
             if asked_s is not None and now_s - asked_s > AWAY_AFTER_S:
                 self._away_s = asked_s
-                self._say(
-                    "Warning: the head of the Ray cluster (GCS) does not answer. Models that are"
-                    " loaded are served; loads and unloads fail until it is back."
-                )
+                self._say(_OWN_IS_AWAY if self._is_own else _AWAY)
         elif asked_s != self._away_s:
             away_s, self._away_s = now_s - self._away_s, None
             self._say(f"The head of the Ray cluster is back after {away_s:.0f} s.")

@@ -126,12 +126,12 @@ class Server:
 
     def _keep_lease(self, controller: Controller) -> None:
         """Say again and again that this process lives; only a joined cluster can outlive it."""
-        if self._cluster.is_own:
-            return
-        self._head.start(self._ended)
+        self._head.start(self._ended, is_own=self._cluster.is_own)
         threading.Thread(
             target=self._beat, args=(controller,), name="manta-lease", daemon=True
         ).start()
+        if self._cluster.is_own:
+            return
         niceness, reconnect_s = controller.process_settings()
         if niceness > 0:
             self.warnings.append(
@@ -224,5 +224,6 @@ class Server:
 
     def _beat(self, controller: Controller) -> None:
         while not self._ended.wait(HEARTBEAT_S):
-            controller.heartbeat()
+            if not self._cluster.is_own:
+                controller.heartbeat()
             self._head.look()

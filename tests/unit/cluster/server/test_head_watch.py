@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the operator hears of a head that is away."""
 
+import threading
+
 from cluster.server.head_watch import HeadWatch, short_patience
 
 
@@ -49,6 +51,18 @@ def test_an_outage_is_said_once_and_its_end_with_how_long_it_took() -> None:
     scene.is_away = False
     scene.pass_time(10)
     assert scene.said[1:] == ["The head of the Ray cluster is back after 30 s."]
+
+
+def test_who_has_started_the_gcs_hears_that_nobody_else_does() -> None:
+    scene = Scene()
+    ended = threading.Event()
+    ended.set()
+    scene.watch.start(ended, is_own=True)
+    scene.is_away = True
+    scene.pass_time(10)
+    (error,) = scene.said
+    assert error.startswith("Error: the GCS of this server's own Ray does not answer.")
+    assert "start it anew" in error
 
 
 def test_a_cluster_whose_processes_do_not_wait_for_the_head_is_warned_of() -> None:

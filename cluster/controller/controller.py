@@ -389,9 +389,8 @@ class ModelController:
     async def _unload_named(self, name: str, unload_dependents: bool) -> None:
         await self._boot.recovered.wait()
         records = self._lifecycle.records
-        keys = [name]
-        if self._options.model_namespacing:
-            keys = [key for key in records if name_of(key) == name]
+        is_one = not self._options.model_namespacing
+        keys = [name] if is_one else [key for key in records if name_of(key) == name]
         for key in keys:
             gone = await self._lifecycle.unload(key, unload_dependents=unload_dependents)
             self._state.saved.forget(gone, records.values())

@@ -9,11 +9,10 @@ then fail with a text that says so.
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from backends.api.errors import UnavailableError
+from backends.api.errors import TritonError, UnavailableError
 
 T = TypeVar("T")
 
@@ -42,14 +41,11 @@ class GcsWatch:
 
     Args:
         ask: Reads a row. It may wait for ever, and raise what Ray raises.
-        clock_s: Monotonic clock.
     """
 
-    def __init__(
-        self, ask: Callable[[], Awaitable[None]], clock_s: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[None]]) -> None:
         self._ask = ask
-        self._clock_s = clock_s
+        self._clock_s = asyncio.get_running_loop().time
         # Since when it owes an answer; None while it owes none.
         self._asked_s: float | None = None
         self._answered = asyncio.Event()
@@ -93,7 +89,7 @@ class GcsWatch:
 
         Raises:
             UnavailableError: The GCS is away for longer than `PATIENCE_S`.
-            TritonError: As the work raises.
+            TritonError: As the work raises; UNAVAILABLE while the GCS is away.
         """
         if self.is_away:
             try:
@@ -111,7 +107,12 @@ class GcsWatch:
         except asyncio.CancelledError:
             work.cancel()
             raise
-        return work.result()
+        try:
+            return work.result()
+        except TritonError as error:
+            if self.is_away:
+                raise self._refusal(f"{what} failed ({error.message})") from error
+            raise
 
     async def _hear(self, asking: "asyncio.Future[None]") -> None:
         told = False

@@ -85,6 +85,12 @@ class Scene:
             return str(error), time.monotonic() - began_s
         return "ok", time.monotonic() - began_s
 
+    def index(self) -> dict[str, str]:
+        """Return the states of the models, which the controller knows without the GCS."""
+        with triton_http.InferenceServerClient(self.server.http, network_timeout=300) as client:
+            rows = client.get_model_repository_index()
+        return {row["name"]: row.get("state", "") for row in rows}
+
     def load_until_ok(self, name: str) -> float:
         """Load until that works; returns after how long it did."""
         began_s = time.monotonic()
@@ -133,6 +139,7 @@ def test_a_gcs_that_is_killed_and_started_again_costs_no_answer(
         assert "head" in outcome
         assert "try again" in outcome
         assert took_s < BOUND_S
+        assert scene.index()["add_sub"] == "READY"
         until(lambda: any("does not answer" in line for line in scene.server.lines))
         start_again()
         took_s = scene.load_until_ok("after")

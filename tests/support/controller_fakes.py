@@ -43,13 +43,14 @@ class FakeStore:
         self._is_there.set()
 
     def go_away(self) -> None:
-        """Have writes wait, as those to a head that is gone."""
+        """Have reads and writes of rows wait, as those of a head that is gone."""
         self._is_there.clear()
 
     def come_back(self) -> None:
         self._is_there.set()
 
     async def get(self, key: bytes) -> bytes | None:
+        await self._is_there.wait()
         return self.values.get(key)
 
     async def keys(self, prefix: bytes) -> Sequence[bytes]:

@@ -21,7 +21,7 @@ class Gcs:
         self.is_there = asyncio.Event()
         self.is_there.set()
         self.fail: list[Exception] = []
-        self.watch = GcsWatch(self.ask, now)
+        self.watch = GcsWatch(self.ask)
         self.running = asyncio.ensure_future(self.watch.run())
         self.done: list[str] = []
 
@@ -55,6 +55,20 @@ async def test_an_error_of_the_work_is_raised_as_it_is() -> None:
         raise InternalError("no such file")
 
     with pytest.raises(InternalError, match="no such file"):
+        await gcs.watch.through("the load", fail)
+    gcs.running.cancel()
+
+
+@in_virtual_time
+async def test_work_that_fails_without_the_gcs_is_unavailable_and_says_why() -> None:
+    gcs = Gcs()
+
+    async def fail() -> None:
+        gcs.is_there.clear()
+        await asyncio.sleep(AWAY_AFTER_S + 2 * PERIOD_S)
+        raise InternalError("no number")
+
+    with pytest.raises(UnavailableError, match=r"the load failed \(no number\).*try again"):
         await gcs.watch.through("the load", fail)
     gcs.running.cancel()
 

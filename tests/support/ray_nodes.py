@@ -8,8 +8,10 @@ what the GCS knows in Redis, in the embedded RocksDB, or in memory only.
 
 import contextlib
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,6 @@ from typing import Self
 
 import psutil
 
-from tests.support.free_ports import free_ports
 from tests.support.server import ROOT
 
 HEAD_IP = "127.0.0.2"
@@ -32,6 +33,8 @@ _MARK = "MANTA_TEST_NODE"
 SETTINGS = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     "RAY_worker_niceness": "0",
+    # A busy machine may take longer than the 10 s Ray gives a node.
+    "RAY_raylet_start_wait_time_s": "120",
     "RAY_USAGE_STATS_ENABLED": "0",
     # Else the nodes ask for the token of the machine, if it has one.
     "RAY_AUTH_MODE": "disabled",
@@ -62,9 +65,9 @@ class RayNodes:
     def __init__(self, storage: str, settings: Mapping[str, str] | None = None) -> None:
         # Paths of Ray's sockets have to be short.
         self.folder = Path(tempfile.mkdtemp(prefix="manta-ray-"))
-        self._port = free_ports(1).first
+        self._port, self._redis_port = _free_port(), _free_port()
         self.address = f"{HEAD_IP}:{self._port}"
-        self._redis: subprocess.Popen[bytes] | None = None
+        self._children: list[subprocess.Popen[bytes]] = []
         self._environment = {**os.environ, **SETTINGS, **(settings or {})}
         self._environment.pop("RAY_ADDRESS", None)
         self._head_environment = {**self._environment, **self._storage(storage)}
@@ -79,9 +82,9 @@ class RayNodes:
         """Kill all that was started."""
         for process in (*self.processes(HEAD_IP), *self.processes(WORKER_IP)):
             _kill(process)
-        if self._redis is not None:
-            self._redis.kill()
-            self._redis.wait()
+        for child in self._children:
+            child.kill()
+            child.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start_head(self) -> None:
@@ -112,8 +115,10 @@ class RayNodes:
 
         def start() -> None:
             with (self.folder / "gcs_again.log").open("ab") as log:
-                subprocess.Popen(
-                    command, env=environment, stdout=log, stderr=log, start_new_session=True
+                self._children.append(
+                    subprocess.Popen(
+                        command, env=environment, stdout=log, stderr=log, start_new_session=True
+                    )
                 )
 
         return start
@@ -179,16 +184,26 @@ class RayNodes:
     def _start_redis(self) -> dict[str, str]:
         program = shutil.which("redis-server")
         assert program is not None, "redis-server is not installed (apt-get install redis-server)"
-        port = free_ports(1).first
-        self._redis = subprocess.Popen(
-            [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
-            stdout=subprocess.DEVNULL,
-            cwd=self.folder,
+        port = self._redis_port
+        self._children.append(
+            subprocess.Popen(
+                [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
+                stdout=subprocess.DEVNULL,
+                cwd=self.folder,
+            )
         )
         return {"RAY_REDIS_ADDRESS": f"127.0.0.1:{port}"}
 
 
+def _free_port() -> int:
+    """Return a port that nobody is given by the system: it is still free for a second start."""
+    while True:
+        port = random.randrange(61000, 65000)
+        with contextlib.suppress(OSError), socket.create_server(("", port)):
+            return port
+
+
 def _kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(psutil.Error, ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
         psutil.wait_procs([process], timeout=20)

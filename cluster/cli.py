@@ -122,13 +122,24 @@ def _serve(arguments: list[str]) -> int:
     if options.print_options:
         _say(render_options(options))
         return 0
+    if options.ray_address:
+        from cluster.controller.gcs_watch import RECONNECT_S, RECONNECT_VARIABLE  # noqa: PLC0415
+
+        # Before Ray is imported. A cluster's head may be away for minutes and come back.
+        os.environ.setdefault(RECONNECT_VARIABLE, f"{RECONNECT_S:g}")
     # Ray takes a second to import; a mistyped flag should not.
     from backends.api.errors import TritonError  # noqa: PLC0415
     from cluster.server.ports import PortInUseError  # noqa: PLC0415
     from cluster.server.server import Server, StartInterruptedError  # noqa: PLC0415
 
     try:
-        with Server(options, os.environ, signals.catch, signals.came.is_set) as server:
+        with Server(
+            options,
+            os.environ,
+            signals.catch,
+            signals.came.is_set,
+            say=lambda line: _say(line, sys.stderr),
+        ) as server:
             for warning in server.warnings:
                 _say(warning, sys.stderr)
             _announce(server.status(), server.addresses)

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import RayError
@@ -18,6 +18,8 @@ from cluster.actors.calls import call, cause_of
 from deployments.contracts.routing_table import PollAnswer, RoutingTable
 from deployments.instance.spec import NAMESPACE
 from deployments.settings.server_settings import ServerSettings, SettingsChange
+
+T = TypeVar("T")
 
 CONTROLLER_NAME = "model-controller"
 
@@ -31,12 +33,16 @@ _LONG_POLL_S = 30.0
 _LONG_POLL_SPREAD = 0.2
 # On top of the long poll: a controller that says nothing for so long is taken for hung.
 _SILENCE_S = 10.0
+# A call that takes longer than this is followed by questions whether the controller is there.
+_ASK_EVERY_S = 5.0
 
 
 class ControllerClient:
     """Implements `deployments.contracts.control.ControllerLink` over the controller's handle.
 
-    Calls that meet a dead controller are repeated until it is back; all of them may be repeated.
+    Calls that meet a dead controller are repeated until it is back; all of them may be repeated. A
+    call may take as long as a load does, while the controller answers others: without the GCS Ray
+    does not tell that a node is gone, and calls of an actor on it would never end.
 
     Args:
         find: Returns the controller's handle; called on a thread. Raises ValueError when there is
@@ -46,6 +52,7 @@ class ControllerClient:
     def __init__(self, find: Callable[[], Any] | None = None) -> None:
         self._find = find or _find_controller
         self._handle: Any = None
+        self._lookup: asyncio.Task[Any] | None = None
         self._router_id = secrets.token_hex(8)
 
     async def index(self, *, ready_only: bool) -> list[dict[str, str]]:
@@ -182,9 +189,10 @@ class ControllerClient:
         deadline_s = loop.time() + _RESTART_TIMEOUT_S
         while True:
             try:
-                handle = await self._controller()
-                return await call(getattr(handle, method).remote(*arguments))
-            except (RayError, ValueError) as error:
+                async with asyncio.timeout_at(deadline_s + _SILENCE_S):
+                    handle = await self._controller()
+                return await _answer(handle, call(getattr(handle, method).remote(*arguments)))
+            except (RayError, ValueError, TimeoutError) as error:
                 self._handle = None
                 if loop.time() >= deadline_s:
                     raise UnavailableError(
@@ -195,9 +203,36 @@ class ControllerClient:
 
     async def _controller(self) -> Any:
         if self._handle is None:
-            # Looked up on a thread: the call blocks while the head is away.
-            self._handle = await asyncio.to_thread(self._find)
+            # Looked up on a thread: the call blocks while the GCS is away. All who wait share it.
+            if self._lookup is None:
+                self._lookup = asyncio.ensure_future(asyncio.to_thread(self._find))
+            lookup = self._lookup
+            try:
+                self._handle = await asyncio.shield(lookup)
+            finally:
+                if lookup.done() and self._lookup is lookup:
+                    self._lookup = None
         return self._handle
+
+
+async def _answer(handle: Any, calling: Coroutine[Any, Any, T]) -> T:
+    """Await a call of a controller for as long as that answers.
+
+    Raises:
+        TimeoutError: It does not.
+        RayError: It is gone.
+    """
+    task = asyncio.ensure_future(calling)
+    try:
+        while not (await asyncio.wait({task}, timeout=_ASK_EVERY_S))[0]:
+            try:
+                async with asyncio.timeout(_SILENCE_S):
+                    await handle.owner.remote()
+            except TimeoutError:
+                raise TimeoutError(f"it does not answer within {_SILENCE_S:g} s") from None
+        return task.result()
+    finally:
+        task.cancel()
 
 
 def _find_controller() -> Any:

@@ -13,7 +13,6 @@ A detached actor outlives the process that made it. It therefore watches its own
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -27,12 +26,13 @@ from cluster.controller.device_rules import device_rules
 from cluster.controller.draining_nodes import watch_nodes
 from cluster.controller.durable_state import DurableState
 from cluster.controller.explaining import explain
+from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, RayControllerHost
 from cluster.controller.on_demand import MODE, OnDemand
 from cluster.controller.owner_calls import OwnerCalls
 from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
-from cluster.controller.poll import next_poll_s, poll_once
+from cluster.controller.poll import follow
 from cluster.controller.preemption import Preemption
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
@@ -91,7 +91,8 @@ class ModelController(OwnerCalls):
         self._lifeline = Lifeline(owner, time.monotonic())
         goes_on = host.was_restarted or resumes
         make_state = DurableState.restore if goes_on else DurableState.create
-        self._state = await make_state(host.store)
+        self._state = await make_state(host.store, host.step_down)
+        self._gcs = GcsWatch(self._state.check_fence)
         host.use_devices(device_rules(options, self._state))
         files = SharedFiles(host, node_files_settings(options, self._state.secret))
         self._source = RepositorySource(
@@ -134,7 +135,10 @@ class ModelController(OwnerCalls):
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
         if options.model_control_mode == "poll":
-            self._supervisor.keep("poll of the repositories", self._poll)
+            polls = (self._source, self._lifecycle, options.repository_poll_secs)
+            begin = self._boot.recovered
+            self._supervisor.keep("poll of the repositories", lambda: follow(*polls, begin))
+        self._supervisor.keep("watch of the GCS", self._gcs.run)
         self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         self._on_demand: OnDemand | None = None
@@ -328,6 +332,10 @@ class ModelController(OwnerCalls):
         self._require_explicit()
         check_model_name(name)
         override = read_override(name, parameters)
+        work = f"the load of model '{name}'"
+        await self._gcs.through(work, lambda: self._load_named(name, override))
+
+    async def _load_named(self, name: str, override: Override) -> None:
         await self._boot.recovered.wait()
         keys = (name,) if override.files else await self._source.keys_named(name)
         loads = (self._load(key, override) for key in keys)
@@ -365,11 +373,14 @@ class ModelController(OwnerCalls):
             TritonError: As Triton's repository API would.
         """
         self._require_explicit()
+        work = f"the unload of model '{name}'"
+        await self._gcs.through(work, lambda: self._unload_named(name, unload_dependents))
+
+    async def _unload_named(self, name: str, unload_dependents: bool) -> None:
         await self._boot.recovered.wait()
         records = self._lifecycle.records
-        keys = [name]
-        if self._options.model_namespacing:
-            keys = [key for key in records if name_of(key) == name]
+        is_one = not self._options.model_namespacing
+        keys = [name] if is_one else [key for key in records if name_of(key) == name]
         for key in keys:
             gone = await self._lifecycle.unload(key, unload_dependents=unload_dependents)
             self._state.saved.forget(gone, records.values())
@@ -384,17 +395,6 @@ class ModelController(OwnerCalls):
             raise UnavailableError(
                 "explicit model load / unload is not allowed if polling is enabled"
             )
-
-    # Poll, lease
-
-    async def _poll(self) -> None:
-        """Follow the repositories."""
-        await self._boot.recovered.wait()
-        while True:
-            await asyncio.sleep(
-                next_poll_s(self._options.repository_poll_secs, random.SystemRandom().random())
-            )
-            await poll_once(self._source, self._lifecycle)
 
     def _changed(self, key: str = "") -> None:
         self._publisher.changed(key)

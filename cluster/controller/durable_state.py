@@ -6,17 +6,21 @@ The instances themselves carry their specs; options are an argument of the contr
 constructor. What is left, and kept here: the models users asked for and unloaded, the overrides
 they were loaded with, the last generation number, and the key of the lanes. The store is Ray's own
 (GCS), so it is as durable as the cluster is.
+
+The state's row has the controller's number in its key (`cluster.controller.fencing`): what a
+controller writes that has been replaced, unknown to itself, nobody reads.
 """
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import msgspec
 
 from backends.api.errors import UnavailableError
+from cluster.controller.fencing import FencedStore
 from cluster.controller.store import Store, StoreWriter
 from cluster.models.override import Override
 from cluster.models.states import ModelRecord
@@ -24,7 +28,8 @@ from deployments.settings.server_settings import ServerSettings
 
 _log = logging.getLogger(__name__)
 
-_STATE_KEY = b"controller/state"
+# Followed by the number of the controller that wrote it.
+_STATE_PREFIX = b"controller/state/"
 _SECRET_KEY = b"controller/secret"
 # What a controller of another release is started with.
 HANDOVER_KEY = b"controller/handover"
@@ -91,7 +96,11 @@ class DurableState:
     """
 
     def __init__(
-        self, store: Store, saved: SavedState, overrides: dict[str, Override], secret: bytes
+        self,
+        store: FencedStore,
+        saved: SavedState,
+        overrides: dict[str, Override],
+        secret: bytes,
     ) -> None:
         self.saved = saved
         self.overrides = overrides
@@ -103,26 +112,40 @@ class DurableState:
         self._reserved = saved.generation
 
     @classmethod
-    async def restore(cls, store: Store) -> "DurableState":
-        """Read what the previous incarnation of the controller left."""
-        data = await store.get(_STATE_KEY)
-        saved = msgspec.msgpack.decode(data, type=SavedState) if data else SavedState()
+    async def restore(
+        cls, store: Store, on_superseded: Callable[[], None] = lambda: None
+    ) -> "DurableState":
+        """Take over from the previous incarnation of the controller, and read what it left.
+
+        Args:
+            store: The cluster's store.
+            on_superseded: Called when a later controller has taken over from this one.
+        """
+        fenced = await FencedStore.claim(store, on_superseded)
+        saved = await _latest(fenced)
         overrides = {}
-        for key in await store.keys(_OVERRIDE_PREFIX):
-            override = msgspec.msgpack.decode(await store.get(key) or b"", type=_SavedOverride)
+        for key in await fenced.keys(_OVERRIDE_PREFIX):
+            override = msgspec.msgpack.decode(await fenced.get(key) or b"", type=_SavedOverride)
             overrides[key.removeprefix(_OVERRIDE_PREFIX).decode()] = Override(
                 override.config_json, override.files, override.directory_digest
             )
-        return cls(store, saved, overrides, await _secret(store))
+        return cls(fenced, saved, overrides, await _secret(fenced))
 
     @classmethod
-    async def create(cls, store: Store) -> "DurableState":
-        """Begin anew; only the secret and the numbers go on, since instances may be alive."""
-        data = await store.get(_STATE_KEY)
-        before = msgspec.msgpack.decode(data, type=SavedState) if data else SavedState()
-        for key in await store.keys(_OVERRIDE_PREFIX):
-            await store.delete(key)
-        state = cls(store, SavedState(before.generation), {}, await _secret(store))
+    async def create(
+        cls, store: Store, on_superseded: Callable[[], None] = lambda: None
+    ) -> "DurableState":
+        """Begin anew; only the secret and the numbers go on, since instances may be alive.
+
+        Args:
+            store: The cluster's store.
+            on_superseded: Called when a later controller has taken over from this one.
+        """
+        fenced = await FencedStore.claim(store, on_superseded)
+        before = await _latest(fenced)
+        for key in await fenced.keys(_OVERRIDE_PREFIX):
+            await fenced.delete(key)
+        state = cls(fenced, SavedState(before.generation), {}, await _secret(fenced))
         await state.save()
         return state
 
@@ -150,7 +173,7 @@ class DurableState:
 
     def schedule(self) -> None:
         """Have ``saved`` written as it is when its turn comes."""
-        self._writer.put(_STATE_KEY, self._encoded)
+        self._writer.put(_state_key(self._store.number), self._encoded)
 
     async def save(self) -> None:
         """Have ``saved`` written and wait until it is, or for as long as a client can wait."""
@@ -188,15 +211,24 @@ class DurableState:
         self._writer.put(key, partial(msgspec.msgpack.encode, saved))
         return True
 
+    async def check_fence(self) -> None:
+        """Make sure, by a look into the store, that no later controller has taken over.
+
+        Raises:
+            SupersededError: One has, and has been told of.
+        """
+        await self._store.check()
+
     def has_files_of(self, name: str) -> bool:
         """Whether a model's files came with its load."""
         return name in self.overrides and bool(self.overrides[name].files)
 
     async def clear(self) -> None:
-        """Stop writing and remove everything from the store."""
+        """Stop writing and remove everything from the store but the row of the fence."""
         await self._writer.close()
         overrides = await self._store.keys(_OVERRIDE_PREFIX)
-        for key in (*overrides, _STATE_KEY, _SECRET_KEY, HANDOVER_KEY):
+        states = await self._store.keys(_STATE_PREFIX)
+        for key in (*overrides, *states, _SECRET_KEY, HANDOVER_KEY):
             await self._store.delete(key)
 
     def _encoded(self) -> bytes:
@@ -209,6 +241,19 @@ class DurableState:
         except TimeoutError:
             return False
         return True
+
+
+def _state_key(number: int) -> bytes:
+    return b"%s%020d" % (_STATE_PREFIX, number)
+
+
+async def _latest(store: Store) -> SavedState:
+    """Read the latest controller's state, and remove what those before it left."""
+    *earlier, latest = [_state_key(0), *sorted(await store.keys(_STATE_PREFIX))]
+    for key in earlier[1:]:
+        await store.delete(key)
+    data = await store.get(latest)
+    return msgspec.msgpack.decode(data, type=SavedState) if data else SavedState()
 
 
 async def _secret(store: Store) -> bytes:

@@ -116,6 +116,9 @@ class ControllerHost(Protocol):
     def end_process(self) -> None:
         """End the controller's process for good."""
 
+    def step_down(self) -> None:
+        """End this process at once: another controller, also of the same actor, has taken over."""
+
 
 class RayControllerHost:
     """Implements `ControllerHost` inside the controller's actor.
@@ -202,6 +205,12 @@ class RayControllerHost:
         except Exception:
             _log.exception("the controller cannot end its actor; the process ends itself")
             _exit()
+
+    def step_down(self) -> None:
+        """See `ControllerHost`."""
+        # Not through Ray: killing the actor would kill the successor.
+        _log.error("another controller has taken over; this process ends")
+        _exit()
 
 
 def _exit() -> NoReturn:

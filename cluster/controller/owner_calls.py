@@ -14,6 +14,7 @@ from typing import Any
 
 from cluster.controller.boot import Boot
 from cluster.controller.durable_state import DurableState
+from cluster.controller.gcs_watch import reconnect_s
 from cluster.controller.handover import Handover
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.models.lifecycle import ModelLifecycle
@@ -45,9 +46,9 @@ class OwnerCalls:
         """Return the owner and for how many seconds nothing was heard of it."""
         return self._lifeline.owner, self._lifeline.silence_s(time.monotonic())
 
-    async def niceness(self) -> int:
-        """Return the niceness at which Ray has started this process."""
-        return os.nice(0)
+    async def process_settings(self) -> tuple[int, float]:
+        """Return at which niceness Ray has started this process, and its `reconnect_s`."""
+        return os.nice(0), reconnect_s(os.environ)
 
     async def heartbeat(self, token: str = "") -> None:
         """Note that the owner is there.

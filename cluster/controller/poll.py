@@ -1,8 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""One look at the model repositories in poll mode."""
+"""Looks at the model repositories in poll mode."""
 
+import asyncio
 import logging
+import random
 from collections.abc import Collection
 from typing import Final, Protocol
 
@@ -44,6 +46,23 @@ def next_poll_s(period_s: float, drawn: float) -> float:
         drawn: A random number in [0, 1).
     """
     return period_s * (1 - _JITTER * drawn)
+
+
+async def follow(
+    source: NamesSource, lifecycle: ModelLifecycle, period_s: float, begin: asyncio.Event
+) -> None:
+    """Look again and again; returns never.
+
+    Args:
+        source: Lists the repositories.
+        lifecycle: Loads and unloads.
+        period_s: ``--repository-poll-secs``.
+        begin: When the first period begins.
+    """
+    await begin.wait()
+    while True:
+        await asyncio.sleep(next_poll_s(period_s, random.SystemRandom().random()))
+        await poll_once(source, lifecycle)
 
 
 async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:

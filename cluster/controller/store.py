@@ -33,6 +33,9 @@ class Store(Protocol):
     async def keys(self, prefix: bytes) -> Sequence[bytes]:
         """Return the keys that begin so."""
 
+    async def create(self, key: bytes, value: bytes) -> bool:
+        """Write a value unless there is one; whether the key has this value now."""
+
     async def put(self, key: bytes, content: Content) -> None:
         """Write a value. ``content`` is called where it may take its time."""
 
@@ -54,6 +57,14 @@ class GcsStore:
             _internal_kv_list, prefix, namespace=STORE_NAMESPACE
         )
         return found
+
+    async def create(self, key: bytes, value: bytes) -> bool:
+        """See `Store`."""
+        await asyncio.to_thread(
+            _internal_kv_put, key, value, overwrite=False, namespace=STORE_NAMESPACE
+        )
+        # Not by what the call says: one made twice, over a restart of the GCS, found its own value.
+        return await self.get(key) == value
 
     async def put(self, key: bytes, content: Content) -> None:
         """See `Store`."""

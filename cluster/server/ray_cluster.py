@@ -9,10 +9,12 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
 import ray
+from ray.experimental.internal_kv import _internal_kv_exists
 from ray.serve.exceptions import RayServeException
 
 from backends import compiled_form
 from backends.api.errors import UnavailableError
+from cluster.actors.file_registry import STORE_NAMESPACE
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions
 from cluster.server import serve_application
@@ -124,10 +126,10 @@ class Controller:
         rows: list[dict[str, Any]] = ray.get(self._present().status.remote())
         return rows
 
-    def niceness(self) -> int:
-        """Return the niceness its process runs at."""
-        value: int = ray.get(self._handle.niceness.remote())
-        return value
+    def process_settings(self) -> tuple[int, float]:
+        """Return its process's niceness, and for how many seconds it looks for a lost GCS."""
+        values: tuple[int, float] = ray.get(self._handle.process_settings.remote())
+        return values
 
     def heartbeat(self) -> None:
         """Say that the owner is there; a controller that is away is logged."""
@@ -213,6 +215,10 @@ class RayCluster:
                     f"--ray-address: cannot join the Ray cluster at '{address}': {_why(error)}"
                 ) from error
             self._has_connected = True
+
+    def ask_head(self) -> None:
+        """Ask the GCS for anything; blocks while it is away."""
+        _internal_kv_exists(b"manta", namespace=STORE_NAMESPACE)
 
     def require_unclaimed(self) -> None:
         """Make sure no server runs on the cluster; see `cluster.server.claim`."""

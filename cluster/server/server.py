@@ -25,6 +25,7 @@ from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.contents import require_listed
 from cluster.repository.repository import ModelRepository
 from cluster.server.end_ingress import end_with_serve, end_without_serve
+from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
 from cluster.server.transport_options import check_tls
@@ -44,6 +45,7 @@ class Server:
             of SIGTERM by its own, which abort the process three seconds later.
         is_interrupted: Asked while starting whether to give up.
         connect: Makes the connection with Ray.
+        say: Takes lines for the operator while the server runs.
 
     Attributes:
         options: The options, with the ports that were chosen.
@@ -57,6 +59,7 @@ class Server:
         on_ray_started: Callable[[], None] = lambda: None,
         is_interrupted: Callable[[], bool] = lambda: False,
         connect: Callable[[MutableMapping[str, str]], RayCluster] = RayCluster,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.options = options
         self.warnings: list[str] = []
@@ -67,6 +70,7 @@ class Server:
         self._controller: Controller | None = None
         self._is_stopping = False
         self._ended = threading.Event()
+        self._head = HeadWatch(self._cluster.ask_head, say)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -122,17 +126,19 @@ class Server:
 
     def _keep_lease(self, controller: Controller) -> None:
         """Say again and again that this process lives; only a joined cluster can outlive it."""
-        if self._cluster.is_own:
-            return
+        self._head.start(self._ended, is_own=self._cluster.is_own)
         threading.Thread(
             target=self._beat, args=(controller,), name="manta-lease", daemon=True
         ).start()
-        niceness = controller.niceness()
+        if self._cluster.is_own:
+            return
+        niceness, reconnect_s = controller.process_settings()
         if niceness > 0:
             self.warnings.append(
                 f"Warning: processes of this Ray cluster run at nice {niceness} and starve beside "
                 "others; set RAY_worker_niceness=0 where Ray is started, on every node."
             )
+        self.warnings += filter(None, [short_patience(reconnect_s)])
 
     def _require_models(self, rows: list[dict[str, Any]]) -> None:
         failed = [row for row in rows if row["state"] != "READY"]
@@ -218,4 +224,6 @@ class Server:
 
     def _beat(self, controller: Controller) -> None:
         while not self._ended.wait(HEARTBEAT_S):
-            controller.heartbeat()
+            if not self._cluster.is_own:
+                controller.heartbeat()
+            self._head.look()

@@ -45,17 +45,22 @@ class FakeStore:
         self._is_there.set()
 
     def go_away(self) -> None:
-        """Have writes wait, as those to a head that is gone."""
+        """Have reads and writes of rows wait, as those of a head that is gone."""
         self._is_there.clear()
 
     def come_back(self) -> None:
         self._is_there.set()
 
     async def get(self, key: bytes) -> bytes | None:
+        await self._is_there.wait()
         return self.values.get(key)
 
     async def keys(self, prefix: bytes) -> Sequence[bytes]:
         return [key for key in self.values if key.startswith(prefix)]
+
+    async def create(self, key: bytes, value: bytes) -> bool:
+        await self._reach(key)
+        return self.values.setdefault(key, value) == value
 
     async def put(self, key: bytes, content: Callable[[], bytes]) -> None:
         value = content()
@@ -90,6 +95,7 @@ class FakeHost:
         progress: What all instances say of theirs.
         draining: Nodes that drain.
         ended_s: When the process was ended.
+        stepped_down: Whether a controller has found that another has taken over.
     """
 
     def __init__(self, store: FakeStore | None = None) -> None:
@@ -111,6 +117,7 @@ class FakeHost:
         self.draining: set[str] = set()
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
+        self.stepped_down = False
         reports = NodeDevices(self._read_devices)
         self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
 
@@ -165,6 +172,9 @@ class FakeHost:
 
     async def end_node_files(self) -> None:
         self._maybe_fail("end_node_files")
+
+    def step_down(self) -> None:
+        self.stepped_down = True
 
     def end_process(self) -> None:
         self.ended_s = now()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.api.errors import InternalError
+from backends.api.errors import InternalError, UnavailableError
 from cluster.actors import controller_client
 from cluster.actors.controller_client import ControllerClient
 from cluster.controller.routing_publisher import RoutingPublisher
@@ -146,5 +146,54 @@ def test_a_wake_waits_for_a_controller_that_restarts_and_returns_the_error_of_th
         error = await ControllerClient(find).wake("m", 1)
         assert isinstance(error, InternalError)
         assert calls == [("m", 1)]
+
+    virtual_time.run(main())
+
+
+class Silent:
+    """The handle of an actor whose calls take as long as a test says; None is for ever."""
+
+    def __init__(self, load_s: float | None, owner_s: float | None = 0.0) -> None:
+        self.load = _Method(lambda *_: self._take(load_s))
+        self.owner = _Method(lambda: self._take(owner_s))
+
+    async def _take(self, duration_s: float | None) -> None:
+        if duration_s is None:
+            await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(duration_s or 0.0)
+
+
+def test_a_load_takes_as_long_as_it_takes_while_the_controller_answers() -> None:
+    virtual_time.run(ControllerClient(lambda: Silent(load_s=1000)).load("m", {}))
+
+
+def test_a_load_at_a_controller_that_answers_nobody_fails_within_the_bound() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        with pytest.raises(UnavailableError, match=r"controller cannot be reached.*try again"):
+            await ControllerClient(lambda: Silent(load_s=None, owner_s=None)).load("m", {})
+        assert loop.time() - began_s < 40
+
+    virtual_time.run(main())
+
+
+def test_a_lookup_that_never_ends_is_one_lookup_and_calls_that_need_it_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookups: list[Callable[[], Any]] = []
+
+    async def never(find: Callable[[], Any]) -> Any:
+        lookups.append(find)
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(controller_client.asyncio, "to_thread", never)
+
+    async def main() -> None:
+        client = ControllerClient(lambda: Silent(load_s=0))
+        loads = [client.load(f"m{number}", {}) for number in range(10)]
+        errors = await asyncio.gather(*loads, return_exceptions=True)
+        assert {type(error) for error in errors} == {UnavailableError}
+        assert len(lookups) == 1
 
     virtual_time.run(main())

@@ -166,7 +166,7 @@ async def test_a_server_whose_driver_is_silent_ends_itself(folder: Path) -> None
     await asyncio.sleep(LEASE_S * 2)
     assert host.ended_s is not None
     assert ends
-    assert host.store.values == {}
+    assert not any(b"epoch" not in key for key in host.store.values)
     assert "drain a/1#0@1" in host.world.log
 
 
@@ -208,7 +208,7 @@ async def test_a_step_of_the_end_that_fails_does_not_keep_the_process_alive(fold
     await controller.shutdown(1.0)
     await asyncio.sleep(1)
     assert host.ended_s is not None
-    assert host.store.values == {}
+    assert not any(b"epoch" not in key for key in host.store.values)
 
 
 @in_virtual_time_with_folder
@@ -445,3 +445,34 @@ async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
     (version,) = changes.models["m"].versions
     assert [each.node_id for each in version.instances] == ["other", "other"]
     assert host.world.log[-1].startswith("end m/1#")
+
+
+@in_virtual_time_with_folder
+async def test_a_load_without_the_gcs_fails_and_works_again_when_it_is_back(folder: Path) -> None:
+    host = FakeHost()
+    write_model(folder, "a")
+    controller = await controller_of(folder, host, model_control_mode="explicit")
+    await controller.start()
+    host.store.go_away()
+    await asyncio.sleep(60)
+    for call in (controller.load("a", {}), controller.unload("a")):
+        with pytest.raises(UnavailableError, match=r"\(GCS\).*try again when the head is back"):
+            await call
+    host.store.come_back()
+    await asyncio.sleep(2)
+    await controller.load("a", {})
+    assert states(await controller.status()) == {"a": "READY"}
+
+
+@in_virtual_time_with_folder
+async def test_a_controller_that_was_replaced_steps_down(folder: Path) -> None:
+    host, elsewhere = FakeHost(), FakeHost()
+    elsewhere.store = host.store
+    elsewhere.was_restarted = True
+    await (await controller_of(folder, host)).start()
+    await asyncio.sleep(60)
+    assert not host.stepped_down
+    await (await controller_of(folder, elsewhere)).start()
+    await asyncio.sleep(2)
+    assert host.stepped_down
+    assert not elsewhere.stepped_down

@@ -24,6 +24,7 @@ class FakeController:
         self.log = log
         self.rows: list[dict[str, Any]] = [READY]
         self.nice = 0
+        self.reconnect_s = 600.0
 
     def begin_loading(self) -> None:
         self.log.append("load")
@@ -36,8 +37,8 @@ class FakeController:
     def status(self) -> list[dict[str, Any]]:
         return self.rows
 
-    def niceness(self) -> int:
-        return self.nice
+    def process_settings(self) -> tuple[int, float]:
+        return self.nice, self.reconnect_s
 
     def heartbeat(self) -> None:
         pass
@@ -61,6 +62,9 @@ class FakeCluster:
 
     def join(self, address: str) -> None:
         self._do(f"join {address}")
+
+    def ask_head(self) -> None:
+        pass
 
     def require_unclaimed(self) -> None:
         self._do("require unclaimed")
@@ -198,6 +202,13 @@ def test_processes_that_ray_has_niced_are_warned_of(cluster, tmp_path, nice, cou
     with server_on(cluster, tmp_path, ray_address="auto") as server:
         assert len(server.warnings) == count
         assert all("RAY_worker_niceness=0" in warning for warning in server.warnings)
+
+
+def test_a_cluster_that_does_not_wait_for_its_head_is_warned_of(cluster, tmp_path):
+    cluster.controller.reconnect_s = 60.0
+    with server_on(cluster, tmp_path, ray_address="auto") as server:
+        (warning,) = server.warnings
+    assert "RAY_gcs_rpc_server_reconnect_timeout_s=600" in warning
 
 
 def test_an_embedded_ray_does_not_nice_its_workers():

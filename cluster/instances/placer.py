@@ -79,6 +79,11 @@ class Placer:
         """Who waits for room, by the instance's name."""
         return self._waiting
 
+    @property
+    def nodes_in_use(self) -> frozenset[str]:
+        """Ids of the nodes that have instances, also such as start or end."""
+        return frozenset(self._counts)
+
     def has_place(self, name: str) -> bool:
         """Whether an instance has a place, also one that is about to end."""
         return name in self._generations

@@ -1,14 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many replicas the ingress has: so many on each live node."""
+"""How many replicas the ingress has: so many on each live node that shall have any.
+
+A node that drains is none: the replicas there leave at once, rather than shortly before its
+deadline, if it has one. Serve ends those on nodes that drain first when there are to be fewer.
+
+Ray: python/ray/serve/_private/deployment_state.py migrate_replicas_on_draining_nodes
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import ray
+
+from cluster.placement.labels import unmet
+from cluster.placement.nodes import draining_nodes
 
 _log = logging.getLogger(__name__)
 
@@ -24,18 +33,24 @@ class NodeCountingPolicy:
 
     Args:
         replicas_per_node: Replicas on each node.
+        label_selector: What the labels of a node must meet; empty for all nodes.
         read_nodes: Returns the nodes as `ray.nodes` does; may block.
+        read_draining: Returns the ids of those that drain; may block.
         clock_s: Monotonic clock.
     """
 
     def __init__(
         self,
         replicas_per_node: int,
+        label_selector: Mapping[str, str] | None = None,
         read_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes,
+        read_draining: Callable[[], Collection[str]] = draining_nodes,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._replicas_per_node = replicas_per_node
+        self._label_selector = label_selector or {}
         self._read_nodes = read_nodes
+        self._read_draining = read_draining
         self._clock_s = clock_s
         self._count: int | None = None
         self._look: threading.Thread | None = None
@@ -54,6 +69,11 @@ class NodeCountingPolicy:
 
     def _count_nodes(self) -> None:
         try:
-            self._count = max(1, sum(bool(node["Alive"]) for node in self._read_nodes()))
+            draining = self._read_draining()
+            self._count = max(1, sum(self._counts(node, draining) for node in self._read_nodes()))
         except Exception as error:
             _log.warning("the nodes of the cluster cannot be counted: %s", error)
+
+    def _counts(self, node: Mapping[str, Any], draining: Collection[str]) -> bool:
+        is_going = not node["Alive"] or node["NodeID"] in draining
+        return not is_going and not unmet(self._label_selector, node.get("Labels") or {})

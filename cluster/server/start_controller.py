@@ -19,6 +19,9 @@ _MAX_CONCURRENCY = 10_000
 _KILL_TIMEOUT_S = 5.0
 _KILL_POLL_S = 0.02
 _NOBODY = Owner()
+# Only the head has it. A controller elsewhere would keep a node from being removed, and would end
+# with it; without the head there is nobody who could start it anyway.
+_HEAD = {"node:__internal_head__": 0.001}
 
 
 def wait_gone(timeout_s: float) -> None:
@@ -57,5 +60,6 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
         max_task_retries=0,
         max_concurrency=_MAX_CONCURRENCY,
         num_cpus=0,
+        resources=_HEAD,
     )
     return actor.remote(options, owner)

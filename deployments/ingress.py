@@ -40,6 +40,7 @@ from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.metrics.model_files import render_model_cache
+from deployments.metrics.node_roles import ReadNodeRoles
 from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
 from deployments.routing.links import Heartbeat
@@ -154,6 +155,8 @@ class Ingress:
         connect: Makes the link to the controller; importable where replicas run.
         is_replaced: Says whether replicas are being replaced by new ones; asked when this replica
             is told to end.
+        read_node_roles: Tells which nodes have no ingress, so that others tell their metrics; None
+            when all have one.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
@@ -161,6 +164,7 @@ class Ingress:
         settings: IngressSettings,
         connect: Callable[[], ControllerLink],
         is_replaced: Callable[[], Awaitable[bool]],
+        read_node_roles: ReadNodeRoles | None = None,
     ) -> None:
         setproctitle.setproctitle("manta: ingress")
         set_up_logging(settings.log)
@@ -217,6 +221,7 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
+        self._plane.page.read_node_roles = read_node_roles
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.

@@ -19,11 +19,12 @@ from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
 from cluster.options.lanes import lane_settings
+from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
 from cluster.server import serve_application
 from cluster.server.claim import claim_again
-from cluster.server.node_counting import NodeCountingPolicy
+from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
@@ -85,6 +86,7 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
             node's worth of them.
     """
     replicas = options.ingress_per_node
+    selector = ingress_label_selector(options) if follow_nodes else {}
     scale: dict[str, Any] = {"num_replicas": replicas}
     if follow_nodes:
         scale = {
@@ -97,7 +99,7 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
                 look_back_period_s=2,
                 policy=AutoscalingPolicy(
                     policy_function=NodeCountingPolicy,
-                    policy_kwargs={"replicas_per_node": replicas},
+                    policy_kwargs={"replicas_per_node": replicas, "label_selector": selector},
                 ),
             )
         }
@@ -114,11 +116,15 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
         ray_actor_options={
             "num_cpus": 0,
             "resources": {f"{_PER_NODE_RESOURCE}{settings.build}": 1.0 / replicas},
+            **({"label_selector": dict(selector)} if selector else {}),
         },
         **scale,
     )(Ingress)
     bound: serve.Application = deployment.bind(
-        settings, connect_controller, serve_application.is_being_replaced
+        settings,
+        connect_controller,
+        serve_application.is_being_replaced,
+        NodeRoleReader(selector) if selector else None,
     )
     return bound
 

@@ -8,21 +8,67 @@ deadline, if it has one. Serve ends those on nodes that drain first when there a
 Ray: python/ray/serve/_private/deployment_state.py migrate_replicas_on_draining_nodes
 """
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import ray
 
 from cluster.placement.labels import unmet
 from cluster.placement.nodes import draining_nodes
+from deployments.metrics.node_roles import NodeRoles
 
 _log = logging.getLogger(__name__)
 
+_ROLES_TIMEOUT_S: Final = 1.0
+
 # A node is noticed within twice this.
 _NODE_COUNT_TTL_S: Final = 1.0
+
+
+def roles_of(
+    nodes: Iterable[Mapping[str, Any]],
+    draining: Collection[str],
+    label_selector: Mapping[str, str],
+) -> NodeRoles:
+    """Tell which nodes have an ingress.
+
+    Args:
+        nodes: As `ray.nodes` returns them.
+        draining: Ids of those that drain.
+        label_selector: What the labels of one must meet to have an ingress.
+    """
+    alive = {node["NodeID"]: node.get("Labels") or {} for node in nodes if node["Alive"]}
+    entries = {node_id for node_id, labels in alive.items() if not unmet(label_selector, labels)}
+    return NodeRoles(frozenset(entries.difference(draining)), frozenset(alive.keys() - entries))
+
+
+class NodeRoleReader:
+    """Tells an ingress which nodes have one; what was known before while Ray does not answer.
+
+    Args:
+        label_selector: What the labels of a node must meet to have an ingress.
+    """
+
+    def __init__(self, label_selector: Mapping[str, str]) -> None:
+        self._label_selector = label_selector
+        self._known = NodeRoles()
+
+    async def __call__(self) -> NodeRoles:
+        """Ask Ray."""
+        try:
+            async with asyncio.timeout(_ROLES_TIMEOUT_S):
+                self._known = await asyncio.to_thread(self._read)
+        except Exception as error:
+            # Ray's client raises what it likes.
+            _log.warning("the nodes without an ingress are not known: %r", error)
+        return self._known
+
+    def _read(self) -> NodeRoles:
+        return roles_of(ray.nodes(), draining_nodes(), self._label_selector)
 
 
 class NodeCountingPolicy:
@@ -69,11 +115,7 @@ class NodeCountingPolicy:
 
     def _count_nodes(self) -> None:
         try:
-            draining = self._read_draining()
-            self._count = max(1, sum(self._counts(node, draining) for node in self._read_nodes()))
+            roles = roles_of(self._read_nodes(), self._read_draining(), self._label_selector)
+            self._count = max(1, len(roles.with_ingress))
         except Exception as error:
             _log.warning("the nodes of the cluster cannot be counted: %s", error)
-
-    def _counts(self, node: Mapping[str, Any], draining: Collection[str]) -> bool:
-        is_going = not node["Alive"] or node["NodeID"] in draining
-        return not is_going and not unmet(self._label_selector, node.get("Labels") or {})

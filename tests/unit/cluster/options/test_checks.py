@@ -51,6 +51,7 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
         ("--instance-heartbeat-timeout-secs=-1", "expected >= 0"),
         ("--lane-port-range=9-8", "expected <first>-<last> with 1 <= first <= last"),
         ("--lane-tls=on", "invalid argument for --lane-tls"),
+        ("--ingress-label-selector=a=b", 'of Ray\'s label conditions, for example {"ingress":'),
         ("--grpc-server=x", "expected one of own, grpcio"),
         ("--http-prt=1", "unrecognized option '--http-prt', did you mean '--http-port'?"),
         ("--http_port=1", "did you mean '--http-port'?"),

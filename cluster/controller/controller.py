@@ -130,7 +130,7 @@ class ModelController:
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
         if options.model_control_mode == "poll":
             self._supervisor.keep("poll of the repositories", self._poll)
-        self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
+        self._supervisor.keep("nodes", lambda: watch_nodes(host, self._lifecycle, options))
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:

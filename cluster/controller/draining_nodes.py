@@ -6,19 +6,27 @@ import asyncio
 import logging
 from typing import Final
 
+from cluster.controller.consolidating import Consolidation
 from cluster.controller.host import ControllerHost
 from cluster.models.lifecycle import ModelLifecycle
+from cluster.options.nodes import NodeOptions, ingress_label_selector
 
 _log = logging.getLogger(__name__)
 
 # Of the half a minute that a pod has to end, if nobody has given it more.
 _PERIOD_S: Final = 2.0
-# Looks at nodes without instances while none drains.
+# Looks at what is not urgent.
 _LOOKS_BETWEEN: Final = 5
 
 
-async def watch_nodes(host: ControllerHost, lifecycle: ModelLifecycle) -> None:
+async def watch_nodes(
+    host: ControllerHost, lifecycle: ModelLifecycle, options: NodeOptions
+) -> None:
     """Look again and again, for ever; while the head is away nothing is known and nothing moved."""
+    consolidation = None
+    if options.consolidate_nodes:
+        labels, after_s = ingress_label_selector(options), options.consolidate_after_secs
+        consolidation = Consolidation(host, lifecycle, labels, after_s)
     known: frozenset[str] = frozenset()
     look = 0
     while True:
@@ -30,8 +38,11 @@ async def watch_nodes(host: ControllerHost, lifecycle: ModelLifecycle) -> None:
                 _log.info("nodes that drain: %s", ", ".join(sorted(draining)) or "none")
                 known = draining
             lifecycle.evacuation.look(draining)
-            if draining or not look % _LOOKS_BETWEEN:
+            is_due = not look % _LOOKS_BETWEEN
+            if draining or is_due:
                 await host.end_unused_actors(host.placer.nodes_in_use, draining)
+            if consolidation is not None and is_due:
+                await consolidation.look()
         except Exception as error:
             # Ray's client raises what it likes.
             _log.debug("nodes that drain are not known: %s", error)

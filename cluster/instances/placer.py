@@ -55,12 +55,16 @@ class Placer:
     Args:
         look: Returns the nodes there are and what is free on each.
         devices: The GPUs.
+
+    Attributes:
+        kept_free: Ids of nodes that no instance is placed on, as if they drained.
     """
 
     def __init__(
         self, look: Callable[[], Awaitable[ClusterResources]], devices: DeviceLeases
     ) -> None:
         self.devices = devices
+        self.kept_free: frozenset[str] = frozenset()
         self._read = look
         self._looking: asyncio.Task[ClusterResources] | None = None
         self._looked_s = 0.0
@@ -149,7 +153,8 @@ class Placer:
             return Waits(
                 "waiting for word of the nodes, which Ray does not give; it is asked again"
             )
-        return choose_node(spec, cluster, self._occupancy(spec))
+        there = cluster.with_draining(self.kept_free)
+        return choose_node(spec, there, self._occupancy(spec))
 
     async def is_misplaced(self, description: InstanceDescription) -> bool:
         """Whether it waits for a device no longer; see `DeviceLeases.is_misplaced`."""

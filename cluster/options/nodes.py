@@ -36,6 +36,17 @@ class NodeOptions(LaneOptions):
         " nodes have one.",
         _label_selector,
     )
+    consolidate_nodes: bool = _flag(
+        False,
+        NODES,
+        "Empty under-used nodes without an ingress, so that Ray's autoscaler can remove them.",
+    )
+    consolidate_after_secs: float = _flag(
+        300.0,
+        NODES,
+        "Seconds that a node must be under-used before it is emptied.",
+        values.fraction,
+    )
 
 
 def ingress_label_selector(options: NodeOptions) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ both.
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -97,6 +97,16 @@ class ClusterResources:
     def only(self, node_id: str) -> "ClusterResources":
         """Return the cluster as one that is tied to a node sees it."""
         return replace(self, nodes=tuple(n for n in self.nodes if n.node_id == node_id))
+
+    def with_draining(self, node_ids: Collection[str]) -> "ClusterResources":
+        """Return the cluster as it is when some nodes drain, too."""
+        if not node_ids:
+            return self
+        nodes = (
+            replace(node, is_draining=True) if node.node_id in node_ids else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=tuple(nodes))
 
     def offers(self, resource: str) -> bool:
         """Whether any node has the resource, reserved or not."""

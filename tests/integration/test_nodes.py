@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of a real Ray that come, are drained, deleted and lost while clients send all they can.
 
-The nodes are one after the other: each test leaves one that has all instances of the busy model, to
-be emptied by the next.
+Each test leaves one node, that has all instances of the busy model, to the next.
 """
 
 import json
@@ -25,7 +24,7 @@ from tests.support.server import RunningServer
 
 CLIENTS = 4
 INSTANCES = 2
-DEADLINE_S = 90.0
+DEADLINE_S = 120
 # A node has room for these instances of the busy model and of the one that scales.
 ROOM = {"slot": float(INSTANCES), "seat": 3.0}
 MOST = 2 * int(ROOM["seat"])
@@ -55,8 +54,8 @@ def server(nodes: RayNodes, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A server with a model whose files came with the load, so that nodes fetch them."""
     repository = tmp_path_factory.mktemp("nodes")
     write_scaled(repository)
-    nodes.add("a", resources=ROOM)
-    nodes.add("b", resources=ROOM)
+    for name in ("a", "b"):
+        nodes.add(name, resources=ROOM, drain_s=DEADLINE_S)
     running = RunningServer(
         repository,
         f"--ray-address={nodes.address}",
@@ -65,25 +64,24 @@ def server(nodes: RayNodes, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "--rate-limit=execution_count",
         "--exit-timeout-secs=10",
     )
-    write_model(repository, BUSY)
-    with triton_http.InferenceServerClient(running.http, network_timeout=120) as client:
-        source = (repository / BUSY / "1/model.py").read_bytes()
-        client.load_model(BUSY, config=json.dumps(config()), files={"file:1/model.py": source})
+    load_busy(running, repository, "pack")
     yield running
     assert running.terminate() == 0
 
 
-def config() -> dict[str, object]:
-    """Return the busy model's config: all on one node, where they share what is limited."""
-    found = config_of_round(0, Shape(execution_s=0.005))
+def load_busy(server: RunningServer, folder: Path, strategy: str) -> None:
+    """Load the busy model with its files; its instances on a node share what is limited there."""
+    if not (folder / BUSY).exists():
+        write_model(folder, BUSY)
+    source = (folder / BUSY / "1/model.py").read_bytes()
+    config = config_of_round(0, Shape(execution_s=0.05))
     limits = {"resources": [{"name": "share", "count": 1}]}
-    found["instance_group"] = [
-        {"kind": "KIND_CPU", "count": INSTANCES, "rate_limiter": limits},
-    ]
-    placement = {"placement.strategy": "pack", "ray_resources": '{"slot": 1}'}
-    assert isinstance(found["parameters"], dict)
-    found["parameters"] |= {key: {"string_value": text} for key, text in placement.items()}
-    return found
+    config["instance_group"] = [{"kind": "KIND_CPU", "count": INSTANCES, "rate_limiter": limits}]
+    placement = {"placement.strategy": strategy, "ray_resources": '{"slot": 1}'}
+    assert isinstance(config["parameters"], dict)
+    config["parameters"] |= {key: {"string_value": text} for key, text in placement.items()}
+    with triton_http.InferenceServerClient(server.http, network_timeout=120) as client:
+        client.load_model(BUSY, config=json.dumps(config), files={"file:1/model.py": source})
 
 
 def write_scaled(repository: Path) -> None:
@@ -113,7 +111,7 @@ def write_scaled(repository: Path) -> None:
 def busy(server: RunningServer) -> Iterator[BusyClients]:
     clients = BusyClients(server.http, server.grpc, BUSY, concurrency=CLIENTS, patience_s=60)
     try:
-        clients.wait_warm(5, 60)
+        clients.wait_warm(5, 120)
         yield clients
     finally:
         clients.stop()
@@ -134,7 +132,7 @@ def node_in_use(nodes: RayNodes) -> RayNode:
 
 def fresh_node(nodes: RayNodes, name: str) -> RayNode:
     """Start a node, and wait until it has an ingress."""
-    node = nodes.add(name, resources=ROOM)
+    node = nodes.add(name, resources=ROOM, drain_s=DEADLINE_S)
     until(lambda: node.workers(INGRESS), "the new node has no ingress")
     return node
 
@@ -209,9 +207,12 @@ def test_a_node_whose_pod_is_deleted_leaves_early_and_costs_nothing(
 
 @takes_long
 def test_a_killed_node_costs_each_client_one_request_at_most(
-    nodes: RayNodes, server: RunningServer
+    nodes: RayNodes, server: RunningServer, tmp_path: Path
 ) -> None:
     lost, staying = node_in_use(nodes), fresh_node(nodes, "d")
+    load_busy(server, tmp_path, "spread")
+    until(lambda: len(lost.workers(INSTANCE)) == 1, "two instances stay on one node")
+    assert len(staying.workers(INSTANCE)) == 1
     with busy(server) as clients:
         lost.kill()
         until(lambda: has_served(clients, staying), "nothing starts elsewhere")

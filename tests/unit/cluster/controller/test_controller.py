@@ -445,3 +445,30 @@ async def test_a_node_that_drains_is_emptied_once_its_instances_run_elsewhere(
     (version,) = changes.models["m"].versions
     assert [each.node_id for each in version.instances] == ["other", "other"]
     assert host.world.log[-1].startswith("end m/1#")
+
+
+@in_virtual_time_with_folder
+async def test_an_under_used_node_is_emptied_where_that_is_asked_for(folder: Path) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    host.nodes = ("n", "other")
+    controller = await controller_of(
+        folder,
+        host,
+        consolidate_nodes=True,
+        consolidate_after_secs=60.0,
+        ingress_label_selector='{"ingress": "true"}',
+    )
+    await controller.start()
+    host.world.node = "other"
+
+    async def nodes() -> list[str]:
+        changes = (await controller.routing_table(0, 1.0)).changes
+        assert changes is not None
+        return [each.node_id for each in changes.models["m"].versions[0].instances]
+
+    await asyncio.sleep(60)
+    assert await nodes() == ["n"]
+    await asyncio.sleep(30)
+    assert await nodes() == ["other"]
+    assert host.placer.kept_free == {"n"}

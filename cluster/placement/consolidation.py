@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backends.config.placement import PlacementRules, Strategy, read_placement
-from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.demand import NOT_RESERVED, ClusterResources, NodeResources
 from cluster.placement.node_choice import Occupancy, choose_node
 from cluster.placement.planner import demand_of
 from deployments.instance.spec import InstanceSpec, NodeAssignment
@@ -27,8 +27,6 @@ from deployments.instance.spec import InstanceSpec, NodeAssignment
 MOST_USED: Final = 0.5
 # What a move may take before it is given up.
 MOST_MOVING_S: Final = 600.0
-# Every node has 1 of what begins so, whatever its size.
-_OF_RAY: Final = ("node:", "object_store_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,7 @@ def _use_of(node: NodeResources) -> float:
         (
             1.0 - node.available.get(name, 0.0) / amount
             for name, amount in node.total.items()
-            if amount > 0 and not name.startswith(_OF_RAY)
+            if amount > 0 and not name.startswith(NOT_RESERVED)
         ),
         default=0.0,
     )

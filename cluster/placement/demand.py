@@ -25,6 +25,8 @@ GPU_INDEX_RESOURCE = "gpu_{index}"
 NODE_PREFIX = "node:"
 # Ray counts in ten-thousandths; what is smaller rounds to nothing and would reserve nothing.
 SMALLEST_FRACTION = 0.0001
+# What Ray counts on every node, and no instance reserves.
+NOT_RESERVED = (NODE_PREFIX, "object_store_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class NodeResources:
     def gpu_count(self) -> int:
         """GPUs that its Ray knows of."""
         return int(self.total.get(GPU_RESOURCE, 0))
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether it drains, and nothing that an instance reserves is reserved any more."""
+        return self.is_draining and not any(
+            self.available.get(name, 0.0) < amount
+            for name, amount in self.total.items()
+            if not name.startswith(NOT_RESERVED)
+        )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,11 @@ def draining_nodes() -> frozenset[str]:
     return frozenset(state.get_draining_nodes())
 
 
+def emptied_nodes() -> frozenset[str]:
+    """Ask Ray which nodes drain and have nothing reserved any more; not on an event loop."""
+    return frozenset(node.node_id for node in _read_cluster().nodes if node.is_emptied)
+
+
 def _read_cluster() -> ClusterResources:
     state: Any = ray._private.state  # noqa: SLF001 - no public twin tells nodes apart
     available = state.available_resources_per_node()

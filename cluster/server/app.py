@@ -125,6 +125,7 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
         connect_controller,
         serve_application.is_being_replaced,
         NodeRoleReader(selector) if selector else None,
+        serve_application.is_node_draining,
     )
     return bound
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many replicas the ingress has: so many on each live node that shall have any.
 
-A node that drains is none: the replicas there leave at once, rather than shortly before its
-deadline, if it has one. Serve ends those on nodes that drain first when there are to be fewer.
+A node that drains is none once its instances have left: the replicas there leave then, rather than
+shortly before its deadline, if it has one. Serve ends those on nodes that drain first when there
+are to be fewer. Until then they hold the queues of the instances there.
 
 Ray: python/ray/serve/_private/deployment_state.py migrate_replicas_on_draining_nodes
 """
@@ -18,7 +19,7 @@ from typing import Any, Final
 import ray
 
 from cluster.placement.labels import unmet
-from cluster.placement.nodes import draining_nodes
+from cluster.placement.nodes import draining_nodes, emptied_nodes
 from deployments.metrics.node_roles import NodeRoles
 
 _log = logging.getLogger(__name__)
@@ -31,19 +32,19 @@ _NODE_COUNT_TTL_S: Final = 1.0
 
 def roles_of(
     nodes: Iterable[Mapping[str, Any]],
-    draining: Collection[str],
+    without: Collection[str],
     label_selector: Mapping[str, str],
 ) -> NodeRoles:
     """Tell which nodes have an ingress.
 
     Args:
         nodes: As `ray.nodes` returns them.
-        draining: Ids of those that drain.
+        without: Ids of those that have none though their labels say so.
         label_selector: What the labels of one must meet to have an ingress.
     """
     alive = {node["NodeID"]: node.get("Labels") or {} for node in nodes if node["Alive"]}
     entries = {node_id for node_id, labels in alive.items() if not unmet(label_selector, labels)}
-    return NodeRoles(frozenset(entries.difference(draining)), frozenset(alive.keys() - entries))
+    return NodeRoles(frozenset(entries.difference(without)), frozenset(alive.keys() - entries))
 
 
 class NodeRoleReader:
@@ -81,7 +82,7 @@ class NodeCountingPolicy:
         replicas_per_node: Replicas on each node.
         label_selector: What the labels of a node must meet; empty for all nodes.
         read_nodes: Returns the nodes as `ray.nodes` does; may block.
-        read_draining: Returns the ids of those that drain; may block.
+        read_emptied: Returns the ids of those that drain and have no instance; may block.
         clock_s: Monotonic clock.
     """
 
@@ -90,13 +91,13 @@ class NodeCountingPolicy:
         replicas_per_node: int,
         label_selector: Mapping[str, str] | None = None,
         read_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes,
-        read_draining: Callable[[], Collection[str]] = draining_nodes,
+        read_emptied: Callable[[], Collection[str]] = emptied_nodes,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._replicas_per_node = replicas_per_node
         self._label_selector = label_selector or {}
         self._read_nodes = read_nodes
-        self._read_draining = read_draining
+        self._read_emptied = read_emptied
         self._clock_s = clock_s
         self._count: int | None = None
         self._look: threading.Thread | None = None
@@ -115,7 +116,7 @@ class NodeCountingPolicy:
 
     def _count_nodes(self) -> None:
         try:
-            roles = roles_of(self._read_nodes(), self._read_draining(), self._label_selector)
+            roles = roles_of(self._read_nodes(), self._read_emptied(), self._label_selector)
             self._count = max(1, len(roles.with_ingress))
         except Exception as error:
             _log.warning("the nodes of the cluster cannot be counted: %s", error)

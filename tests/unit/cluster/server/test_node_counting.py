@@ -20,7 +20,7 @@ class Nodes:
         self.alive = alive
         self.may_answer = threading.Event()
         self.asked = 0
-        self.draining: set[str] = set()
+        self.emptied: set[str] = set()
         self.labels: dict[str, dict[str, str]] = {}
         self.error: Exception | None = None
 
@@ -36,7 +36,7 @@ class Nodes:
         return [*rows, {"NodeID": "dead", "Alive": False}]
 
     def policy(self, replicas: int, clock: "Clock", **labels: str) -> NodeCountingPolicy:
-        return NodeCountingPolicy(replicas, labels, self, lambda: self.draining, clock)
+        return NodeCountingPolicy(replicas, labels, self, lambda: self.emptied, clock)
 
 
 class Clock:
@@ -86,9 +86,9 @@ def test_the_last_count_is_good_while_nodes_cannot_be_counted():
     assert settled(policy)(Context())[0] == 2
 
 
-def test_nodes_that_drain_have_no_replicas():
+def test_nodes_that_drain_and_are_empty_have_no_replicas():
     nodes = Nodes(3)
-    nodes.draining = {"n1", "gone long since"}
+    nodes.emptied = {"n1", "gone long since"}
     nodes.may_answer.set()
     policy = nodes.policy(2, Clock())
     policy(Context())
@@ -97,7 +97,7 @@ def test_nodes_that_drain_have_no_replicas():
 
 def test_one_replica_is_wanted_while_no_node_may_have_any():
     nodes = Nodes(1)
-    nodes.draining = {"n0"}
+    nodes.emptied = {"n0"}
     nodes.may_answer.set()
     policy = nodes.policy(2, Clock())
     policy(Context())

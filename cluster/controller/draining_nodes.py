@@ -34,15 +34,19 @@ async def watch_nodes(
         look += 1
         try:
             draining = await host.read_draining()
-            if draining != known:
-                _log.info("nodes that drain: %s", ", ".join(sorted(draining)) or "none")
-                known = draining
-            lifecycle.evacuation.look(draining)
-            is_due = not look % _LOOKS_BETWEEN
+        except Exception as error:
+            # Ray's client raises what it likes.
+            _log.debug("nodes that drain are not known: %s", error)
+            continue
+        if draining != known:
+            _log.info("nodes that drain: %s", ", ".join(sorted(draining)) or "none")
+            known = draining
+        lifecycle.evacuation.look(draining)
+        is_due = not look % _LOOKS_BETWEEN
+        try:
             if draining or is_due:
                 await host.end_unused_actors(host.placer.nodes_in_use, draining)
             if consolidation is not None and is_due:
                 await consolidation.look()
         except Exception as error:
-            # Ray's client raises what it likes.
-            _log.debug("nodes that drain are not known: %s", error)
+            _log.warning("nodes are not emptied any further: %s", error)

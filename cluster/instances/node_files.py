@@ -197,7 +197,8 @@ class NodeFilesActor:
         Args:
             is_leaving: Whether the node goes, and with it what it offers to others.
         """
-        return 0.0 if self._files.has_offers and not is_leaving else self._uses.over_s
+        has_duties = self._files.has_offers or not self._agents.is_empty
+        return 0.0 if has_duties and not is_leaving else self._uses.over_s
 
     def statistics(self) -> dict[str, float]:
         """Return the counters of `CacheStatistics`, by name."""

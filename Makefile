@@ -157,6 +157,7 @@ faults: $(VENV)/.installed-test
 test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
+	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	MANTA_HEAD_FAULTS=all $(PYTEST) -q tests/integration/test_head_faults.py
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)

@@ -40,8 +40,10 @@ from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.metrics.model_files import render_model_cache
+from deployments.metrics.node_roles import ReadNodeRoles
 from deployments.model_files.layout import cache_folder
 from deployments.response_cache.factory import make_store
+from deployments.routing.holding import IsLeaving, hold_while_needed
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
@@ -146,6 +148,10 @@ class IngressSettings:
         return DrainTimes(delay_s=self.drain_delay_s, exit_s=self.exit_timeout_s)
 
 
+async def _stays() -> bool:
+    return False
+
+
 class Ingress:
     """One ingress replica.
 
@@ -154,6 +160,9 @@ class Ingress:
         connect: Makes the link to the controller; importable where replicas run.
         is_replaced: Says whether replicas are being replaced by new ones; asked when this replica
             is told to end.
+        read_node_roles: Tells which nodes have no ingress, so that others tell their metrics; None
+            when all have one.
+        is_leaving: Says whether this node drains; asked when this replica is told to end.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
@@ -161,6 +170,8 @@ class Ingress:
         settings: IngressSettings,
         connect: Callable[[], ControllerLink],
         is_replaced: Callable[[], Awaitable[bool]],
+        read_node_roles: ReadNodeRoles | None = None,
+        is_leaving: IsLeaving = _stays,
     ) -> None:
         setproctitle.setproctitle("manta: ingress")
         set_up_logging(settings.log)
@@ -168,6 +179,7 @@ class Ingress:
         # What instances were told; nothing before there is a routing table.
         self._told: InstanceSettings | None = None
         self._is_replaced = is_replaced
+        self._is_leaving = is_leaving
         self._inherited = Inheritance()
         self._servers: dict[str, ProtocolServer] = {}
         self._drain: asyncio.Task[None] | None = None
@@ -217,6 +229,7 @@ class Ingress:
             allow_client_memory=settings.allow_client_memory,
             tracer=self._tracer,
         )
+        self._plane.page.read_node_roles = read_node_roles
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -383,6 +396,8 @@ class Ingress:
             is_replaced=self._is_replaced,
             withdraw=self._withdraw,
         )
+        exit_s = self._settings.exit_timeout_s
+        await hold_while_needed(self._router.node_pools, self._is_leaving, exit_s)
         self._plane.exiting = True
         self._inherited.close()
         for server in self._servers.values():

@@ -72,7 +72,12 @@ class PlacementRules:
     bundle_strategy: BundleStrategy = BundleStrategy.STRICT_PACK
 
 
-def _read_labels(text: str) -> Mapping[str, str]:
+def read_label_selector(text: str) -> Mapping[str, str]:
+    """Read Ray's conditions on the labels of a node, by key, from a JSON object.
+
+    Raises:
+        ValueError: It is none, it is empty, or a key or a condition is not in Ray's syntax.
+    """
     labels = json.loads(text)
     if not isinstance(labels, dict) or not labels:
         raise ValueError(text)
@@ -122,7 +127,7 @@ _PARAMETERS: Final[Mapping[str, FamilyParameter]] = {
         _read_keys, "keys of node labels with commas between, the largest domain first"
     ),
     f"{PREFIX}labels": FamilyParameter(
-        _read_labels,
+        read_label_selector,
         'a JSON object of Ray\'s label conditions, for example {"ray.io/accelerator-type":'
         ' "in(H100,A100)", "spot": "!true"}',
     ),

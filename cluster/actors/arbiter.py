@@ -31,7 +31,7 @@ from deployments.rate_limiter.roster import Roster
 from deployments.rate_limiter.server import ArbiterServer
 from deployments.reactor.reactor import Reactor
 
-_NAME_PREFIX: Final = "resource-arbiter@"
+NAME_PREFIX: Final = "resource-arbiter@"
 _START_TIMEOUT_S: Final = 60.0
 _RETRY_S: Final = 0.05
 
@@ -51,12 +51,22 @@ class ResourceArbiterActor:
         self._path = path
         self._limits = limits
         self._roster_path = roster_path
-        self._serving: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._unused_since_s: float | None = None
+        self._serving: concurrent.futures.Future[ArbiterServer] = concurrent.futures.Future()
         threading.Thread(target=self._run, name="manta-arbiter", daemon=True).start()
 
     async def ready(self) -> None:
         """Return when claims can join."""
         await asyncio.wrap_future(self._serving)
+
+    async def unused_s(self, is_leaving: bool) -> float:
+        """Return for how many seconds no instance has been seen here; 0.0 while one is."""
+        if not self._serving.done() or self._serving.result().member_count:
+            self._unused_since_s = None
+            return 0.0
+        if self._unused_since_s is None:
+            self._unused_since_s = time.monotonic()
+        return time.monotonic() - self._unused_since_s
 
     def _run(self) -> None:
         try:
@@ -69,15 +79,15 @@ class ResourceArbiterActor:
     def _serve(self) -> None:
         reactor = Reactor()
         arbiter = ResourceArbiter(self._limits, is_open=False)
-        while True:
+        while not self._serving.done():
             try:
-                _server = ArbiterServer(reactor, self._path, arbiter, Roster(self._roster_path))
-                break
+                server = ArbiterServer(reactor, self._path, arbiter, Roster(self._roster_path))
             except OSError as error:
                 # The one before it is not quite dead.
                 _log.warning("the rate limiter cannot listen yet: %s", error)
                 time.sleep(_RETRY_S)
-        self._serving.set_result(None)
+            else:
+                self._serving.set_result(server)
         while True:
             reactor.turn()
 
@@ -96,7 +106,7 @@ def start_arbiter(limits: Sequence[Limit]) -> str:
     digest = hashlib.sha256(repr(tuple(limits)).encode()).hexdigest()[:8]
     path = f"\0manta/arbiter/{node_id}/{digest}"
     options: Any = ray.remote(ResourceArbiterActor).options(
-        name=f"{_NAME_PREFIX}{node_id}/{digest}",
+        name=f"{NAME_PREFIX}{node_id}/{digest}",
         namespace=NAMESPACE,
         lifetime="detached",
         get_if_exists=True,
@@ -126,7 +136,7 @@ def start_arbiter(limits: Sequence[Limit]) -> str:
 def end_arbiters() -> None:
     """End the arbiters of all nodes; not on an event loop."""
     for name in actor_names():
-        if name.startswith(_NAME_PREFIX):
+        if name.startswith(NAME_PREFIX):
             # It may have ended since.
             with contextlib.suppress(RayError, ValueError):
                 kill_actor(ray.get_actor(name, namespace=NAMESPACE))

@@ -139,7 +139,7 @@ class ModelController(OwnerCalls):
             begin = self._boot.recovered
             self._supervisor.keep("poll of the repositories", lambda: follow(*polls, begin))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
-        self._supervisor.keep("watch of draining nodes", lambda: watch_nodes(host, self._lifecycle))
+        self._supervisor.keep("nodes", lambda: watch_nodes(host, self._lifecycle, options))
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:

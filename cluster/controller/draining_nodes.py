@@ -1,25 +1,37 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Follows which nodes drain, and has them emptied."""
+"""Follows which nodes drain, and has them emptied; ends what nobody uses on nodes."""
 
 import asyncio
 import logging
 from typing import Final
 
+from cluster.controller.consolidating import Consolidation
 from cluster.controller.host import ControllerHost
 from cluster.models.lifecycle import ModelLifecycle
+from cluster.options.nodes import NodeOptions, ingress_label_selector
 
 _log = logging.getLogger(__name__)
 
 # Of the half a minute that a pod has to end, if nobody has given it more.
 _PERIOD_S: Final = 2.0
+# Looks at what is not urgent.
+_LOOKS_BETWEEN: Final = 5
 
 
-async def watch_nodes(host: ControllerHost, lifecycle: ModelLifecycle) -> None:
+async def watch_nodes(
+    host: ControllerHost, lifecycle: ModelLifecycle, options: NodeOptions
+) -> None:
     """Look again and again, for ever; while the head is away nothing is known and nothing moved."""
+    consolidation = None
+    if options.consolidate_nodes:
+        labels, after_s = ingress_label_selector(options), options.consolidate_after_secs
+        consolidation = Consolidation(host, lifecycle, labels, after_s)
     known: frozenset[str] = frozenset()
+    look = 0
     while True:
         await asyncio.sleep(_PERIOD_S)
+        look += 1
         try:
             draining = await host.read_draining()
         except Exception as error:
@@ -30,3 +42,11 @@ async def watch_nodes(host: ControllerHost, lifecycle: ModelLifecycle) -> None:
             _log.info("nodes that drain: %s", ", ".join(sorted(draining)) or "none")
             known = draining
         lifecycle.evacuation.look(draining)
+        is_due = not look % _LOOKS_BETWEEN
+        try:
+            if draining or is_due:
+                await host.end_unused_actors(host.placer.nodes_in_use, draining)
+            if consolidation is not None and is_due:
+                await consolidation.look()
+        except Exception as error:
+            _log.warning("nodes are not emptied any further: %s", error)

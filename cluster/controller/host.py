@@ -16,6 +16,7 @@ from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
+from cluster.instances.node_actors import end_unused_actors
 from cluster.instances.node_files import (
     NodeFilesSettings,
     end_node_files,
@@ -71,6 +72,9 @@ class ControllerHost(Protocol):
 
     async def read_draining(self) -> frozenset[str]:
         """Return the ids of the nodes that drain."""
+
+    async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
+        """End what instances had started on nodes that have none; see `node_actors`."""
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
@@ -153,6 +157,10 @@ class RayControllerHost:
     async def read_draining(self) -> frozenset[str]:
         """See `ControllerHost`."""
         return await read_draining()
+
+    async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(end_unused_actors, in_use, draining)
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""

@@ -31,7 +31,7 @@ from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 
-_NAME_PREFIX: Final = "model-files@"
+NAME_PREFIX: Final = "model-files@"
 # Downloads wait for each other, and for the store, on threads.
 _THREADS: Final = 64
 _START_TIMEOUT_S: Final = 60.0
@@ -111,6 +111,31 @@ class _Reports:
             )
 
 
+class _Uses:
+    """Since when nobody uses something; each use is a ``with``, of any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._over_s = time.monotonic()
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self._count += 1
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with self._lock:
+            self._count -= 1
+            self._over_s = time.monotonic()
+
+    @property
+    def over_s(self) -> float:
+        """For how many seconds nobody has; 0.0 while somebody does."""
+        with self._lock:
+            return 0.0 if self._count else time.monotonic() - self._over_s
+
+
 class NodeFilesActor:
     """The actor; made by `fetch_to_node` and `offer_files`.
 
@@ -128,6 +153,7 @@ class NodeFilesActor:
         logging.basicConfig(level=settings.log_level)
         self._node_id: str = ray.get_runtime_context().get_node_id()
         self._agents = FollowedAgents()
+        self._uses = _Uses()
         self._files = NodeFiles(
             settings.directory,
             settings.max_bytes,
@@ -150,7 +176,7 @@ class NodeFilesActor:
 
         files = wanted.files
         agents = (wanted.model_name, files.agents, wanted.config_json)
-        with _Reports(wanted, self._node_id) as reports:
+        with self._uses, _Reports(wanted, self._node_id) as reports:
             directory = self._files.ensure(
                 wanted.model_name, files, partial(make_tree, *agents), reports.tell
             )
@@ -168,6 +194,15 @@ class NodeFilesActor:
     def withdraw(self, all_but: Collection[str]) -> None:
         """Let go of such files; see `NodeFiles.withdraw`."""
         self._files.withdraw(all_but=all_but)
+
+    def unused_s(self, is_leaving: bool) -> float:
+        """Return for how many seconds nobody has needed it; 0.0 while somebody does.
+
+        Args:
+            is_leaving: Whether the node goes, and with it what it offers to others.
+        """
+        has_duties = self._files.has_offers or not self._agents.is_empty
+        return 0.0 if has_duties and not is_leaving else self._uses.over_s
 
     def statistics(self) -> dict[str, float]:
         """Return the counters of `CacheStatistics`, by name."""
@@ -262,7 +297,7 @@ def _ask(reference: Any, node_id: str, what: str) -> Any:
 
 def _start(settings: NodeFilesSettings, node_id: str) -> Any:
     options: Any = ray.remote(NodeFilesActor).options(
-        name=f"{_NAME_PREFIX}{node_id}",
+        name=f"{NAME_PREFIX}{node_id}",
         namespace=NAMESPACE,
         lifetime="detached",
         get_if_exists=True,
@@ -296,7 +331,7 @@ def end_node_files() -> None:
 
 def _for_each_actor(do: Callable[[Any], object]) -> None:
     for name in actor_names():
-        if name.startswith(_NAME_PREFIX):
+        if name.startswith(NAME_PREFIX):
             # It may have ended since.
             with contextlib.suppress(RayError, ValueError):
                 do(ray.get_actor(name, namespace=NAMESPACE))

@@ -58,6 +58,7 @@ class Placer:
 
     Attributes:
         on_waits: Called when an instance waits for room.
+        kept_free: Ids of nodes that no instance is placed on, as if they drained.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Placer:
     ) -> None:
         self.devices = devices
         self.on_waits: Callable[[], None] = lambda: None
+        self.kept_free: frozenset[str] = frozenset()
         self._read = look
         self._looking: asyncio.Task[ClusterResources] | None = None
         self._looked_s = 0.0
@@ -82,6 +84,11 @@ class Placer:
     def waiting(self) -> Mapping[str, Waiting]:
         """Who waits for room, by the instance's name."""
         return self._waiting
+
+    @property
+    def nodes_in_use(self) -> frozenset[str]:
+        """Ids of the nodes that have instances, also such as start or end."""
+        return frozenset(self._counts)
 
     def has_place(self, name: str) -> bool:
         """Whether an instance has a place, also one that is about to end."""
@@ -149,7 +156,8 @@ class Placer:
             return Waits(
                 "waiting for word of the nodes, which Ray does not give; it is asked again"
             )
-        return choose_node(spec, cluster, self._occupancy(spec))
+        there = cluster.with_draining(self.kept_free)
+        return choose_node(spec, there, self._occupancy(spec))
 
     async def is_misplaced(self, description: InstanceDescription) -> bool:
         """Whether it waits for a device no longer; see `DeviceLeases.is_misplaced`."""

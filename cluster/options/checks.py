@@ -125,6 +125,7 @@ def _complaints(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterato
     yield from _ports(values)
     yield from _tls(values)
     yield from _forwarding(values)
+    yield from _nodes(values)
     for name, kind in (("http_restricted_api", "api"), ("grpc_restricted_protocol", "protocol")):
         counts = Counter(feature for features, _, _ in values[name] for feature in features)
         for feature, count in counts.items():
@@ -142,6 +143,14 @@ def _forwarding(values: Mapping[str, Any]) -> Iterator[str]:
             compile_forward_pattern(pattern, f"--{protocol}-header-forward-pattern")
         except InvalidArgumentError as error:
             yield error.message
+
+
+def _nodes(values: Mapping[str, Any]) -> Iterator[str]:
+    if values["consolidate_nodes"] and not values["ingress_label_selector"]:
+        yield (
+            "--consolidate-nodes needs nodes without an ingress, as one with an ingress is never"
+            " removed: give --ingress-label-selector as well"
+        )
 
 
 def _loading(values: Mapping[str, Any]) -> Iterator[str]:

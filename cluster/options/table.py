@@ -16,7 +16,8 @@ from backends.api.evolving import evolves
 from cluster.options import values
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
-from cluster.options.lanes import LANES, LaneOptions
+from cluster.options.lanes import LANES
+from cluster.options.nodes import NODES, NodeOptions
 from cluster.options.on_demand import ON_DEMAND
 
 Setting = tuple[str, str, str]
@@ -35,7 +36,7 @@ _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(LaneOptions):
+class ServerOptions(NodeOptions):
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:
@@ -376,7 +377,8 @@ FLAGS: dict[str, Flag] = {
     row.name: Flag(name=row.name.replace("_", "-"), **row.metadata)
     # Where they are shown, those of the bases come last.
     for row in sorted(
-        fields(ServerOptions), key=lambda row: row.metadata.get("group") in {ON_DEMAND, LANES}
+        fields(ServerOptions),
+        key=lambda row: row.metadata.get("group") in {ON_DEMAND, LANES, NODES},
     )
     if row.metadata
 }

@@ -10,7 +10,7 @@ both.
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -25,6 +25,8 @@ GPU_INDEX_RESOURCE = "gpu_{index}"
 NODE_PREFIX = "node:"
 # Ray counts in ten-thousandths; what is smaller rounds to nothing and would reserve nothing.
 SMALLEST_FRACTION = 0.0001
+# What Ray counts on every node, and no instance reserves.
+NOT_RESERVED = (NODE_PREFIX, "object_store_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class NodeResources:
     def gpu_count(self) -> int:
         """GPUs that its Ray knows of."""
         return int(self.total.get(GPU_RESOURCE, 0))
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether it drains, and nothing that an instance reserves is reserved any more."""
+        return self.is_draining and not any(
+            self.available.get(name, 0.0) < amount
+            for name, amount in self.total.items()
+            if not name.startswith(NOT_RESERVED)
+        )
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,16 @@ class ClusterResources:
     def only(self, node_id: str) -> "ClusterResources":
         """Return the cluster as one that is tied to a node sees it."""
         return replace(self, nodes=tuple(n for n in self.nodes if n.node_id == node_id))
+
+    def with_draining(self, node_ids: Collection[str]) -> "ClusterResources":
+        """Return the cluster as it is when some nodes drain, too."""
+        if not node_ids:
+            return self
+        nodes = (
+            replace(node, is_draining=True) if node.node_id in node_ids else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=tuple(nodes))
 
     def offers(self, resource: str) -> bool:
         """Whether any node has the resource, reserved or not."""

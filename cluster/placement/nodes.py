@@ -27,18 +27,24 @@ async def read_cluster() -> ClusterResources:
 
 async def read_draining() -> frozenset[str]:
     """Ask Ray which nodes drain, by id."""
-    return await asyncio.to_thread(_read_draining)
+    return await asyncio.to_thread(draining_nodes)
 
 
-def _read_draining() -> frozenset[str]:
+def draining_nodes() -> frozenset[str]:
+    """Ask Ray which nodes drain, by id; not on an event loop."""
     state: Any = ray._private.state.state  # noqa: SLF001 - no public twin tells of drains
     return frozenset(state.get_draining_nodes())
+
+
+def emptied_nodes() -> frozenset[str]:
+    """Ask Ray which nodes drain and have nothing reserved any more; not on an event loop."""
+    return frozenset(node.node_id for node in _read_cluster().nodes if node.is_emptied)
 
 
 def _read_cluster() -> ClusterResources:
     state: Any = ray._private.state  # noqa: SLF001 - no public twin tells nodes apart
     available = state.available_resources_per_node()
-    draining = _read_draining()
+    draining = draining_nodes()
     nodes: list[dict[str, Any]] = ray.nodes()
     return ClusterResources(
         tuple(

@@ -21,12 +21,13 @@ from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
 from cluster.options.lanes import lane_settings
+from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
 from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
 from cluster.release import own_release
 from cluster.server import ingress_entry, serve_application
 from cluster.server.claim import claim_again
-from cluster.server.node_counting import NodeCountingPolicy
+from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
@@ -91,6 +92,7 @@ def application(
         runtime_env: How replicas find this release, in Ray's terms; None where they do anyway.
     """
     replicas = options.ingress_per_node
+    selector = ingress_label_selector(options) if follow_nodes else {}
     scale: dict[str, Any] = {"num_replicas": replicas}
     if follow_nodes:
         scale = {
@@ -103,7 +105,7 @@ def application(
                 look_back_period_s=2,
                 policy=AutoscalingPolicy(
                     policy_function=NodeCountingPolicy,
-                    policy_kwargs={"replicas_per_node": replicas},
+                    policy_kwargs={"replicas_per_node": replicas, "label_selector": selector},
                 ),
             )
         }
@@ -113,10 +115,18 @@ def application(
         "num_cpus": 0,
         "resources": {f"{serve_application.PER_NODE_RESOURCE}{settings.build}": 1.0 / replicas},
     }
+    if selector:
+        actor["label_selector"] = dict(selector)
     if runtime_env:
         actor["runtime_env"] = dict(runtime_env)
     cloudpickle.register_pickle_by_value(ingress_entry)
-    arguments = settings, connect_controller, serve_application.is_being_replaced
+    arguments = (
+        settings,
+        connect_controller,
+        serve_application.is_being_replaced,
+        NodeRoleReader(selector) if selector else None,
+        serve_application.is_node_draining,
+    )
     deployment: Any = serve.deployment(
         name=serve_application.INGRESS_NAME,
         max_surge_percent=100,

@@ -1,19 +1,75 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many replicas the ingress has: so many on each live node."""
+"""How many replicas the ingress has: so many on each live node that shall have any.
 
+A node that drains is none once its instances have left: the replicas there leave then, rather than
+shortly before its deadline, if it has one. Serve ends those on nodes that drain first when there
+are to be fewer. Until then they hold the queues of the instances there.
+
+Ray: python/ray/serve/_private/deployment_state.py migrate_replicas_on_draining_nodes
+"""
+
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import ray
 
+from cluster.placement.labels import unmet
+from cluster.placement.nodes import draining_nodes, emptied_nodes
+from deployments.metrics.node_roles import NodeRoles
+
 _log = logging.getLogger(__name__)
+
+_ROLES_TIMEOUT_S: Final = 1.0
 
 # A node is noticed within twice this.
 _NODE_COUNT_TTL_S: Final = 1.0
+
+
+def roles_of(
+    nodes: Iterable[Mapping[str, Any]],
+    without: Collection[str],
+    label_selector: Mapping[str, str],
+) -> NodeRoles:
+    """Tell which nodes have an ingress.
+
+    Args:
+        nodes: As `ray.nodes` returns them.
+        without: Ids of those that have none though their labels say so.
+        label_selector: What the labels of one must meet to have an ingress.
+    """
+    alive = {node["NodeID"]: node.get("Labels") or {} for node in nodes if node["Alive"]}
+    entries = {node_id for node_id, labels in alive.items() if not unmet(label_selector, labels)}
+    return NodeRoles(frozenset(entries.difference(without)), frozenset(alive.keys() - entries))
+
+
+class NodeRoleReader:
+    """Tells an ingress which nodes have one; what was known before while Ray does not answer.
+
+    Args:
+        label_selector: What the labels of a node must meet to have an ingress.
+    """
+
+    def __init__(self, label_selector: Mapping[str, str]) -> None:
+        self._label_selector = label_selector
+        self._known = NodeRoles()
+
+    async def __call__(self) -> NodeRoles:
+        """Ask Ray."""
+        try:
+            async with asyncio.timeout(_ROLES_TIMEOUT_S):
+                self._known = await asyncio.to_thread(self._read)
+        except Exception as error:
+            # Ray's client raises what it likes.
+            _log.warning("the nodes without an ingress are not known: %r", error)
+        return self._known
+
+    def _read(self) -> NodeRoles:
+        return roles_of(ray.nodes(), draining_nodes(), self._label_selector)
 
 
 class NodeCountingPolicy:
@@ -24,18 +80,24 @@ class NodeCountingPolicy:
 
     Args:
         replicas_per_node: Replicas on each node.
+        label_selector: What the labels of a node must meet; empty for all nodes.
         read_nodes: Returns the nodes as `ray.nodes` does; may block.
+        read_emptied: Returns the ids of those that drain and have no instance; may block.
         clock_s: Monotonic clock.
     """
 
     def __init__(
         self,
         replicas_per_node: int,
+        label_selector: Mapping[str, str] | None = None,
         read_nodes: Callable[[], list[dict[str, Any]]] = ray.nodes,
+        read_emptied: Callable[[], Collection[str]] = emptied_nodes,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._replicas_per_node = replicas_per_node
+        self._label_selector = label_selector or {}
         self._read_nodes = read_nodes
+        self._read_emptied = read_emptied
         self._clock_s = clock_s
         self._count: int | None = None
         self._look: threading.Thread | None = None
@@ -54,6 +116,7 @@ class NodeCountingPolicy:
 
     def _count_nodes(self) -> None:
         try:
-            self._count = max(1, sum(bool(node["Alive"]) for node in self._read_nodes()))
+            roles = roles_of(self._read_nodes(), self._read_emptied(), self._label_selector)
+            self._count = max(1, len(roles.with_ingress))
         except Exception as error:
             _log.warning("the nodes of the cluster cannot be counted: %s", error)

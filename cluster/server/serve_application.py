@@ -18,6 +18,7 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 
 from backends.api.errors import InternalError
+from cluster.placement.nodes import read_draining
 
 logger = logging.getLogger(__name__)
 
@@ -142,6 +143,18 @@ async def is_being_replaced() -> bool:
         return bool(deployment.get("status") == "UPDATING")
     except (TimeoutError, RayError, RayServeException) as error:
         logger.warning("Serve does not say whether replicas are being replaced: %r", error)
+        return False
+
+
+async def is_node_draining() -> bool:
+    """Whether this process's node drains; False also when Ray does not answer."""
+    try:
+        node_id = ray.get_runtime_context().get_node_id()
+        async with asyncio.timeout(_UPDATING_TIMEOUT_S):
+            return node_id in await read_draining()
+    except Exception as error:
+        # Ray's client raises what it likes.
+        logger.warning("Ray does not say whether the node drains: %r", error)
         return False
 
 

@@ -25,6 +25,9 @@ _MAX_CONCURRENCY = 10_000
 _KILL_TIMEOUT_S = 5.0
 _KILL_POLL_S = 0.02
 _NOBODY = Owner()
+# Only the head has it. A controller elsewhere would keep a node from being removed, and would end
+# with it; without the head there is nobody who could start it anyway.
+_HEAD = {"node:__internal_head__": 0.001}
 
 
 def find_controller() -> Any:
@@ -132,6 +135,7 @@ def _create(
         max_task_retries=0,
         max_concurrency=_MAX_CONCURRENCY,
         num_cpus=0,
+        resources=_HEAD,
         runtime_env=dict(runtime_env) if runtime_env else None,
     )
     return actor.remote(options, owner, resumes=resumes)

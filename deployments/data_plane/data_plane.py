@@ -8,35 +8,27 @@ Triton answers about models and servers; it knows no bytes.
 Triton: core/src/server.cc, server/src/http_server.cc @73aad7c
 """
 
-import asyncio
 import re
-import time
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection
 from typing import Any, Final
 
 import msgspec
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
-from backends.api.model_identifier import name_of, namespace_of
+from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.cold_starts import cold_starts_text
+from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
-from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
-from deployments.metrics.distributions import bounds_ms
-from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
-from deployments.metrics.model_files import render_repositories
-from deployments.metrics.page import ModelMetrics, render
 from deployments.metrics.statistics_json import to_json as statistics_json
 from deployments.routing.router import Router
 from deployments.routing.served_model import ServedModel
-from deployments.settings.metrics_settings import MetricsSettings
 from deployments.shared_memory.regions import (
     RegionMaps,
     RegionSink,
@@ -89,6 +81,7 @@ class DataPlane:
         tracer: Traces requests; without one, none is traced.
 
     Attributes:
+        page: Makes the metrics page.
         settings: Log and trace settings and shared-memory regions.
         tracer: Traces requests; protocols ask whether it is on.
         draining: Whether readiness is withdrawn; requests are still served.
@@ -109,10 +102,10 @@ class DataPlane:
     ) -> None:
         self.slabs = slabs
         self.tracer = tracer or Tracer()
-        self._machine: MachineSampler | None = None
         self.repository: RepositoryControl = control
         self._collector = StatisticsCollector(router, control)
-        self._page = Recent(self._make_page)
+        self.page = MetricsPage(router, self._collector)
+        self._page = Recent(self.page.make)
         self.draining = False
         self.exiting = False
         self._server_id = server_id
@@ -308,50 +301,8 @@ class DataPlane:
         """Return this node's metrics as they were at most a second ago."""
         return await self._page.at_most_old(_PAGE_AGE_S)
 
-    async def _make_page(self) -> bytes:
-        table = self._router.table
-        settings = table.settings.metrics
-        entries = [entry for entry in self._ready_entries() if entry[1].config is not None]
-        counted = await self._collector.collect(entries, own_node_only=True)
-        rows = [
-            ModelMetrics(
-                name_of(key),
-                str(entry.version),
-                statistics,
-                load_duration_ns=entry.load_duration_ns,
-                metric_tags=entry.config.metric_tags,
-                has_cache=self._router.has_cache and entry.config.response_cache,
-                first_response_bounds=bounds_ms(entry.config) if settings.has_histograms else (),
-                namespace=namespace_of(key),
-            )
-            for (key, entry), statistics in zip(entries, counted, strict=True)
-            if entry.config is not None
-        ]
-        # Not on the loop: the drivers of GPUs may take their time.
-        host, gpus = await asyncio.to_thread(self._sample_machine, settings)
-        page = render(rows, host, gpus, settings, self._router.cache_gauges())
-        scaled = render_autoscaling(_scaled_versions(self._ready_entries()))
-        return page + cold_starts_text(table) + render_repositories(table.reachable) + scaled
-
-    def _sample_machine(
-        self, settings: MetricsSettings
-    ) -> tuple[HostMetrics | None, tuple[GpuMetrics, ...]]:
-        if self._machine is None:
-            self._machine = MachineSampler(settings.interval_ms)
-        return self._machine.sample(
-            time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
-        )
-
-    def _ready_entries(self) -> list[Entry]:
-        return [
-            (model.name, entry)
-            for model in self._router.table.models.values()
-            for entry in model.versions
-            if entry.state is ModelReadyState.READY
-        ]
-
     def _statistics_entries(self, name: str, version: str) -> list[Entry]:
-        ready = self._ready_entries()
+        ready = self.page.ready_entries()
         if not name:
             return ready
         key = self._router.key_of(name)
@@ -392,11 +343,3 @@ def _parse_version(text: str) -> int:
 def _tensor_metadata(config: ModelConfig, tensor: ModelInput | ModelOutput) -> dict[str, Any]:
     batch = [-1] if config.max_batch_size > 0 else []
     return {"name": tensor.name, "datatype": tensor.datatype, "shape": [*batch, *tensor.dims]}
-
-
-def _scaled_versions(entries: Sequence[Entry]) -> list[ScaledVersion]:
-    return [
-        ScaledVersion(key, entry.version, entry.desired_instances, len(entry.instances))
-        for key, entry in entries
-        if entry.desired_instances is not None
-    ]

@@ -43,31 +43,58 @@ class StatisticsCollector:
         self._router = router
         self._control = control
 
-    async def collect(
-        self, entries: Sequence[Entry], *, own_node_only: bool = False
-    ) -> list[Snapshot]:
-        """Return the counters of each version, in the order given.
+    async def collect(self, entries: Sequence[Entry]) -> list[Snapshot]:
+        """Return the counters of each version, of all nodes, in the order given.
 
         Args:
             entries: Model key and version.
-            own_node_only: Whether instances and routers of other nodes are left out.
         """
-        router = self._router
-        parts: list[list[Snapshot]] = [[] for _ in entries]
-        asked: list[tuple[int, Link]] = []
+        (parts,) = (await self._gather(entries, None)).values()
+        return [merge(part) for part in parts]
+
+    async def collect_by_node(
+        self, entries: Sequence[Entry], node_ids: Sequence[str]
+    ) -> dict[str, list[Snapshot | None]]:
+        """Return the counters of each version, in the order given, by node.
+
+        Args:
+            entries: Model key and version.
+            node_ids: The nodes, the own one first.
+
+        Returns:
+            None for a version that has no instance, and was not asked for, on another node.
+        """
+        gathered = await self._gather(entries, node_ids)
+        own = node_ids[0]
+        return {
+            node_id: [merge(part) if part or node_id == own else None for part in parts]
+            for node_id, parts in gathered.items()
+        }
+
+    async def _gather(
+        self, entries: Sequence[Entry], node_ids: Sequence[str] | None
+    ) -> dict[str, list[list[Snapshot]]]:
+        """Return what was counted for each version, by node; as of one node, "", for all."""
+        router, shown = self._router, node_ids or ("",)
+        parts: dict[str, list[list[Snapshot]]] = {each: [[] for _ in entries] for each in shown}
+
+        def at(node_id: str) -> list[list[Snapshot]] | None:
+            return parts.get(node_id if node_ids else "")
+
+        asked: list[tuple[list[Snapshot], Link]] = []
         # All of one table and of one instant: an instance is among the links or among the past.
-        for at, (name, entry) in enumerate(entries):
+        for number, (name, entry) in enumerate(entries):
             asked += [
-                (at, link)
+                (there[number], link)
                 for link in router.links_of(name, entry.version)
-                if link.is_local or not own_node_only
+                if (there := at(link.endpoint.node_id))
             ]
             for node_id, counted in router.table.past(name, entry.version).items():
-                if node_id == router.node_id or not own_node_only:
-                    parts[at] += _decoded(counted)
+                if there := at(node_id):
+                    there[number] += _decoded(counted)
             waiting = router.waiting_count(name, entry.version)
-            if waiting:
-                parts[at].append(Snapshot(pending_count=waiting))
+            if waiting and (there := at(router.node_id)):
+                there[number].append(Snapshot(pending_count=waiting))
         reporting = asyncio.ensure_future(self._reports(entries))
         try:
             links = [link for _, link in asked]
@@ -75,13 +102,13 @@ class StatisticsCollector:
             reports = await reporting
         finally:
             reporting.cancel()
-        for (at, _), answer in zip(asked, answers, strict=True):
-            if answer is not None:
-                parts[at] += _decoded(answer)
-        counted_in_routers = counters_by_model(reports, router.node_id if own_node_only else "")
-        for at, (name, entry) in enumerate(entries):
-            parts[at] += counted_in_routers.get((name, entry.version), [])
-        return [merge(part) for part in parts]
+        for (part, _), answer in zip(asked, answers, strict=True):
+            part.extend(() if answer is None else _decoded(answer))
+        for node_id, of_node in parts.items():
+            counted_in_routers = counters_by_model(reports, node_id)
+            for number, (name, entry) in enumerate(entries):
+                of_node[number] += counted_in_routers.get((name, entry.version), [])
+        return parts
 
     async def _reports(self, entries: Sequence[Entry]) -> list[bytes]:
         """Return what routers have counted, others only where these models are counted there."""

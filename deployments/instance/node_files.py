@@ -179,6 +179,11 @@ class NodeFiles:
         release.start()
         return directory
 
+    @property
+    def has_offers(self) -> bool:
+        """Whether files of loads lie here for other nodes."""
+        return bool(self._offers)
+
     def offer(self, location: str) -> str:
         """Take files that came with a load into the cache, from where other nodes read them.
 

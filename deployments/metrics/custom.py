@@ -50,6 +50,21 @@ def render_custom(families: Iterable[CustomFamily], taken: Collection[str] = ())
     return lines
 
 
+def on_node(family: CustomFamily, node: str) -> CustomFamily:
+    """Return a family with a label that says where it was counted; a model's own of it stays."""
+    metrics = [
+        CustomMetric(
+            sorted({"node": node, **dict(each.labels)}.items()),
+            each.value,
+            each.set_ns,
+            each.bounds,
+            each.counts,
+        )
+        for each in family.metrics
+    ]
+    return CustomFamily(family.name, family.description, family.kind, metrics)
+
+
 def _leave_out(family: CustomFamily) -> None:
     if family.name not in _left_out:
         _left_out.add(family.name)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deployments.metrics.counters import FailureReason, Snapshot
-from deployments.metrics.custom import render_custom
+from deployments.metrics.custom import on_node, render_custom
 from deployments.metrics.distributions import FIRST_RESPONSE, quantile
 from deployments.metrics.exposition import head, label_set
 from deployments.metrics.host import GpuMetrics, HostMetrics, gpu_rows
@@ -43,6 +43,7 @@ class ModelMetrics:
         has_cache: Whether the model's response cache is on.
         first_response_bounds: Buckets of the histogram, milliseconds.
         namespace: The model's namespace; empty without one.
+        node: The node it was counted on, if that is another one, without an ingress.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ModelMetrics:
     has_cache: bool = False
     first_response_bounds: tuple[float, ...] = ()
     namespace: str = ""
+    node: str = ""
 
 
 Value = Callable[[ModelMetrics], float]
@@ -214,6 +216,8 @@ def _labels(model: ModelMetrics, *, reason: str = "") -> str:
     labels["version"] = model.version
     if model.namespace:
         labels["namespace"] = model.namespace
+    if model.node:
+        labels["node"] = model.node
     if reason:
         labels["reason"] = reason
     return label_set(sorted(labels.items()))
@@ -362,7 +366,11 @@ def render(
         _histograms(lines, rows)
     if settings.has_summaries:
         _summaries(lines, rows, settings.quantiles)
-    custom = [family for row in rows for family in row.statistics.custom]
+    custom = [
+        on_node(family, row.node) if row.node else family
+        for row in rows
+        for family in row.statistics.custom
+    ]
     if custom:
         taken = {line.split(" ", 3)[2] for line in lines if line.startswith("# TYPE")}
         lines += render_custom(custom, taken)

@@ -81,7 +81,7 @@ class Clients:
     def _run(self, number: int) -> None:
         with triton_grpc.InferenceServerClient(self._address) as client:
             while not self._ended.is_set():
-                fault = _ask(client, number)
+                fault = ask(client, number)
                 with self._lock:
                     self.answers += not fault
                     self.faults += [fault] if fault else []
@@ -92,7 +92,7 @@ class Clients:
             thread.join()
 
 
-def _ask(client: triton_grpc.InferenceServerClient, number: int) -> str:
+def ask(client: triton_grpc.InferenceServerClient, number: int) -> str:
     """Send a request; return what was wrong with what came of it."""
     given = triton_grpc.InferInput("X", [1], "INT32")
     given.set_data_from_numpy(np.array([number], np.int32))

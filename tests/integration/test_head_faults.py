@@ -19,7 +19,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
-from tests.support.ray_nodes import HEAD_IP, ON_WORKER, SETTINGS, WORKER_IP, RayNodes
+from tests.support.head_and_worker import HEAD_IP, ON_WORKER, SETTINGS, WORKER_IP, HeadAndWorker
 from tests.support.server import RunningServer
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
 class Scene:
     """A server on two nodes, one of them the head, with an instance on the other and load."""
 
-    def __init__(self, nodes: RayNodes, repository: Path) -> None:
+    def __init__(self, nodes: HeadAndWorker, repository: Path) -> None:
         for name in ("add_sub", "during", "after"):
             write_add_sub(repository, name)
             with (repository / name / "config.pbtxt").open("a") as config:
@@ -123,7 +123,7 @@ class Scene:
 
 @contextmanager
 def scene_of(storage: str, repository: Path) -> Iterator[Scene]:
-    with RayNodes(storage) as nodes:
+    with HeadAndWorker(storage) as nodes:
         yield Scene(nodes, repository)
 
 

@@ -136,6 +136,9 @@ class FakeHost:
     async def read_draining(self) -> frozenset[str]:
         return frozenset(self.draining)
 
+    async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
+        self._maybe_fail("end_unused_actors")
+
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)
         self.world.pools.append(pool)

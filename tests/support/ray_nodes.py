@@ -1,209 +1,192 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A Ray cluster as an operator starts it, whose head can be killed and started again.
-
-The head and the worker node are on this machine with an address of loopback each. The head keeps
-what the GCS knows in Redis, in the embedded RocksDB, or in memory only.
-"""
+"""Ray nodes on one machine, each `ray start --block` in a process of its own, as in a pod."""
 
 import contextlib
+import json
 import os
-import random
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Self
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import psutil
+from ray._raylet import GcsClient
+from ray.cluster_utils import Cluster
+from ray.core.generated import autoscaler_pb2
 
 from tests.support.server import ROOT
 
-HEAD_IP = "127.0.0.2"
-WORKER_IP = "127.0.0.3"
-_RAY = (sys.executable, "-c", "from ray.scripts.scripts import main; main()")
-_COMMAND_TIMEOUT_S = 180.0
-# In the environment of every process of a node: whose it is.
-_MARK = "MANTA_TEST_NODE"
-# What a joined Ray is started with; see docs/fault-tolerance.md.
-SETTINGS = {
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
-    "RAY_worker_niceness": "0",
-    # A busy machine may take longer than the 10 s Ray gives a node.
-    "RAY_raylet_start_wait_time_s": "120",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Else the nodes ask for the token of the machine, if it has one.
-    "RAY_AUTH_MODE": "disabled",
-    # Ray takes half a minute to miss a dead node unless told to look more often.
-    "RAY_health_check_initial_delay_ms": "500",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "4",
-}
-# Starts a server whose driver is on the worker node: Ray would choose the head of the machine.
-ON_WORKER = (
-    "import sys, ray; ray.init(address=sys.argv.pop(1), namespace='manta', log_to_driver=False,"
-    f" logging_level='ERROR', _node_ip_address='{WORKER_IP}');"
-    " from cluster.__main__ import main; sys.exit(main(sys.argv[1:]))"
-)
+STORE_BYTES = 100 * 2**20
+# What a state may take to come on a machine that does other things too.
+PATIENCE_S = 180.0
+# Ray's own processes on each node, which are there without Manta.
+_RAY_ITSELF = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
+_TITLES = ("ray::", "manta: ")
+
+
+@dataclass(frozen=True, slots=True)
+class RayNode:
+    """One node.
+
+    Attributes:
+        name: Its label ``node``.
+        node_id: Ray's id.
+        process: What `ray start --block` runs in.
+    """
+
+    name: str
+    node_id: str
+    process: subprocess.Popen[bytes]
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the node has ended; `ray start --block` outlives a raylet that ends by itself."""
+        return not any(each.name() == "raylet" for each in self._tree())
+
+    def workers(self, title: str = "") -> list[psutil.Process]:
+        """Return the processes of actors on the node whose title holds a text."""
+        return [each for each in self._tree() if is_worker(each, title)]
+
+    def _tree(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self.process.pid).children(recursive=True)
+        return []
+
+    def sigterm(self) -> None:
+        """Have the node drain and end, as the deletion of its pod does."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End all processes of the node at once."""
+        kill_tree(self.process)
+
+
+def is_worker(process: psutil.Process, title: str = "") -> bool:
+    """Whether a process is a live actor, or a task, and has a title."""
+    try:
+        command = " ".join(process.cmdline())
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+    is_ours = command.startswith(_TITLES) and not command.startswith(_RAY_ITSELF)
+    return is_ours and title in command and not is_dead
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it has started, at once."""
+    try:
+        top = psutil.Process(process.pid)
+        tree = [top, *top.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        tree = []
+    # Nobody starts anything again while the others end.
+    for how in (psutil.Process.suspend, psutil.Process.kill):
+        for each in tree:
+            with contextlib.suppress(psutil.Error):
+                how(each)
+    psutil.wait_procs(tree, timeout=10)
+    process.wait(10)
+
+
+def until(holds: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
+    """Wait until something holds."""
+    deadline_s = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline_s, f"within {within_s:g} s: {what}"
+        time.sleep(0.1)
 
 
 class RayNodes:
-    """A head and a worker node; the folder with their logs goes with them.
+    """A head, and nodes that join it.
 
     Args:
-        storage: "redis", "rocksdb" or "memory".
-        settings: What the environment of both has besides `SETTINGS`.
-
-    Attributes:
-        address: Of the GCS.
+        head_cpus: What the head offers for instances.
     """
 
-    def __init__(self, storage: str, settings: Mapping[str, str] | None = None) -> None:
-        # Paths of Ray's sockets have to be short.
-        self.folder = Path(tempfile.mkdtemp(prefix="manta-ray-"))
-        self._port, self._redis_port = _free_port(), _free_port()
-        self.address = f"{HEAD_IP}:{self._port}"
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._environment = {**os.environ, **SETTINGS, **(settings or {})}
-        self._environment.pop("RAY_ADDRESS", None)
-        self._head_environment = {**self._environment, **self._storage(storage)}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill all that was started."""
-        for process in (*self.processes(HEAD_IP), *self.processes(WORKER_IP)):
-            _kill(process)
-        for child in self._children:
-            child.kill()
-            child.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def start_head(self) -> None:
-        """Start the head, or start it again: with the same port and store."""
-        self._start(
-            HEAD_IP,
-            self._head_environment,
-            "--head",
-            f"--port={self._port}",
-            f"--temp-dir={self.folder}",
-            "--include-dashboard=false",
+    def __init__(self, head_cpus: int = 2) -> None:
+        self._environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        self._cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": head_cpus, "object_store_memory": STORE_BYTES},
         )
+        self._nodes: list[RayNode] = []
+        self.address: str = self._cluster.address
+        self.head_id: str = self._cluster.head_node.node_id
 
-    def start_worker(self) -> None:
-        """Start the worker node; it alone has the resource ``survivor``."""
-        self._start(
-            WORKER_IP,
-            self._environment,
-            f"--address={self.address}",
-            '--resources={"survivor": 10}',
-        )
+    def all(self) -> list[RayNode]:
+        """Return the nodes that are there, without the head."""
+        return [node for node in self._nodes if not node.is_gone]
 
-    def kill_gcs(self) -> Callable[[], None]:
-        """SIGKILL the GCS, and return what starts it again as it was."""
-        (gcs,) = [each for each in self.processes(HEAD_IP) if each.name() == "gcs_server"]
-        command, environment = gcs.cmdline(), gcs.environ()
-        _kill(gcs)
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Return what Ray tells of its live nodes, by id."""
+        rows = self._cluster.global_state.node_table()
+        return {row["NodeID"]: row for row in rows if row["Alive"]}
 
-        def start() -> None:
-            with (self.folder / "gcs_again.log").open("ab") as log:
-                self._children.append(
-                    subprocess.Popen(
-                        command, env=environment, stdout=log, stderr=log, start_new_session=True
-                    )
-                )
+    def add(
+        self,
+        name: str,
+        *,
+        cpus: int = 1,
+        resources: dict[str, float] | None = None,
+        labels: dict[str, str] | None = None,
+        drain_s: int = 30,
+    ) -> RayNode:
+        """Start a node and wait until Ray knows it.
 
-        return start
-
-    def kill_head(self) -> None:
-        """SIGKILL everything on the head node, as the loss of a machine does."""
-        for process in self.processes(HEAD_IP):
-            _kill(process)
-
-    def workers(self, node_ip: str, title: str) -> list[psutil.Process]:
-        """Return those processes of a node whose title begins so."""
-        found = []
-        for process in self.processes(node_ip):
-            with contextlib.suppress(psutil.Error):
-                if " ".join(process.cmdline()).startswith(title):
-                    found.append(process)
-        return found
-
-    def processes(self, node_ip: str) -> list[psutil.Process]:
-        """Return the processes of a node, Ray's and ours."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                is_ours = process.environ().get(_MARK) == self._mark(node_ip)
-                if is_ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
-
-    def _mark(self, node_ip: str) -> str:
-        return f"{node_ip} {self.address}"
-
-    def _start(self, node_ip: str, environment: Mapping[str, str], *flags: str) -> None:
-        done = subprocess.run(
+        Args:
+            name: Its label ``node``.
+            cpus: What it offers.
+            resources: The same.
+            labels: Further labels.
+            drain_s: How long it drains when it gets SIGTERM.
+        """
+        all_labels = ",".join(f"{k}={v}" for k, v in ({"node": name} | (labels or {})).items())
+        process = subprocess.Popen(
             [
-                *_RAY,
-                "start",
-                f"--node-ip-address={node_ip}",
-                "--num-cpus=2",
-                f"--object-store-memory={100 * 2**20}",
-                "--disable-usage-stats",
-                *flags,
+                *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+                f"--address={self.address}",
+                f"--num-cpus={cpus}",
+                f"--resources={json.dumps(resources or {})}",
+                f"--labels={all_labels}",
+                f"--object-store-memory={STORE_BYTES}",
+                "--dashboard-agent-listen-port=0",
+                *("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"),
             ],
-            env={**environment, _MARK: self._mark(node_ip)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_COMMAND_TIMEOUT_S,
-            cwd=ROOT,
-            check=False,
+            stdout=subprocess.DEVNULL,
+            env=self._environment | {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain_s)},
         )
-        assert done.returncode == 0, done.stdout
+        found: list[str] = []
 
-    def _storage(self, storage: str) -> dict[str, str]:
-        return {"redis": self._start_redis, "rocksdb": self._rocksdb, "memory": dict[str, str]}[
-            storage
-        ]()
+        def is_there() -> bool:
+            assert process.poll() is None, f"node {name} did not start"
+            found[:] = [
+                node_id
+                for node_id, row in self.table().items()
+                if row["Labels"].get("node") == name
+            ]
+            return bool(found)
 
-    def _rocksdb(self) -> dict[str, str]:
-        path = self.folder / "gcs"
-        path.mkdir()
-        return {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": str(path)}
+        until(is_there, f"node {name} is not there")
+        node = RayNode(name, found[0], process)
+        self._nodes.append(node)
+        return node
 
-    def _start_redis(self) -> dict[str, str]:
-        program = shutil.which("redis-server")
-        assert program is not None, "redis-server is not installed (apt-get install redis-server)"
-        port = self._redis_port
-        self._children.append(
-            subprocess.Popen(
-                [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
-                stdout=subprocess.DEVNULL,
-                cwd=self.folder,
-            )
+    def drain(self, node: RayNode, deadline_s: float) -> None:
+        """Have a node drain as `ray drain-node` does; it may be killed once the time is over."""
+        accepted, why = GcsClient(address=self.address).drain_node(
+            node.node_id,
+            autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
+            "a test",
+            int((time.time() + deadline_s) * 1000),
         )
-        return {"RAY_REDIS_ADDRESS": f"127.0.0.1:{port}"}
+        assert accepted, why
 
-
-def _free_port() -> int:
-    """Return a port that nobody is given by the system: it is still free for a second start."""
-    while True:
-        port = random.randrange(61000, 65000)
-        with contextlib.suppress(OSError), socket.create_server(("", port)):
-            return port
-
-
-def _kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.Error, ProcessLookupError):
-        os.kill(process.pid, signal.SIGKILL)
-        psutil.wait_procs([process], timeout=20)
+    def shutdown(self) -> None:
+        """End all nodes."""
+        for node in self._nodes:
+            node.kill()
+        self._cluster.shutdown()

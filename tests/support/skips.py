@@ -10,6 +10,9 @@ import pytest
 ALLOWED_SKIPS: dict[str, str] = {
     "tests/unit/scripts/test_gpu_check.py::": "says what happens without a GPU; CI may have one",
     "tests/integration/test_head_faults.py::": "heads that die take minutes: make test-all",
+    "tests/integration/test_node_autoscaler.py::": "takes minutes; make test-all runs it",
+    "tests/integration/test_nodes.py::test_a_node_whose_pod": "minutes; make test-all runs it",
+    "tests/integration/test_nodes.py::test_a_killed_node": "minutes; make test-all runs it",
     "tests/stores/test_ray_nodes.py::": "four nodes of Ray take minutes; make test-all runs it",
 }
 

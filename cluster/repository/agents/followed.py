@@ -49,6 +49,11 @@ class FollowedAgents:
         self._lock = threading.Lock()
         self._by_key: dict[str, PreparedFiles] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no agent is to be told anything any more."""
+        return not self._by_key
+
     def follow(self, key: str, directory: Path, make_chain: Callable[[], AgentChain]) -> None:
         """Have the agents told from now on; those of a key that is followed already are.
 

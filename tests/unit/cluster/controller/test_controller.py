@@ -476,3 +476,30 @@ async def test_a_controller_that_was_replaced_steps_down(folder: Path) -> None:
     await asyncio.sleep(2)
     assert host.stepped_down
     assert not elsewhere.stepped_down
+
+
+@in_virtual_time_with_folder
+async def test_an_under_used_node_is_emptied_where_that_is_asked_for(folder: Path) -> None:
+    write_model(folder, "m")
+    host = FakeHost()
+    host.nodes = ("n", "other")
+    controller = await controller_of(
+        folder,
+        host,
+        consolidate_nodes=True,
+        consolidate_after_secs=60.0,
+        ingress_label_selector='{"ingress": "true"}',
+    )
+    await controller.start()
+    host.world.node = "other"
+
+    async def nodes() -> list[str]:
+        changes = (await controller.routing_table(0, 1.0)).changes
+        assert changes is not None
+        return [each.node_id for each in changes.models["m"].versions[0].instances]
+
+    await asyncio.sleep(60)
+    assert await nodes() == ["n"]
+    await asyncio.sleep(30)
+    assert await nodes() == ["other"]
+    assert host.placer.kept_free == {"n"}

@@ -51,6 +51,8 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
         ("--instance-heartbeat-timeout-secs=-1", "expected >= 0"),
         ("--lane-port-range=9-8", "expected <first>-<last> with 1 <= first <= last"),
         ("--lane-tls=on", "invalid argument for --lane-tls"),
+        ("--consolidate-after-secs=-1", "expected >= 0"),
+        ("--ingress-label-selector=a=b", 'of Ray\'s label conditions, for example {"ingress":'),
         ("--grpc-server=x", "expected one of own, grpcio"),
         ("--http-prt=1", "unrecognized option '--http-prt', did you mean '--http-port'?"),
         ("--http_port=1", "did you mean '--http-port'?"),
@@ -104,6 +106,11 @@ def test_a_restriction_that_is_refused_keeps_its_secret():
             [REPOSITORY, "--cache-config=local,size=1", "--response-cache-byte-size=1"],
             "Error: Incompatible flags --response-cache-byte-size and --cache-config both "
             "provided. Please provide one or the other.",
+        ),
+        (
+            [REPOSITORY, "--consolidate-nodes=true"],
+            "--consolidate-nodes needs nodes without an ingress, as one with an ingress is never"
+            " removed: give --ingress-label-selector as well",
         ),
         (
             [REPOSITORY, "--http-restricted-api=health:a=b", "--http-restricted-api=health:c=d"],

@@ -262,7 +262,7 @@ PLAIN = [
     if isinstance(default, bool)
     and FLAGS[name].takes_value
     and "use_ssl" not in name
-    and name != "require_signed_models"
+    and name not in {"require_signed_models", "consolidate_nodes"}
 ]
 
 

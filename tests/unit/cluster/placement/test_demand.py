@@ -87,3 +87,19 @@ def test_a_full_cluster_is_told_from_one_that_is_too_small() -> None:
 def test_resources_of_two_nodes_do_not_add_up() -> None:
     nodes = cluster(({"CPU": 4}, {"CPU": 4}), ({"GPU": 1}, {"GPU": 1}))
     assert "no node has" in blocked_reason(RayDemand(1, 1), nodes)
+
+
+@pytest.mark.parametrize(
+    ("is_draining", "free_cpus", "expected"),
+    [
+        pytest.param(True, 2.0, True, id="drains, and all is free but what an ingress has"),
+        pytest.param(True, 1.99, False, id="drains, and an instance has a little"),
+        pytest.param(False, 2.0, False, id="does not drain"),
+    ],
+)
+def test_a_node_is_emptied_when_it_drains_and_no_instance_reserves_anything(
+    is_draining: bool, free_cpus: float, expected: bool
+) -> None:
+    total = {"CPU": 2.0, "node:10.0.0.1": 1.0, "object_store_memory": 100.0}
+    free = {"CPU": free_cpus, "node:10.0.0.1": 0.5, "node:ingress": 0.5}
+    assert NodeResources("n", total, free, is_draining=is_draining).is_emptied is expected

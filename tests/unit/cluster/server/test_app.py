@@ -4,7 +4,7 @@ import pytest
 
 from backends.api.errors import InvalidArgumentError
 from cluster.options.parsing import from_mapping
-from cluster.server.app import build, settings_from
+from cluster.server.app import application, build, settings_from
 
 
 def test_an_application_needs_ports_that_every_replica_can_know():
@@ -30,3 +30,12 @@ def test_an_ingress_gets_only_the_listeners_that_are_on():
     assert settings.http == ("127.0.0.1", 8000)
     assert settings.grpc is None
     assert settings.metrics == ("127.0.0.1", 8002)
+
+
+@pytest.mark.filterwarnings("ignore:The `metrics_interval_s`:DeprecationWarning")
+def test_only_nodes_with_the_labels_of_ingresses_have_replicas():
+    options = from_mapping({"model_repository": "/m", "ingress_label_selector": '{"entry": "yes"}'})
+    deployment = application(options, follow_nodes=True)._bound_deployment
+    assert deployment.ray_actor_options["label_selector"] == {"entry": "yes"}
+    policy = deployment._deployment_config.autoscaling_config.policy
+    assert policy.policy_kwargs["label_selector"] == {"entry": "yes"}

@@ -19,6 +19,7 @@ from deployments.data_plane.data_plane import DataPlane
 from deployments.data_plane.statistics import DEADLINE_S, Recent
 from deployments.lane.client import LaneClient
 from deployments.metrics.counters import Snapshot, encode
+from deployments.metrics.node_roles import NodeRoles
 from deployments.routing.pool import Link
 from deployments.routing.router import Router
 from deployments.slabs.pool import SlabPool
@@ -147,5 +148,31 @@ def test_making_that_failed_is_tried_again_by_the_next_who_asks() -> None:
         with pytest.raises(ValueError, match="once"):
             await recent.new()
         assert await recent.new() == "made"
+
+    virtual_time.run(main())
+
+
+def test_a_node_without_an_ingress_is_told_once_and_by_name() -> None:
+    async def main() -> None:
+        here = Server(counted(1), counted(2))
+        (link,) = here.router.find("m1").pool.links
+        link.endpoint = replace(link.endpoint, node_id="far")
+
+        async def page(*with_ingress: str) -> str:
+            async def read() -> NodeRoles:
+                return NodeRoles(with_ingress, ("far", "empty"))
+
+            here.plane.page.read_node_roles = read
+            return (await here.plane.metrics_text()).decode()
+
+        own = 'nv_inference_count{model="m0",version="1"} 1'
+        far = 'nv_inference_count{model="m1",node="far",version="1"} 2'
+        alone = await page("node")
+        assert own in alone
+        assert far in alone
+        assert 'model="m1",version="1"} 0' in alone
+        assert 'model="m0",node=' not in alone
+        assert "empty" not in alone
+        assert 'node="' not in await page()
 
     virtual_time.run(main())

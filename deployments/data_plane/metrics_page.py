@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics page of a node, and of nodes without an ingress that this one tells for."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from backends.api.model_identifier import name_of, namespace_of
+from deployments.contracts.routing_table import ModelReadyState
+from deployments.data_plane.cold_starts import cold_starts_text
+from deployments.data_plane.statistics import Entry, StatisticsCollector
+from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
+from deployments.metrics.counters import Snapshot
+from deployments.metrics.distributions import bounds_ms
+from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
+from deployments.metrics.model_files import render_repositories
+from deployments.metrics.node_roles import ReadNodeRoles
+from deployments.metrics.page import ModelMetrics, render
+from deployments.routing.router import Router
+from deployments.settings.metrics_settings import MetricsSettings
+
+
+class MetricsPage:
+    """Makes the page.
+
+    Args:
+        router: Knows the instances, and what was counted in this process.
+        collector: Has the others tell what they have counted.
+
+    Attributes:
+        read_node_roles: Tells which nodes have no ingress; None when all have one.
+    """
+
+    def __init__(self, router: Router, collector: StatisticsCollector) -> None:
+        self.read_node_roles: ReadNodeRoles | None = None
+        self._router = router
+        self._collector = collector
+        self._machine: MachineSampler | None = None
+
+    async def make(self) -> bytes:
+        """Return the page as it is now."""
+        table = self._router.table
+        settings = table.settings.metrics
+        entries = [entry for entry in self.ready_entries() if entry[1].config is not None]
+        own, others = self._router.node_id, await self._told_nodes()
+        counted = await self._collector.collect_by_node(entries, (own, *others))
+        rows = [
+            self._metrics_of(entry, statistics, "" if node_id == own else node_id)
+            for node_id, of_node in counted.items()
+            for entry, statistics in zip(entries, of_node, strict=True)
+            # Most models are not on most nodes.
+            if statistics is not None
+        ]
+        # Not on the loop: the drivers of GPUs may take their time.
+        host, gpus = await asyncio.to_thread(self._sample_machine, settings)
+        page = render(rows, host, gpus, settings, self._router.cache_gauges())
+        scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
+        return page + cold_starts_text(table) + render_repositories(table.reachable) + scaled
+
+    def ready_entries(self) -> list[Entry]:
+        """Return the versions that are ready, each with its model's key."""
+        return [
+            (model.name, entry)
+            for model in self._router.table.models.values()
+            for entry in model.versions
+            if entry.state is ModelReadyState.READY
+        ]
+
+    async def _told_nodes(self) -> tuple[str, ...]:
+        """Return the nodes without an ingress whose metrics this one tells."""
+        if self.read_node_roles is None:
+            return ()
+        return (await self.read_node_roles()).told_by(self._router.node_id)
+
+    def _metrics_of(self, at: Entry, statistics: Snapshot, node: str) -> ModelMetrics:
+        (key, entry), settings = at, self._router.table.settings.metrics
+        assert entry.config is not None  # noqa: S101 - the caller has looked
+        return ModelMetrics(
+            name_of(key),
+            str(entry.version),
+            statistics,
+            load_duration_ns=entry.load_duration_ns,
+            metric_tags=entry.config.metric_tags,
+            has_cache=self._router.has_cache and entry.config.response_cache,
+            first_response_bounds=bounds_ms(entry.config) if settings.has_histograms else (),
+            namespace=namespace_of(key),
+            node=node,
+        )
+
+    def _sample_machine(
+        self, settings: MetricsSettings
+    ) -> tuple[HostMetrics | None, tuple[GpuMetrics, ...]]:
+        if self._machine is None:
+            self._machine = MachineSampler(settings.interval_ms)
+        return self._machine.sample(
+            time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
+        )
+
+
+def _scaled_versions(entries: Sequence[Entry]) -> list[ScaledVersion]:
+    return [
+        ScaledVersion(key, entry.version, entry.desired_instances, len(entry.instances))
+        for key, entry in entries
+        if entry.desired_instances is not None
+    ]

@@ -5,7 +5,7 @@
 Whoever looks after the bound says after each look how many more may begin; until the next look that
 many do at once, and the others wait, first come first served, until versions have come to rest. A
 wake that has waited too long is given up: its requests have as well. What they are told is what
-holds the room, which is kept in the model's record meanwhile.
+holds the room, which is kept in the model's record until a wake begins.
 
 Requests that running requests wait for, as those of models that call models, are let in at once:
 who calls is in use, so that nobody could rest for what it waits for.
@@ -83,6 +83,7 @@ class WakeRoom:
         if is_urgent or self._left is None or (self._left > 0 and not self._waiting):
             self._begun.add(key)
             self._left = None if self._left is None else self._left - 1
+            self._tell(key[0], "")
             return True
         loop = asyncio.get_running_loop()
         turn = self._waiting[key] = loop.create_future()
@@ -94,7 +95,9 @@ class WakeRoom:
                 tell_s = min(2 * tell_s, _MOST_TELL_S)
         finally:
             self._waiting.pop(key, None)
+        if turn.done():
             self._tell(key[0], "")
+        # Else routers tell it to those whose time is up a moment later.
         return turn.done()
 
     def leave(self, key: tuple[str, int]) -> None:

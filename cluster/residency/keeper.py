@@ -130,15 +130,15 @@ class ResidencyKeeper:
             for endpoint in version.instances
             if endpoint.incarnation in answers
         ]
+        # Who does not answer may be busy; what it has executed is not known.
+        is_silent = len(found) < len(version.instances)
         count = sum(progress.load.execution_count for _, progress in found)
         use = self._uses.get(key)
-        if use is None or use.execution_count != count:
+        if use is None or (use.execution_count != count and not is_silent):
             use = self._uses[key] = _Use(count, now_s)
         sizes_bytes: dict[str, int] = {}
         for node, progress in found:
             sizes_bytes[node] = sizes_bytes.get(node, 0) + progress.load.private_bytes
-        # Who does not answer may be busy.
-        is_silent = len(found) < len(version.instances)
         return Resident(
             key,
             use.used_s,

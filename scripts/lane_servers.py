@@ -20,6 +20,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 from bench_models import ADD_SUB, ADD_SUB_CONFIG, IDENTITY, IDENTITY_CONFIG
 from lane_namespaces import DELAY_S, LOSS, TUN, VETH, Namespaces, Network
 
@@ -75,7 +77,10 @@ backend: "python"
 max_batch_size: 8
 input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 1 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 1 ] } ]
-sequence_batching { max_sequence_idle_microseconds: 120000000 direct { } }
+sequence_batching {
+  max_sequence_idle_microseconds: 120000000
+  oldest { max_candidate_sequences: 16 }
+}
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
 # As many responses as the request says.
@@ -102,6 +107,7 @@ input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 1 ] } ]
 output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+_SERVING: Final = ("ray::ServeReplica:manta:Ingress", "ray::far_")
 MODELS: Final = {
     "far_add_sub": (ADD_SUB, ADD_SUB_CONFIG),
     "near_add_sub": (ADD_SUB, ADD_SUB_CONFIG),
@@ -197,16 +203,27 @@ class Server:
         return sorted(map(int, found.stdout.split()))
 
     def pending(self) -> dict[str, float]:
-        """Return how many requests the two ingresses know of that have not ended."""
+        """Return by model how many requests an ingress knows of that have not ended."""
         found: dict[str, float] = {}
-        for node, prefix in (("near", []), ("far", self.there)):
-            command = [*prefix, "curl", "-sf", "http://127.0.0.1:8002/metrics"]
-            page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            for line in page.splitlines():
-                if line.startswith("nv_inference_pending_request_count{"):
-                    labels, _, value = line.rpartition(" ")
-                    found[f"{node} {labels}"] = float(value)
-        return {labels: value for labels, value in found.items() if value}
+        for prefix in ([], self.there):
+            found |= self._metric("nv_inference_pending_request_count", prefix)
+        return found
+
+    def cpu_s_and_requests(self, model: str) -> tuple[float, float]:
+        """Return seconds of the ingresses and the model's instance, and requests it has had."""
+        cpu_s = 0.0
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.cmdline()[:1] and process.cmdline()[0].startswith(_SERVING):
+                    cpu_s += sum(process.cpu_times()[:2])
+        return cpu_s, self._metric("nv_inference_request_success", [])[model]
+
+    def _metric(self, name: str, prefix: list[str]) -> dict[str, float]:
+        """Return a metric's values by model, but for those of 0."""
+        command = [*prefix, "curl", "-sf", "http://127.0.0.1:8002/metrics"]
+        page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = re.findall(rf'^{name}{{.*model="(\w+)".*}} (\S+)$', page, re.MULTILINE)
+        return {model: float(value) for model, value in rows if float(value)}
 
     def load(self, seconds: float, *kinds: str, prefix: list[str] | None = None) -> Any:
         """Begin a load; see `lane_servers_load.py`."""
@@ -234,6 +251,11 @@ class Server:
         }
 
 
+def _warm_up(server: Server, model: str) -> None:
+    for prefix in ([], server.there):
+        server.perf_analyzer(model, prefix)
+
+
 def _is_ok(command: list[str]) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
@@ -242,9 +264,13 @@ def throughput(server: Server, rounds: int, model: str) -> dict[str, Any]:
     """Compare the other node's ingress with the instance's own."""
     ways = {"local": server.there, "remote": []}
     seen: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    _warm_up(server, model)
     for _ in range(rounds):
         for way, prefix in ways.items():
-            seen[way].append(server.perf_analyzer(model, prefix))
+            before_s, before = server.cpu_s_and_requests(model)
+            row = server.perf_analyzer(model, prefix)
+            after_s, after = server.cpu_s_and_requests(model)
+            seen[way].append(row | {"cpu_us": 1e6 * (after_s - before_s) / (after - before)})
     medians = {
         way: {key: statistics.median(row[key] for row in rows) for key in rows[0]}
         for way, rows in seen.items()

@@ -22,6 +22,7 @@ from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
 from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
+from cluster.instances.reachability import is_cut_off
 from cluster.instances.restarts import Restarts
 from cluster.placement.explanation import InstanceStatus
 from cluster.placement.node_choice import blocked_by
@@ -304,7 +305,12 @@ class InstancePlace:
     async def _wait_lost(self, handle: Any) -> str:
         """Return how the actor ended; an empty text when it lives and gets nowhere."""
         incarnation = "" if self.endpoint is None else self.endpoint.incarnation
-        wedged = self._prober.watch(incarnation, lambda: self._host.call(handle, "progress"))
+        address = ("", 0) if self.endpoint is None else self.endpoint.tcp
+        wedged = self._prober.watch(
+            incarnation,
+            lambda: self._host.call(handle, "progress"),
+            lambda timeout_s: is_cut_off(address, timeout_s),
+        )
         closed = self._supervisor.spawn("wait for its end", self._wait_closed(handle))
         try:
             await asyncio.wait({closed, wedged}, return_when=asyncio.FIRST_COMPLETED)

@@ -4,21 +4,21 @@ import socket
 
 import pytest
 
-from cluster.instances.reachability import is_cut_off
+from cluster.instances.reachability import Knock, knock
 
 # Longer than the kernel of this machine needs, however busy that is.
 PATIENCE_S = 30.0
 
 
-async def test_a_process_that_accepts_nothing_is_not_cut_off() -> None:
+async def test_a_process_that_accepts_nothing_is_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        assert not await is_cut_off(listening.getsockname(), PATIENCE_S)
+        assert await knock(listening.getsockname(), PATIENCE_S) is Knock.TAKEN
 
 
-async def test_a_process_that_is_gone_is_not_cut_off() -> None:
+async def test_a_process_that_is_gone_is_not_there_though_its_node_is() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = listening.getsockname()
-    assert not await is_cut_off(address, PATIENCE_S)
+    assert await knock(address, PATIENCE_S) is Knock.REFUSED
 
 
 async def test_a_node_whose_kernel_says_nothing_is_cut_off() -> None:
@@ -30,11 +30,11 @@ async def test_a_node_whose_kernel_says_nothing_is_cut_off() -> None:
             sock.setblocking(False)
             sock.connect_ex(full.getsockname())
             held.append(sock)
-        assert await is_cut_off(full.getsockname(), 0.2)
+        assert await knock(full.getsockname(), 0.2) is Knock.SILENT
         for sock in held:
             sock.close()
 
 
 @pytest.mark.parametrize("address", [("", 0), ("10.0.0.1", 0)])
 async def test_nobody_is_not_cut_off(address: tuple[str, int]) -> None:
-    assert not await is_cut_off(address, PATIENCE_S)
+    assert await knock(address, PATIENCE_S) is Knock.REFUSED

@@ -11,7 +11,7 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz lanes clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-stores  downloads beside curl's, polls of 10,000 models and the controller's memory; STORES=\"--only polls\" chooses"
 	@echo "make bench-on-demand 1,000 models on a server that keeps 50, under Zipf-distributed requests; ON_DEMAND=\"--requests 1000\""
 	@echo "make simulate what the control plane decides in a cluster of 1,000 nodes, without Ray; SCALE=\"--nodes 4000\" chooses"
+	@echo "make lanes    two nodes in network namespaces: throughput, delay and loss, a partition; LANES=\"--only loss\" chooses"
 	@echo "make install  the virtual environment with Manta and its CPU extras, and 'make compiled' in the background (not with COMPILED=0)"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
 	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
@@ -199,6 +200,11 @@ bench-on-demand: $(VENV)/.installed-test
 # SCALE="--only assign --profile" measures some.
 simulate: $(VENV)/.installed-test
 	$(BIN)/python scripts/simulate_scale.py $(SCALE)
+
+# A lane alone, then whole servers. Needs user namespaces and /dev/net/tun.
+lanes: $(VENV)/.installed-test
+	$(BIN)/python scripts/lane_namespaces.py
+	$(BIN)/python scripts/lane_servers.py $(LANES)
 
 clean:
 	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers

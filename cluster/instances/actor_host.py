@@ -8,14 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayError, RuntimeEnvSetupError
+from ray.exceptions import ActorUnavailableError, RayError, RuntimeEnvSetupError
 
 from cluster.actors.arbiter import start_arbiter
 from cluster.actors.calls import actor_names, call, cause_of, kill_actor
 from cluster.actors.controller_client import connect_controller
 from cluster.actors.placement_groups import create_group, remove_group, remove_groups
-from cluster.instances.host import ActorLostError, EnvironmentFailedError
+from cluster.instances.host import (
+    ActorLostError,
+    ActorUnreachableError,
+    EnvironmentFailedError,
+)
 from cluster.instances.node_files import fetch_to_node
+from cluster.instances.reachability import Knock, knock
 from cluster.placement.demand import ClusterResources
 from cluster.placement.nodes import read_cluster
 from cluster.release import own_release
@@ -39,6 +44,10 @@ class ActorHost:
             return await call(getattr(handle, method).remote(*arguments))
         except RayError as error:
             raise _lost(error) from error
+
+    async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
+        """Open a connection; see `InstanceHost.knock`."""
+        return await knock(address, timeout_s)
 
     async def look_up(self, name: str) -> Any:
         """Look an actor up; see `InstanceHost.look_up`."""
@@ -89,5 +98,9 @@ def _create(spec: InstanceSpec) -> Any:
 
 
 def _lost(error: RayError) -> ActorLostError:
-    kind = EnvironmentFailedError if isinstance(error, RuntimeEnvSetupError) else ActorLostError
-    return kind(cause_of(error))
+    kinds = {
+        RuntimeEnvSetupError: EnvironmentFailedError,
+        ActorUnavailableError: ActorUnreachableError,
+    }
+    found = (ours for theirs, ours in kinds.items() if isinstance(error, theirs))
+    return next(found, ActorLostError)(cause_of(error))

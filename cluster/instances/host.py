@@ -5,12 +5,17 @@
 from collections.abc import Collection
 from typing import Any, Protocol
 
+from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources
 from deployments.instance.spec import InstanceSpec
 
 
 class ActorLostError(Exception):
     """An actor is gone or cannot be reached; the message is one line that says why."""
+
+
+class ActorUnreachableError(ActorLostError):
+    """A call was lost on the way; whether the actor lives is not known."""
 
 
 class EnvironmentFailedError(ActorLostError):
@@ -39,6 +44,9 @@ class InstanceHost(Protocol):
             TritonError: As raised by the actor.
             ActorLostError: The actor is gone or cannot be reached.
         """
+
+    async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
+        """Find out whether a process listens; see `cluster.instances.reachability.knock`."""
 
     async def look_up(self, name: str) -> Any:
         """Return the handle of an actor by name; None when there is no such actor."""

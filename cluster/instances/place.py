@@ -19,9 +19,15 @@ from collections.abc import Callable
 from typing import Any
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
-from cluster.instances.host import ActorLostError, EnvironmentFailedError, InstanceHost
+from cluster.instances.host import (
+    ActorLostError,
+    ActorUnreachableError,
+    EnvironmentFailedError,
+    InstanceHost,
+)
 from cluster.instances.placer import Placer
 from cluster.instances.prober import Prober
+from cluster.instances.reachability import Knock
 from cluster.instances.restarts import Restarts
 from cluster.placement.explanation import InstanceStatus
 from cluster.placement.node_choice import blocked_by
@@ -36,6 +42,9 @@ _log = logging.getLogger(__name__)
 _PLACEMENT_GRACE_S = 3.0
 _PLACEMENT_POLL_S = 5.0
 _STATISTICS_TIMEOUT_S = 2.0
+# How long a connection may take to a process that Ray could not reach, and until the next try.
+_KNOCK_S = 2.0
+_UNREACHABLE_S = 1.0
 
 
 class InstancePlace:
@@ -305,7 +314,9 @@ class InstancePlace:
     async def _wait_lost(self, handle: Any) -> str:
         """Return how the actor ended; an empty text when it lives and gets nowhere."""
         incarnation = "" if self.endpoint is None else self.endpoint.incarnation
-        wedged = self._prober.watch(incarnation, lambda: self._host.call(handle, "progress"))
+        wedged = self._prober.watch(
+            incarnation, lambda: self._host.call(handle, "progress"), self._is_cut_off
+        )
         closed = self._supervisor.spawn("wait for its end", self._wait_closed(handle))
         try:
             await asyncio.wait({closed, wedged}, return_when=asyncio.FIRST_COMPLETED)
@@ -317,10 +328,37 @@ class InstancePlace:
     async def _wait_closed(self, handle: Any) -> str:
         why = "it closed"
         try:
-            await self._host.call(handle, "wait_closed")
+            while True:
+                try:
+                    await self._host.call(handle, "wait_closed")
+                    break
+                except ActorUnreachableError:
+                    if not await self._serves_on(handle):
+                        raise
         except (ActorLostError, TritonError) as error:
             why = _cause_of(error)
         return f"died: {why}; restarting"
+
+    async def _serves_on(self, handle: Any) -> bool:
+        """Whether a process lives that a call did not reach: only the network had failed.
+
+        As patient as the prober, which finds what hangs.
+        """
+        endpoint = self.endpoint
+        while endpoint is not None:
+            if await self._host.knock(endpoint.tcp, _KNOCK_S) is Knock.REFUSED:
+                return False
+            try:
+                description: InstanceDescription = await self._host.call(handle, "describe")
+            except ActorUnreachableError:
+                await asyncio.sleep(_UNREACHABLE_S)
+            else:
+                return description.endpoint.incarnation == endpoint.incarnation
+        return False
+
+    async def _is_cut_off(self, timeout_s: float) -> bool:
+        address = ("", 0) if self.endpoint is None else self.endpoint.tcp
+        return await self._host.knock(address, timeout_s) is Knock.SILENT
 
     @property
     def _no_progress(self) -> str:

@@ -7,6 +7,9 @@ that many instances cost no more than a few questions a second. An instance that
 or whose answer says that it gets nowhere, is asked again until it does or its time is up. A router
 that has seen an instance fall silent has it asked at once, with little time.
 
+One that says nothing because its node is cut off is given more time: a network that comes back
+within it costs no instance. Of a node that does not come back Ray tells, or the time is over.
+
 Time is given in slices of which only one can pass while this process itself is stopped: whoever
 wakes up late does not take the others for hung.
 """
@@ -24,13 +27,22 @@ MOST_QUESTIONS_PER_S: Final = 20.0
 # What an instance gets that a router has waited for already.
 _SUSPECT_PATIENCE_S: Final = 2.0
 _SLICES: Final = 4
+# How many more times the whole patience an instance gets whose node is cut off.
+_CUT_OFF_ROUNDS: Final = 2
 
 AskProgress = Callable[[], Awaitable[Progress]]
+# Whether the instance's node is cut off; has so many seconds to find out.
+AskCutOff = Callable[[float], Awaitable[bool]]
+
+
+async def _never(_: float) -> bool:
+    return False
 
 
 @dataclass(slots=True, eq=False)
 class _Watched:
     ask: AskProgress
+    is_cut_off: AskCutOff
     wedged: asyncio.Future[None]
     examination: asyncio.Task[None] | None = None
 
@@ -53,18 +65,21 @@ class Prober:
         """How long one round takes at present."""
         return max(self.timeout_s / 2, len(self._watched) / MOST_QUESTIONS_PER_S)
 
-    def watch(self, incarnation: str, ask: AskProgress) -> asyncio.Future[None]:
+    def watch(
+        self, incarnation: str, ask: AskProgress, is_cut_off: AskCutOff = _never
+    ) -> asyncio.Future[None]:
         """Ask an instance from now on, until `forget`.
 
         Args:
             incarnation: Its process.
             ask: Asks it; may raise anything, which counts as no answer.
+            is_cut_off: Whether its node is cut off; asked when it does not get on.
 
         Returns:
             What is done when the instance is wedged.
         """
         loop = asyncio.get_running_loop()
-        self._watched[incarnation] = _Watched(ask, loop.create_future())
+        self._watched[incarnation] = _Watched(ask, is_cut_off, loop.create_future())
         if self.timeout_s and not self._is_running:
             self._is_running = True
             self._supervisor.keep("rounds", self._go_round)
@@ -122,7 +137,18 @@ class Prober:
         task.add_done_callback(lambda ended: _ended(watched, ended))
 
     async def _judge(self, watched: _Watched, patience_s: float) -> None:
-        if not await _gets_on(watched.ask, patience_s / _SLICES) and not watched.wedged.done():
+        was_cut_off = False
+        left = _CUT_OFF_ROUNDS
+        while not await _gets_on(watched.ask, patience_s / _SLICES):
+            is_cut_off = await watched.is_cut_off(self.timeout_s / _SLICES)
+            # One whose node has just come back has not been asked since.
+            if not (is_cut_off or was_cut_off) or (is_cut_off and not left):
+                break
+            left -= is_cut_off
+            was_cut_off, patience_s = is_cut_off, self.timeout_s
+        else:
+            return
+        if not watched.wedged.done():
             watched.wedged.set_result(None)
 
 

@@ -189,10 +189,22 @@ class NodePlace:
         lane = self.lane(avoid=request.lane)
         if lane is None:
             return False
-        request.queue = None
-        request.count_wait()
         request.sink = TimedSink(request, lane, self.view)
-        lane.start(request)
+        _start_on(lane, request)
+        return True
+
+    def start_at_only(self, request: OwnRequest) -> bool:
+        """Send a request to a pool of one that there is no other node beside.
+
+        It is not measured, as it is compared with nothing.
+
+        Returns:
+            Whether that could be done.
+        """
+        lane = self.lane(avoid=request.lane)
+        if lane is None:
+            return False
+        _start_on(lane, request)
         return True
 
     def withdraw(self, count: int, taken: Taken) -> int:
@@ -216,3 +228,9 @@ class NodePlace:
             for request in requests:
                 taken(request.moved() if isinstance(request, RoutedRequest) else None)
         return len(requests)
+
+
+def _start_on(lane: LaneClient, request: OwnRequest) -> None:
+    request.queue = None
+    request.count_wait()
+    lane.start(request)

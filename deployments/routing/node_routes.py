@@ -125,10 +125,14 @@ class NodeRoutes:
 
     def send(self, request: OwnRequest) -> bool:
         """Send a request to one of the nodes; return whether that could be done."""
+        places = self._places
+        local_only = isinstance(request, RoutedRequest) and request.local_only
+        if len(places) == 1 and places[0].queue is None:
+            only = places[0]
+            return (only.is_own or not local_only) and only.start_at_only(request)
         if self._starts_here(request):
             return True
         now_ns = time.monotonic_ns()
-        local_only = isinstance(request, RoutedRequest) and request.local_only
         views = self._views(now_ns, local_only=local_only)
         while views:
             view = choose(views, now_ns, random)

@@ -16,6 +16,9 @@ from deployments.tracing.record import TracedSink, TraceReport
 class TimedSink:
     """Tells a view of the last response to a request, unless another lane has the request by then.
 
+    With the terminal outcome the request gets its own sink back: what refers to itself, tensors
+    included, is not freed before the garbage collector looks.
+
     Args:
         request: The request, whose sink this becomes.
         lane: Where it is sent.
@@ -40,10 +43,14 @@ class TimedSink:
             now_ns = time.monotonic_ns()
             self._view.waiting_count = max(1, self._lane.outstanding)
             self._view.answered(now_ns - self._start_ns, now_ns)
+        if final:
+            self._request.sink = self.sink
         self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Take an error."""
+        if final:
+            self._request.sink = self.sink
         self.sink.fail(error, final=final)
 
     def traced(self, report: TraceReport) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
-from cluster.instances.host import ActorLostError
+from cluster.instances.host import ActorLostError, ActorUnreachableError
+from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
@@ -85,6 +86,7 @@ class FakeHost:
         groups: Names of the instances that have a placement group.
         fail_create: Raised by `create`, each once.
         fail_load: Raised by ``describe``, each once.
+        knocked: What becomes of connections to actors.
     """
 
     def __init__(self) -> None:
@@ -93,6 +95,7 @@ class FakeHost:
         self.fail_create: list[Exception] = []
         self.groups: set[str] = set()
         self.fail_load: list[TritonError | ActorLostError] = []
+        self.knocked = Knock.REFUSED
         self._numbers = itertools.count()
         self._names: dict[str, FakeActor] = {}
 
@@ -122,6 +125,14 @@ class FakeHost:
         if died.done():
             died.result()
         return answer.result()
+
+    async def knock(self, address: tuple[str, int], timeout_s: float) -> Knock:
+        return self.knocked
+
+    def disconnect(self, actor: FakeActor) -> None:
+        """Break off the calls of an actor that lives on."""
+        died, actor.died = actor.died, asyncio.get_running_loop().create_future()
+        died.set_exception(ActorUnreachableError("cannot be reached"))
 
     def crash(self, actor: FakeActor) -> None:
         """End an actor's process; as Ray does, start it again unless it was killed."""

@@ -56,7 +56,7 @@ def is_known(router: Router, nodes: Sequence[Node]) -> bool:
     if len(pool.lanes) < sum(len(node.instances) for node in nodes):
         return False
     if pool.routes is None:
-        return pool.queue is not None
+        return pool.queue is not None or not pool.is_pooled
     counts = {node.node_id: len(node.instances) for node in nodes}
     places = pool.routes._places
     late = [place for place in places if _known_count(place) != counts[place.node_id]]

@@ -13,6 +13,7 @@ from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.live import find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
+from cluster.instances.reachability import Knock
 from deployments.instance.progress import Progress
 from tests.support import virtual_time
 from tests.support.instance_host import LOAD_S, FakeHost, spec, until
@@ -297,3 +298,42 @@ async def test_who_makes_room_is_followed_by_one_that_waits_for_it(world: _World
     await pool.let_go(1.0)
     await until(lambda: len(pool.endpoints) == 2)
     assert {each.name for each in pool.endpoints} == {"m/1#1", "m/1#2"}
+
+
+@with_world
+async def test_an_instance_that_ray_cannot_reach_for_a_while_stays_in_the_table(
+    world: _World,
+) -> None:
+    await world.pool.start([spec(0)])
+    (actor,) = world.host.actors
+    world.host.knocked = Knock.TAKEN
+    for _ in range(3):
+        world.host.disconnect(actor)
+        await asyncio.sleep(3 * LOAD_S)
+    assert world.reasons == [""]
+    assert world.incarnations == ["i0"]
+    # It is watched as before.
+    world.host.knocked = Knock.REFUSED
+    world.host.crash(actor)
+    await until(lambda: world.incarnations == ["i1"])
+
+
+@with_world
+async def test_an_instance_that_ray_cannot_reach_and_that_is_gone_leaves_the_table(
+    world: _World,
+) -> None:
+    await world.pool.start([spec(0)])
+    world.host.disconnect(world.host.actors[0])
+    await until(lambda: not world.incarnations)
+    await until(lambda: world.incarnations)
+
+
+@with_world
+async def test_an_instance_whose_node_stays_cut_off_is_replaced(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    (actor,) = world.host.actors
+    actor.progress = None
+    world.host.knocked = Knock.SILENT
+    world.host.disconnect(actor)
+    assert await until(lambda: world.host.killed == ["i0"]) >= 2 * TIMEOUT_S
+    await until(lambda: world.incarnations == ["i1"])

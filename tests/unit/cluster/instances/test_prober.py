@@ -163,3 +163,63 @@ async def test_all_are_asked_at_once_and_those_that_do_not_answer_in_time_are_le
     assert found == {"a": WELL, "c": COMPUTING}
     assert asyncio.get_running_loop().time() == began_s + 1.0
     assert await prober.ask_all([], 1.0) == {}
+
+
+class _Network:
+    """The way to an instance that says nothing while it is cut off."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+        self.is_cut = False
+
+    def cut(self) -> None:
+        self.is_cut = True
+        self._asked.answer = None
+
+    def heal(self) -> None:
+        self.is_cut = False
+        self._asked.answer = WELL
+
+    async def is_cut_off(self, timeout_s: float) -> bool:
+        if self.is_cut:
+            await asyncio.sleep(timeout_s)
+        return self.is_cut
+
+
+@in_virtual_time
+async def test_an_instance_whose_node_is_cut_off_for_twice_the_timeout_is_not_wedged() -> None:
+    prober, asked = Prober(TIMEOUT_S), _Asked()
+    network = _Network(asked)
+    wedged = prober.watch("i", asked, network.is_cut_off)
+    for _ in range(20):
+        network.cut()
+        prober.suspect("i")
+        await asyncio.sleep(2 * TIMEOUT_S)
+        network.heal()
+        await asyncio.sleep(3.3 * TIMEOUT_S)
+    assert not wedged.done()
+    await prober.close()
+
+
+@in_virtual_time
+async def test_an_instance_whose_node_stays_cut_off_is_wedged_in_the_end() -> None:
+    prober, asked = Prober(TIMEOUT_S), _Asked()
+    network = _Network(asked)
+    wedged = prober.watch("i", asked, network.is_cut_off)
+    network.cut()
+    assert 3 * TIMEOUT_S <= await until(wedged.done) <= 4.6 * TIMEOUT_S
+    await prober.close()
+
+
+@in_virtual_time
+async def test_an_instance_that_hangs_when_its_node_is_back_is_wedged() -> None:
+    prober, asked = Prober(TIMEOUT_S), _Asked()
+    network = _Network(asked)
+    wedged = prober.watch("i", asked, network.is_cut_off)
+    network.cut()
+    prober.suspect("i")
+    await asyncio.sleep(0.5 * TIMEOUT_S)
+    network.heal()
+    asked.answer = NOT_TURNING
+    assert await until(wedged.done) <= 2.1 * TIMEOUT_S
+    await prober.close()

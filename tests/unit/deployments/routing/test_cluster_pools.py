@@ -3,6 +3,7 @@
 """Pools of several nodes: a request is executed where it waits least, and never lost."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -203,3 +204,23 @@ async def test_nodes_hear_that_nothing_waits_for_their_free_instances_any_more(r
             await until(lambda: not second.held.reports.has_askers)
         await answered(running)
         assert executed(second) == 2
+
+
+@pytest.mark.parametrize("instance_counts", [[0, 1], [0, 1, 1], [1, 1]])
+async def test_an_answered_request_is_freed_without_the_collector(
+    instance_counts: list[int],
+) -> None:
+    async with cluster_of(PLAIN, instance_counts) as cluster:
+        router = cluster[0].routers[0]
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(4):
+                sink = Sink()
+                router.submit(router.find("m"), request_for(), sink)
+                await sink.ended
+            # What brought the last answer refers to it until it returns.
+            await asyncio.sleep(0)
+            assert not [each for each in gc.get_objects() if isinstance(each, RoutedRequest)]
+        finally:
+            gc.enable()

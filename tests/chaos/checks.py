@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds what clients have written down against the rules; pure.
 
-A request is *excused* by a strike when the strike's row in `tests.chaos.rules` allows what became of
-it, to whom, and at that time. What is not excused is a breach.
+A request is *excused* by a strike when the strike's row in `tests.chaos.rules` allows what became
+of it, to whom, and at that time. What is not excused is a breach.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,6 @@ from tests.chaos.records import (
     OK,
     REFUSED,
     SEQUENCE,
-    WRONG,
     Control,
     Journal,
     Record,
@@ -130,6 +129,8 @@ def _is_near(strike: Strike, begin_s: float, end_s: float) -> bool:
 
 def _is_excused(record: Record, strike: Strike, cost: Cost) -> bool:
     if record.kind == ERROR:
+        if record.code == "UNAVAILABLE" and record.traffic in strike.last_of:
+            return True
         return (
             cost.tied
             and record.traffic in TIED
@@ -226,5 +227,3 @@ def _controls(controls: Iterable[Control], strikes: Sequence[Strike]) -> Iterato
             for strike in strikes
         ):
             yield f"{control.what}: {control.error}"
-
-

@@ -63,8 +63,8 @@ class TritonPythonModel:
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         return None
 """
-# The model itself keeps the sum, by correlation id: a request at the wrong instance, twice or out of
-# its order gives another one.
+# The model itself keeps the sum, by correlation id: a request at the wrong instance, twice or out
+# of its order gives another one.
 _SUMMING: Final = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -125,6 +125,10 @@ sequence_batching {
   control_input { name: "CORRID"
                   control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } } }
 """
+# Two at least: what cannot be sent to another instance is lost with one.
+INSTANCES: Final = {SIMPLE: 4, CALLER: 2, REPEAT: 2, SUMS: 2}
+EXTRA: Final = "extra"
+_EXTRA_BYTES: Final = 2 << 20
 _CODES: Final = {SIMPLE: _ADDING, CALLER: _CALLING, REPEAT: _REPEATING, SUMS: _SUMMING}
 _CONFIGS: Final = {
     SIMPLE: f'backend: "python"{_ADDS}dynamic_batching {{ max_queue_delay_microseconds: 100 }}',
@@ -135,13 +139,13 @@ _CONFIGS: Final = {
 }
 
 
-def write_models(repository: Path, instances: int) -> None:
-    """Write all models, with so many instances each."""
+def write_models(repository: Path) -> None:
+    """Write all models."""
     for name in ALL:
         (repository / name / "1").mkdir(parents=True)
         if name in _CODES:
             (repository / name / "1/model.py").write_text(_CODES[name])
-        write_config(repository, name, instances, 0)
+        write_config(repository, name, INSTANCES.get(name, 0), 0)
 
 
 def write_config(repository: Path, name: str, instances: int, number: int) -> None:
@@ -155,8 +159,14 @@ def write_config(repository: Path, name: str, instances: int, number: int) -> No
     fresh.replace(target)
 
 
-def load_with_files(name: str) -> dict[str, object]:
-    """Return the body of a load that brings the model's file along."""
-    content = base64.b64encode(_CODES[name].encode()).decode()
-    config = json.dumps({"backend": "python"})
-    return {"parameters": {"config": config, "file:1/model.py": content}}
+def load_with_files() -> dict[str, object]:
+    """Return the body of a load of `EXTRA`, which brings all its files along."""
+    tensors = [{"name": "IN", "data_type": "TYPE_INT32", "dims": [1]}]
+    config = {
+        "backend": "identity",
+        "input": tensors,
+        "output": [{**tensors[0], "name": "OUT"}],
+    }
+    # Larger than what is left on a full disk.
+    content = base64.b64encode(bytes(_EXTRA_BYTES)).decode()
+    return {"parameters": {"config": json.dumps(config), "file:1/weights.bin": content}}

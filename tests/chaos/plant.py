@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -26,16 +26,18 @@ INGRESS: Final = "ray::ServeReplica:manta:Ingress"
 CONTROLLER: Final = "ray::ModelController"
 SERVE_CONTROLLER: Final = "ray::ServeController"
 REPLICAS: Final = 2
-INSTANCES: Final = 4
 
 # Ray counts a node as lost after about ten seconds of silence; by default it takes half a minute.
-_HEALTH_CHECKS: Final = {
+_ENVIRONMENT: Final = {
+    # Of Ray's workers, which otherwise give way to everything else on the machine.
+    "RAY_worker_niceness": "0",
     "RAY_health_check_initial_delay_ms": "2000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "10000",
     "RAY_health_check_failure_threshold": "10",
 }
 _STORE_BYTES: Final = 100 << 20
+_DISK_BYTES: Final = 96 << 20
 _NODE_TIMEOUT_S: Final = 60.0
 _CONTROL_TIMEOUT_S: Final = 90.0
 _EXIT_TIMEOUT_S: Final = 90.0
@@ -48,21 +50,29 @@ class Plant:
     Args:
         folder: For the repository and the nodes' caches.
         network: The second node's; None: there is one node only.
+        redis: Where the GCS keeps what it knows; empty: nowhere.
 
     Attributes:
         repository: The models.
         addresses: Node -> where clients reach its ingresses.
-        instances: Model -> instances that it is to have.
+        small_disk: Folder of the head's cache, on a small disk of its own.
+        why_no_small_disk: Why it is on none; empty: it is.
+        has_lasting_gcs: Whether the GCS may be killed.
     """
 
-    def __init__(self, folder: Path, network: FarNetwork | None) -> None:
+    def __init__(self, folder: Path, network: FarNetwork | None, redis: str = "") -> None:
         self.network = network
         self.folder = folder
         self.repository = folder / "models"
-        write_models(self.repository, INSTANCES)
+        write_models(self.repository)
         self._far: subprocess.Popen[bytes] | None = None
+        self.small_disk = self._cache_of(HEAD)
+        self.why_no_small_disk = _mount(self.small_disk)
+        self.has_lasting_gcs = bool(redis)
+        if redis:
+            os.environ["RAY_REDIS_ADDRESS"] = redis
         head_ip = network.head_ip if network else "127.0.0.1"
-        os.environ.update(_HEALTH_CHECKS)
+        os.environ.update(_ENVIRONMENT)
         os.environ["PYTHONPATH"] = str(ROOT)
         self._cluster = Cluster(
             initialize_head=True,
@@ -70,7 +80,7 @@ class Plant:
                 "num_cpus": 4,
                 "object_store_memory": _STORE_BYTES,
                 "node_ip_address": head_ip,
-                "env_vars": {"TMPDIR": str(self._cache_of(HEAD))},
+                "env_vars": {"TMPDIR": str(self.small_disk)},
             },
         )
         self._server: RunningServer | None = None
@@ -147,7 +157,9 @@ class Plant:
             self._far = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
             )
-        wait_until(lambda: bool(self._raylets(FAR)), _NODE_TIMEOUT_S, "the second node is not there")
+        wait_until(
+            lambda: bool(self._raylets(FAR)), _NODE_TIMEOUT_S, "the second node is not there"
+        )
 
     def lose_far(self) -> None:
         """Kill the second node's raylet; what else is there ends with it."""
@@ -164,6 +176,16 @@ class Plant:
     def has_far(self) -> bool:
         """Whether the second node is there."""
         return self._far is not None
+
+    # The GCS
+
+    def kill_gcs(self) -> None:
+        """Kill the GCS."""
+        self._cluster.head_node.kill_gcs_server(check_alive=False)
+
+    def start_gcs(self) -> None:
+        """Start the GCS on the port that it had."""
+        self._cluster.head_node.start_gcs_server()
 
     # Processes
 
@@ -195,7 +217,7 @@ class Plant:
     # The server
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """Send a request to the head; return status and body, or 0 and what kept it from an answer."""
+        """Send a request to the head; return status and body, or 0 and why there is none."""
         content = b"" if body is None else json.dumps(body).encode()
         try:
             peer = HttpPeer(self.addresses[HEAD].http, _CONTROL_TIMEOUT_S)
@@ -237,6 +259,33 @@ class Plant:
             if row.get("reason")
         )
 
+    def actors(self, states: Collection[str]) -> list[str]:
+        """Return the class of each of the server's actors that is in one of these states."""
+        table = self._cluster.global_state.actor_table(None)
+        return [
+            each["ActorClassName"]
+            for each in table.values()
+            if each["State"] in states and not each["ActorClassName"].startswith("JobSupervisor")
+        ]
+
+    def regions(self) -> list[str]:
+        """Return the names of the regions that are registered at the head."""
+        status, text = self.ask("GET", "/v2/systemsharedmemory/status")
+        return [each["name"] for each in json.loads(text)] if status == 200 else []
+
+    def metrics(self) -> str:
+        """Return the page of metrics."""
+        port = self.server.metrics.rsplit(":", 1)[1]
+        peer = HttpPeer(f"127.0.0.1:{port}", _CONTROL_TIMEOUT_S)
+        try:
+            return peer.exchange("GET", "/metrics")[1].decode()
+        finally:
+            peer.close()
+
+    def unfinished_files(self) -> list[str]:
+        """Return the files that a download or a load has begun and not finished."""
+        return [str(each) for each in self.folder.glob("temporary-*/manta-model-cache-*/partial/*")]
+
     def close(self) -> list[str]:
         """End everything; return what is wrong with the server's end."""
         breaches = []
@@ -256,6 +305,8 @@ class Plant:
         if self._far is not None:
             self.lose_far()
         self._cluster.shutdown()
+        if not self.why_no_small_disk:
+            subprocess.run(["umount", "--lazy", str(self.small_disk)], check=False)
         if self.network is not None:
             self.network.close()
         return breaches
@@ -265,6 +316,15 @@ class Plant:
         target.mkdir(parents=True, exist_ok=True)
         for log in self.folder.glob("*.log"):
             shutil.copy(log, target)
+
+
+def _mount(folder: Path) -> str:
+    """Mount a small disk; return why not."""
+    if os.geteuid():
+        return "needs root to mount a small disk"
+    command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "manta-chaos", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode else ""
 
 
 def title_of(process: psutil.Process) -> str:

@@ -68,9 +68,7 @@ class Adding:
         left[0, 0] = -number
         right = np.full_like(left, number % 1000)
         total = left + self._times * right
-        return Question(
-            self._model, number, {"LEFT": left, "RIGHT": right}, ({"SUM": total},)
-        )
+        return Question(self._model, number, {"LEFT": left, "RIGHT": right}, ({"SUM": total},))
 
     def settle(self, kind: str) -> None:
         """Take what became of the last question."""

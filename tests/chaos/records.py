@@ -81,6 +81,7 @@ class Strike:
         begin_s: When it began, by `time.monotonic`; over_s: when it was over.
         node: The node that it hit, where it hit one.
         traffics: What clients ask of the model whose instance it hit.
+        last_of: What clients ask of models that had no other instance: none is left to send to.
         ports: Client's ports of the connections that the process which it hit had.
         connections: gRPC connections of that process: so many gRPC clients may lose theirs.
         note: Whom it hit, in words.
@@ -92,6 +93,7 @@ class Strike:
     over_s: float = 0.0
     node: str = ""
     traffics: frozenset[str] = frozenset()
+    last_of: frozenset[str] = frozenset()
     ports: frozenset[int] = frozenset()
     connections: int = 0
     note: str = ""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What each fault may cost. Everything that no row allows is a breach; docs/chaos.md has the same table."""
+"""What each fault may cost; docs/chaos.md has the same table. What no row allows is a breach."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -43,18 +43,14 @@ USUAL_S: Final = 15.0
 _NODE_S: Final = 60.0
 
 COSTS: Final[dict[str, Cost]] = {
-    "kill-instance": Cost(
-        tied=True, why="other requests are sent to another instance, once"
-    ),
+    "kill-instance": Cost(tied=True, why="other requests are sent to another instance, once"),
     "stop-instance": Cost(
         tied=True,
         after_s=2 * HEARTBEAT_TIMEOUT_S,
         delay_s=HEARTBEAT_TIMEOUT_S + 5.0,
         why="it is given up after the heartbeat, or goes on before",
     ),
-    "kill-ingress": Cost(
-        connections=True, after_s=15.0, why="a connection ends with its process"
-    ),
+    "kill-ingress": Cost(connections=True, after_s=15.0, why="a connection ends with its process"),
     "stop-ingress": Cost(
         delay_s=HEARTBEAT_TIMEOUT_S + 5.0,
         why="it goes on before Serve gives it up; its queues are taken over after the heartbeat",
@@ -83,7 +79,9 @@ COSTS: Final[dict[str, Cost]] = {
     ),
     "slow-network": Cost(delay_s=20.0, why="frames between the nodes wait"),
     "slow-disk": Cost(delay_s=5.0, why="loads take longer"),
-    "full-disk": Cost(control=True, why="a load whose files find no room fails and changes nothing"),
+    "full-disk": Cost(
+        control=True, why="a load whose files find no room fails and changes nothing"
+    ),
     "step-clock": Cost(why="nothing but log lines follows the wall clock"),
     "reload": Cost(why="new instances serve before the old ones end"),
     "scale": Cost(why="the same"),

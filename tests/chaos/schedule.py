@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When which fault strikes: drawn from a seed, printed, and read again.
 
-A schedule is drawn round by round. In each round every kind strikes once, in an order of its own, so
-that a short run has seen each kind before one comes back.
+A schedule is drawn round by round. In each round every kind strikes once, in an order of its own,
+so that a short run has seen each kind before one comes back.
 """
 
 import json
@@ -114,8 +114,8 @@ def parse(text: str, known: Iterable[str]) -> Schedule:
     """Read what `render` has written. Empty lines and lines that begin with # are passed over.
 
     Raises:
-        ValueError: A line is not one of a schedule, names a kind that is not known, or begins before
-            the one above it.
+        ValueError: A line is not one of a schedule, names a kind that is not known, or begins
+            before the one above it.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not lines:

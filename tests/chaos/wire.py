@@ -73,9 +73,7 @@ def http_body(question: Question, region: SharedRegion | None) -> bytes:
     return json.dumps(body).encode()
 
 
-def of_http(
-    question: Question, region: SharedRegion | None, status: int, answer: bytes
-) -> Outcome:
+def of_http(question: Question, region: SharedRegion | None, status: int, answer: bytes) -> Outcome:
     """Say what an answer over HTTP is."""
     if status != 200:
         code = _CODES.get(status, str(status))
@@ -93,13 +91,9 @@ def of_http(
         return WRONG, "", f"malformed answer: {type(error).__name__}: {error}: {answer[:200]!r}"
 
 
-def grpc_request(
-    question: Question, region: SharedRegion | None
-) -> service_pb2.ModelInferRequest:
+def grpc_request(question: Question, region: SharedRegion | None) -> service_pb2.ModelInferRequest:
     """Return a question as a message."""
-    request = service_pb2.ModelInferRequest(
-        model_name=question.model, id=str(question.number)
-    )
+    request = service_pb2.ModelInferRequest(model_name=question.model, id=str(question.number))
     _set(request.parameters, question.parameters)
     for name, array in question.inputs.items():
         tensor = request.inputs.add(

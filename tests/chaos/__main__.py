@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS, kind_of
-from tests.chaos.report import text_of
+from tests.chaos.report import Report, text_of
 from tests.chaos.run import Options, run
-from tests.chaos.schedule import draw_schedule, parse, render
+from tests.chaos.schedule import Schedule, draw_schedule, parse, render
 
 
 def main() -> int:
@@ -47,7 +47,11 @@ def main() -> int:
             names = [kind_of(name) for name in FAULTS if not only or name in only]
             print(render(schedule or draw_schedule(seed, length_s, names)), end="")
             continue
-        report = run(options)
+        try:
+            report = run(options)
+        except Exception as error:  # it has to be told which seed it was
+            report = Report(schedule or Schedule(seed, length_s, ()))
+            report.breaches.append(f"{type(error).__name__}: {error}")
         print(text_of(report), flush=True)
         is_kept = is_kept and report.is_kept
     return 0 if is_kept else 1

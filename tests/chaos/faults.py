@@ -22,6 +22,8 @@ from tests.chaos.schedule import Event, Kind
 
 # What a load still finds on a full disk.
 _LEFT_BYTES: Final = 1 << 20
+_SLOW_OPEN_US: Final = 200_000
+_STEPS_S: Final = (-86_400, -3_600, -20, 20, 3_600, 86_400)
 _COUNTS: Final = {SIMPLE: (2, 3, 5, 6), SUMS: (2, 3, 4)}
 
 
@@ -122,6 +124,35 @@ def _full_disk(scene: Scene, event: Event, strike: Strike) -> None:
         ballast.unlink()
 
 
+def _slow_disk(scene: Scene, event: Event, strike: Strike) -> None:
+    """Have each file of the repository and the caches take long to open, and load models."""
+    every = scene.plant.conditions.values()
+    strike.begin_s = time.monotonic()
+    for each in every:
+        each.slow_disk(_SLOW_OPEN_US)
+    try:
+        models = sorted(scene.wanted)
+        scene.change(model := models[event.draw % len(models)], scene.wanted[model])
+        strike.note = f"load of {model} meanwhile"
+        time.sleep(event.lasts_s)
+    finally:
+        for each in every:
+            each.slow_disk(0)
+
+
+def _step_clock(scene: Scene, event: Event, strike: Strike) -> None:
+    """Step the wall clock of a node, and step it back."""
+    nodes = sorted(scene.plant.conditions)
+    strike.node = nodes[event.draw % len(nodes)]
+    step_s = _STEPS_S[event.draw // len(nodes) % len(_STEPS_S)]
+    strike.note, strike.begin_s = f"{step_s:+d} s on {strike.node}", time.monotonic()
+    scene.plant.conditions[strike.node].step_clock(step_s)
+    try:
+        time.sleep(event.lasts_s)
+    finally:
+        scene.plant.conditions[strike.node].step_clock(0)
+
+
 def _kill(victim: psutil.Process, strike: Strike) -> None:
     strike.begin_s = time.monotonic()
     os.kill(victim.pid, signal.SIGKILL)
@@ -156,10 +187,6 @@ def _needs_small_disk(plant: Plant) -> str:
 
 def _needs_lasting_gcs(plant: Plant) -> str:
     return "" if plant.has_lasting_gcs else "the GCS keeps nothing: only with --gcs"
-
-
-def _never(why: str) -> Callable[[Plant], str]:
-    return lambda plant: why
 
 
 def _kill_gcs(scene: Scene, event: Event, strike: Strike) -> None:
@@ -200,8 +227,8 @@ FAULTS: Final[dict[str, Fault]] = {
     "partition": Fault(_partition, 1.0, 6.0, _needs_second_node),
     "slow-network": Fault(_slow_network, 2.0, 8.0, _needs_second_node),
     "full-disk": Fault(_full_disk, 2.0, 4.0, _needs_small_disk),
-    "slow-disk": Fault(_full_disk, why_not=_never("no tool for it")),
-    "step-clock": Fault(_full_disk, why_not=_never("no tool for it")),
+    "slow-disk": Fault(_slow_disk, 3.0, 6.0),
+    "step-clock": Fault(_step_clock, 1.0, 6.0),
     "reload": Fault(_reload),
     "scale": Fault(_scale),
 }

@@ -15,6 +15,8 @@ from typing import Final
 import psutil
 from ray.cluster_utils import Cluster
 
+from tests.chaos import conditions
+from tests.chaos.conditions import Conditions
 from tests.chaos.load import Address
 from tests.chaos.models import write_models
 from tests.chaos.network import FarNetwork
@@ -55,6 +57,7 @@ class Plant:
     Attributes:
         repository: The models.
         addresses: Node -> where clients reach its ingresses.
+        conditions: Node -> the wall clock and the disk that its processes see.
         small_disk: Folder of the head's cache, on a small disk of its own.
         why_no_small_disk: Why it is on none; empty: it is.
         has_lasting_gcs: Whether the GCS may be killed.
@@ -73,17 +76,26 @@ class Plant:
             os.environ["RAY_REDIS_ADDRESS"] = redis
         head_ip = network.head_ip if network else "127.0.0.1"
         os.environ.update(_ENVIRONMENT)
-        os.environ["PYTHONPATH"] = str(ROOT)
+        os.environ["PYTHONPATH"] = f"{conditions.FOLDER}:{ROOT}"
+        self.conditions = {
+            node: Conditions(folder / f"{node}.conditions", self.repository, self._cache_of(node))
+            for node in self._hosts()
+        }
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={
                 "num_cpus": 4,
+                "include_dashboard": False,
                 "object_store_memory": _STORE_BYTES,
                 "node_ip_address": head_ip,
-                "env_vars": {"TMPDIR": str(self.small_disk)},
+                "env_vars": {
+                    "TMPDIR": str(self.small_disk),
+                    **self.conditions[HEAD].environment,
+                },
             },
         )
         self._server: RunningServer | None = None
+        self._is_closed = False
         self.addresses: dict[str, Address] = {}
 
     def __enter__(self) -> "Plant":
@@ -152,7 +164,10 @@ class Plant:
             "--min-worker-port=0", "--max-worker-port=0",
             "--disable-usage-stats",
         ]  # fmt: skip
-        environment = os.environ | {"TMPDIR": str(self._cache_of(FAR))}
+        environment = os.environ | {
+            "TMPDIR": str(self._cache_of(FAR)),
+            **self.conditions[FAR].environment,
+        }
         with (self.folder / "far.log").open("ab") as log:
             self._far = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
@@ -288,7 +303,10 @@ class Plant:
 
     def close(self) -> list[str]:
         """End everything; return what is wrong with the server's end."""
-        breaches = []
+        breaches: list[str] = []
+        if self._is_closed:
+            return breaches
+        self._is_closed = True
         if self._server is not None:
             ours = [p for p in self.processes() if not title_of(p).startswith("ray::IDLE")]
             try:

@@ -173,8 +173,11 @@ def _heal(scene: Scene) -> None:
     last = [""]
 
     def is_whole() -> bool:
-        last[0] = scene.plant.missing(scene.wanted)
-        return not last[0]
+        missing = scene.plant.missing(scene.wanted)
+        if missing not in {"", last[0]}:
+            say(f"        not whole: {missing}")
+        last[0] = missing
+        return not missing
 
     with contextlib.suppress(TimeoutError):
         wait_until(is_whole, _HEAL_S, "not whole")

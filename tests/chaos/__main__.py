@@ -8,6 +8,7 @@ docs/chaos.md is broken; the schedule that broke it is printed then, for --sched
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -40,6 +41,8 @@ def main() -> int:
     if arguments.schedule is not None:
         schedule = parse(arguments.schedule.read_text(), FAULTS)
     length_s = arguments.minutes * 60
+    # Whoever ends this ends what it has started, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     is_kept = True
     for seed in arguments.seed:
         options = Options(seed, length_s, only, schedule, arguments.logs, arguments.redis)

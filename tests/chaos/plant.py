@@ -258,7 +258,8 @@ class Plant:
         for model, count in wanted.items():
             found = self.processes(f"ray::{model}/1")
             if len(found) != count:
-                return f"{len(found)} of {count} instances of {model}"
+                names = ", ".join(f"{title_of(each)[5:]} ({each.pid})" for each in found)
+                return f"{len(found)} of {count} instances of {model}: {names}"
         for title in (CONTROLLER, SERVE_CONTROLLER):
             if len(self.processes(title)) != 1:
                 return f"{len(self.processes(title))} processes '{title}'"

@@ -82,7 +82,7 @@ def _under_load(plant: Plant, options: Options, report: Report) -> None:
         wanted = [kind for kind in had if not options.only or kind.name in options.only]
         report.schedule = draw_schedule(options.seed, options.length_s, wanted)
     scene = Scene(plant)
-    say("starting")
+    say("the server is there")
     _heal(scene)
     rounds = _Rounds(plant)
     calm = rounds.run("warm")
@@ -104,6 +104,8 @@ def _under_load(plant: Plant, options: Options, report: Report) -> None:
         journals = load.stop()
     report.controls = scene.controls
     report.verdict = judge(journals, report.strikes, scene.controls)
+    for breach in report.verdict.breaches:
+        say(f"        {breach}")
     calm += rounds.run("after")
     report.breaches += [
         f"without any fault: {record}"

@@ -49,6 +49,13 @@ def test_what_a_successor_holds_is_compared_with_its_sort() -> None:
     assert not list(compare(BEFORE, replace(BEFORE, processes={9: INGRESS})))
 
 
+def test_what_each_node_starts_with_its_first_load_is_no_leak() -> None:
+    later = {**BEFORE.actors, "NodeFilesActor": 2}
+    assert not list(compare(BEFORE, replace(BEFORE, actors=later)))
+    too_many = {**BEFORE.actors, "NodeFilesActor": 3}
+    assert list(compare(BEFORE, replace(BEFORE, actors=too_many)))
+
+
 def test_growth_is_told_of_processes_that_lived_through() -> None:
     grown = replace(INGRESS, bytes=95 << 20)
     assert growth(BEFORE, replace(BEFORE, processes={7: grown, 8: grown})) == {

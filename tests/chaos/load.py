@@ -190,6 +190,11 @@ class _Client(threading.Thread):
         has_large = part.protocol == "grpc"
         self.questions: Questions = questions_of(part.traffic, number, has_large=has_large)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it is to ask no more; a sequence that has begun is ended first."""
+        return self.stopping.is_set() and not self.questions.is_midway
+
     def begin(self) -> Question:
         """Return the next question, noted as sent."""
         question = self.questions.next()
@@ -240,11 +245,12 @@ class _HttpClient(_Client):
     """Over keep-alive connections, one at a time."""
 
     def run(self) -> None:
-        while not self.stopping.is_set():
+        while not self.is_done:
             begin_s = time.monotonic()
             try:
                 peer = HttpPeer(self.address.http, self.patience_s)
             except OSError as error:
+                self.questions.settle(REFUSED)
                 self.note_refused(begin_s, f"{type(error).__name__} {error}")
                 continue
             try:
@@ -254,7 +260,7 @@ class _HttpClient(_Client):
 
     def _ask_over(self, peer: HttpPeer) -> None:
         is_first = True
-        while not (peer.is_closing or self.stopping.is_set()):
+        while not (peer.is_closing or self.is_done):
             question = self.begin()
             begin_s = time.monotonic()
             outcome = self._ask(peer, question)
@@ -282,10 +288,10 @@ class _GrpcClient(_Client):
     """Over a channel of its own."""
 
     def run(self) -> None:
-        while not self.stopping.is_set():
+        while not self.is_done:
             with grpc.insecure_channel(self.address.grpc, _CHANNEL_OPTIONS) as channel:
                 stub = GRPCInferenceServiceStub(channel)
-                while not self.stopping.is_set() and self._ask(stub):
+                while not self.is_done and self._ask(stub):
                     pass
 
     def _ask(self, stub: Any) -> bool:
@@ -313,9 +319,9 @@ class _StreamClient(_Client):
     """Over bidirectional streams, with some questions each."""
 
     def run(self) -> None:
-        while not self.stopping.is_set():
+        while not self.is_done:
             with grpc.insecure_channel(self.address.grpc, _CHANNEL_OPTIONS) as channel:
-                while not self.stopping.is_set() and self._ask_over(channel):
+                while not self.is_done and self._ask_over(channel):
                     pass
 
     def _ask_over(self, channel: grpc.Channel) -> bool:

@@ -54,6 +54,8 @@ class Adding:
         has_large: Whether each eighth question is a large one.
     """
 
+    is_midway = False
+
     def __init__(self, model: str, client: int, *, times: int = 1, has_large: bool = False) -> None:
         self._model = model
         self._times = times
@@ -76,6 +78,8 @@ class Adding:
 
 class Repeating:
     """Questions with several responses each."""
+
+    is_midway = False
 
     def __init__(self, client: int) -> None:
         self._numbers = _numbers(client)
@@ -103,6 +107,11 @@ class Summing:
         self._sequence = 0
         self._place = 0
         self._sum = 0
+
+    @property
+    def is_midway(self) -> bool:
+        """Whether a sequence has begun and not ended."""
+        return self._place > 0
 
     def next(self) -> Question:
         """Return the next question."""

@@ -18,7 +18,6 @@ from tests.chaos.questions import Question, Questions, questions_of
 from tests.chaos.records import (
     BLS,
     ENSEMBLE,
-    ERROR,
     FAR,
     HEAD,
     HUNG,
@@ -373,8 +372,7 @@ class _StreamClient(_Client):
         while True:
             each = next(answers)
             if each.error_message:
-                # Streams have texts in place of codes.
-                return ERROR, "UNAVAILABLE", each.error_message
+                return wire.of_stream_error(each.error_message)
             answer = each.infer_response
             if answer.outputs:
                 found.append(answer)

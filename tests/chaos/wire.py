@@ -145,6 +145,12 @@ def of_rpc_error(error: grpc.RpcError) -> Outcome:
     return ERROR, code.name, text[:300]
 
 
+def of_stream_error(text: str) -> Outcome:
+    """Say what an error on a stream is: streams have texts in place of codes."""
+    # UNAVAILABLE is what another attempt may mend, and says so.
+    return ERROR, "UNAVAILABLE" if "again" in text else "", text[:300]
+
+
 def compare(question: Question, answered_id: str, responses: list[Arrays]) -> Outcome:
     """Hold the responses against those that the question expects."""
     if answered_id != str(question.number):

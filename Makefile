@@ -11,20 +11,21 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz lanes clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz lanes chaos clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
 	@echo "make test     install what tests need and run them all"
 	@echo "make frameworks  the tests that import a large framework, TensorFlow's 1.4 GB installed for them; part of make test"
 	@echo "make demo-frameworks  the digits in every framework, as a repository; their accuracies side by side"
-	@echo "make test-all that, 10,000 sequences, faults under load, the wheel, fuzzing, and conformance where sources are named"
+	@echo "make test-all that, 10,000 sequences, faults under load, 90 minutes of chaos, the wheel, fuzzing, and conformance where sources are named"
 	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
 	@echo "make stores   model repositories in object stores, against emulators on loopback"
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
 	@echo "make faults   what dies or hangs under load costs no answer"
+	@echo "make chaos    faults at random under mixed load on two nodes; CHAOS=\"--minutes 30 --seed 1 2 3\" chooses"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make bench-backends  every framework behind the server beside its own bare loop; BACKENDS=\"--only fil --rounds 1\" chooses"
@@ -149,16 +150,26 @@ test: lint types unit stores frameworks demo-models demo-frameworks interop-tool
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration
+	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
+		$(BIN)/python -m tests.chaos $(CHAOS_IN_TEST)
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
 faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.faults $(FAULTS)
+
+# Faults at random under mixed load, docs/chaos.md. CHAOS="--minutes 30 --seed 1 2 3" chooses.
+CHAOS ?= --minutes 3 --seed 7
+# With start and end in less than four minutes.
+CHAOS_IN_TEST := --minutes 2.5 --seed 7
+chaos: $(VENV)/.installed-test
+	$(BIN)/python -m tests.chaos $(CHAOS)
 
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
 test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
 	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py
+	$(BIN)/python -m tests.chaos --minutes 30 --seed 1 2 3
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	MANTA_HEAD_FAULTS=all $(PYTEST) -q tests/integration/test_head_faults.py
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)

@@ -4,6 +4,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,11 +14,14 @@ from cluster.controller.host import ControllerHost
 from cluster.controller.recovery import adopt_live_instances
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
+from cluster.instances.live import LiveInstance
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import ServerOptions
 
 _log = logging.getLogger(__name__)
 
+# What a router gets to say that it has the table; it hears of each at once.
+_ROUTERS_TIMEOUT_S: Final = 1.0
 # How long a restarted controller keeps its table to itself while it puts models back in service.
 _HOLD_S: Final = 10.0
 
@@ -58,10 +62,10 @@ class Boot:
 
     async def _recover_and_load(self) -> None:
         saved = self.state.saved
-        adopted = await adopt_live_instances(
+        found = await adopt_live_instances(
             self.host, self.source, self.lifecycle, self.state.has_files_of
         )
-        _log.info("%d live instances adopted", adopted)
+        _log.info("%d live instances adopted", found.count - len(found.outdated))
         if saved.is_initialised:
             self.publisher.mark_initialised()
         for name, versions in saved.unloaded.items():
@@ -69,13 +73,27 @@ class Boot:
         loads = asyncio.create_task(self._load_wanted())
         try:
             # Routers go on with their last table until this one is as complete.
-            is_restart = bool(adopted) or saved.is_initialised
+            is_restart = bool(found.count) or saved.is_initialised
             await asyncio.wait({loads}, timeout=_HOLD_S if is_restart else 0)
             self.publisher.release()
             self.recovered.set()
-            await loads
+            ending = asyncio.create_task(self._retire(found.outdated))
+            try:
+                await loads
+            finally:
+                await ending
         finally:
             loads.cancel()
+
+    async def _retire(self, outdated: Sequence[LiveInstance]) -> None:
+        if not outdated:
+            return
+        try:
+            await self.publisher.wait_known(_ROUTERS_TIMEOUT_S)
+            await self.host.retire_instances(outdated, float(self.options.exit_timeout_secs))
+        except Exception:
+            # What serves is there; these hold no more than their room.
+            _log.exception("end of instances of earlier generations")
 
     async def _load_wanted(self) -> None:
         names = await self._wanted()

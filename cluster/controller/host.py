@@ -15,7 +15,12 @@ from cluster.actors.arbiter import end_arbiters
 from cluster.controller.store import GcsStore, Store
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
-from cluster.instances.live import LiveInstance, find_live_instances, kill_instances
+from cluster.instances.live import (
+    LiveInstance,
+    find_live_instances,
+    kill_instances,
+    retire_instances,
+)
 from cluster.instances.node_actors import end_unused_actors
 from cluster.instances.node_files import (
     NodeFilesSettings,
@@ -87,6 +92,9 @@ class ControllerHost(Protocol):
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         """Kill instances at once."""
+
+    async def retire_instances(self, instances: Iterable[LiveInstance], drain_s: float) -> None:
+        """Have instances finish their requests, for at most so long, and kill them."""
 
     def suspect(self, incarnation: str) -> None:
         """Ask an instance at once whether it gets on, and have it replaced if it does not."""
@@ -177,6 +185,10 @@ class RayControllerHost:
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         """See `ControllerHost`."""
         await kill_instances(self._instances, instances)
+
+    async def retire_instances(self, instances: Iterable[LiveInstance], drain_s: float) -> None:
+        """See `ControllerHost`."""
+        await retire_instances(self._instances, instances, drain_s)
 
     def suspect(self, incarnation: str) -> None:
         """See `ControllerHost`."""

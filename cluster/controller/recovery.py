@@ -10,6 +10,7 @@ whose files came with its load; its groups cannot have changed since.
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from backends.api.errors import TritonError
 from backends.config.autoscaling import is_autoscaled
@@ -25,13 +26,27 @@ from deployments.instance.spec import InstanceSpec
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a controller has found.
+
+    Attributes:
+        count: Instances that were alive.
+        outdated: Those that a reload was about to end. Routers may send requests to them for as
+            long as they have the earlier controller's table, and sequences may run there.
+    """
+
+    count: int
+    outdated: tuple[LiveInstance, ...]
+
+
 async def adopt_live_instances(
     host: ControllerHost,
     source: RepositorySource,
     lifecycle: ModelLifecycle,
     is_as_given: Callable[[str], bool],
-) -> int:
-    """Adopt what is alive and fits the options; returns how many instances there were.
+) -> Recovered:
+    """Adopt what is alive and fits the options, and kill what never served.
 
     Args:
         host: The cluster.
@@ -48,9 +63,13 @@ async def adopt_live_instances(
         generations = pools[found.name.model_key, found.name.version]
         generations.setdefault(found.name.generation, []).append(found)
     cluster = await source.look_at_cluster()
+    outdated: list[LiveInstance] = []
     for (name, version), generations in pools.items():
         best = _serving_generation(generations)
-        orphans = [i for g, members in generations.items() if g != best for i in members]
+        orphans = [i for g, members in generations.items() if g > best >= 0 for i in members]
+        outdated += [
+            i for g, members in generations.items() if g < best or best < 0 for i in members
+        ]
         members = generations.get(best, [])
         if members:
             # The newest was made from the newest config.
@@ -80,7 +99,7 @@ async def adopt_live_instances(
                 make = _adopting(host, members, missing)
                 lifecycle.adopt(name, version, digest, config, make, files_dir)
         await host.kill_instances(orphans)
-    return len(live)
+    return Recovered(len(live), tuple(outdated))
 
 
 def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> int:

@@ -3,6 +3,7 @@
 """The instance actors that an earlier controller left in the cluster."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -52,6 +53,28 @@ async def _find_live(host: InstanceHost, name: ActorName) -> LiveInstance | None
         _log.warning("instance %s is not adopted: %s", name, why)
         await host.kill(handle)
         return None
+
+
+async def retire_instances(
+    host: InstanceHost, instances: Iterable[LiveInstance], drain_s: float
+) -> None:
+    """Have actors finish their requests and refuse others, then kill them.
+
+    Args:
+        host: The cluster.
+        instances: Actors that routers send nothing to any more.
+        drain_s: How long they may take.
+    """
+    await asyncio.gather(*(_retire(host, instance, drain_s) for instance in instances))
+
+
+async def _retire(host: InstanceHost, instance: LiveInstance, drain_s: float) -> None:
+    with contextlib.suppress(ActorLostError, TritonError, TimeoutError):
+        async with asyncio.timeout(drain_s + 1):
+            await host.call(instance.handle, "drain", drain_s)
+    _log.info("instance %s of an earlier generation is ended", instance.name)
+    await host.kill(instance.handle)
+    await host.release(instance.description.spec)
 
 
 async def kill_instances(host: InstanceHost, instances: Iterable[LiveInstance]) -> None:

@@ -98,6 +98,10 @@ class HttpPeer:
         except ConnectionError as error:
             raise ConnectionEndedError(f"{type(error).__name__} in place of an answer") from None
 
+    def has_more(self) -> bool:
+        """Whether bytes have come that belong to no answer that was asked for."""
+        return bool(self._received)
+
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()

@@ -88,6 +88,7 @@ class FakeHost:
         live: Instances a controller finds alive.
         devices: GPUs, by node.
         killed: Names of instances that were killed.
+        retired: Names of instances that finished their requests first.
         offers: Locations of files of loads that nodes give to others.
         told: What agents on nodes were told, by the key of their files.
         suspects: Incarnations a router got no answer from.
@@ -111,6 +112,7 @@ class FakeHost:
         self.was_restarted = False
         self.live: list[LiveInstance] = []
         self.killed: list[str] = []
+        self.retired: list[str] = []
         self.suspects: list[str] = []
         self.fail: dict[str, Exception] = {}
         self.looks = 0
@@ -153,6 +155,10 @@ class FakeHost:
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         self._maybe_fail("kill_instances")
         self.killed += [str(each.name) for each in instances]
+
+    async def retire_instances(self, instances: Iterable[LiveInstance], drain_s: float) -> None:
+        self._maybe_fail("retire_instances")
+        self.retired += [str(each.name) for each in instances]
 
     def suspect(self, incarnation: str) -> None:
         self.suspects.append(incarnation)

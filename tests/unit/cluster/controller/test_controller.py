@@ -276,6 +276,27 @@ async def test_instances_of_a_generation_that_did_not_serve_are_killed(folder: P
     successor = await controller_of(folder, again)
     await successor.start()
     assert again.killed == [name]
+    assert again.retired == []
+
+
+@in_virtual_time_with_folder
+async def test_instances_that_a_reload_was_about_to_end_finish_their_requests(folder: Path) -> None:
+    write_model(folder, "a", count=2)
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    old = controller._lifecycle._models["a"].versions._pools[1].specs
+    new = [
+        type(spec)(**{**_fields(spec), "name": spec.name.replace("@1", "@2"), "generation": 2})
+        for spec in old
+    ]
+    again = FakeHost(host.store)
+    again.was_restarted = True
+    again.live = [live_instance(spec) for spec in (*old, *new)]
+    successor = await controller_of(folder, again)
+    assert states(await successor.start()) == {"a": "READY"}
+    assert again.killed == []
+    assert again.retired == [spec.name for spec in old]
 
 
 def _fields(spec: Any) -> dict[str, Any]:
@@ -294,7 +315,7 @@ async def test_a_draining_instance_alone_is_not_adopted(folder: Path) -> None:
     again.live = [live_instance(spec, is_draining=True)]
     successor = await controller_of(folder, again)
     assert states(await successor.start()) == {"a": "READY"}
-    assert again.killed == [spec.name]
+    assert again.retired == [spec.name]
     assert again.world.log == ["start a/1#0@1002", "ready a/1#0@1002"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError, UnavailableError
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
-from cluster.instances.live import find_live_instances, kill_instances
+from cluster.instances.live import find_live_instances, kill_instances, retire_instances
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.instances.reachability import Knock
@@ -252,6 +252,20 @@ async def test_orphans_are_killed(world: _World) -> None:
     actor = await world.host.create(spec(7))
     found = await find_live_instances(world.host)
     await kill_instances(world.host, found)
+    assert world.host.killed == [actor.incarnation]
+
+
+@with_world
+async def test_instances_of_an_earlier_generation_finish_their_requests_first(
+    world: _World,
+) -> None:
+    actor = await world.host.create(spec(7))
+    found = await find_live_instances(world.host)
+    world.host.actors[0].drain_s = 3.0
+    loop = asyncio.get_running_loop()
+    begin_s = loop.time()
+    await retire_instances(world.host, found, 5.0)
+    assert loop.time() - begin_s == 3.0
     assert world.host.killed == [actor.incarnation]
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from cluster.options import values
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
-from cluster.options.lanes import LANES, LaneOptions
+from cluster.options.lanes import LANES
 from cluster.options.on_demand import ON_DEMAND
+from cluster.options.starting import STARTING, StartOptions
 
 Setting = tuple[str, str, str]
 Restriction = tuple[tuple[str, ...], str, str]
@@ -29,12 +30,13 @@ _AGENT, _CACHE, _RATE_LIMITER = "Repository Agent", "Response Cache", "Rate Limi
 _MEMORY, _SHM = "Memory/Device Management", "Shared-Memory"
 _DEPRECATED, _MANTA = "DEPRECATED", "Manta"
 
+_LAST = frozenset({ON_DEMAND, LANES, STARTING})
 _HTTP_DEFAULT_BYTES = 64 << 20
 _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(LaneOptions):
+class ServerOptions(StartOptions):
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:
@@ -371,9 +373,7 @@ class ServerOptions(LaneOptions):
 FLAGS: dict[str, Flag] = {
     row.name: Flag(name=row.name.replace("_", "-"), **row.metadata)
     # Where they are shown, those of the bases come last.
-    for row in sorted(
-        fields(ServerOptions), key=lambda row: row.metadata.get("group") in {ON_DEMAND, LANES}
-    )
+    for row in sorted(fields(ServerOptions), key=lambda row: row.metadata.get("group") in _LAST)
     if row.metadata
 }
 DEFAULTS: dict[str, Any] = {row.name: row.default for row in fields(ServerOptions) if row.metadata}

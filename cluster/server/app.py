@@ -20,13 +20,19 @@ from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
 from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions, from_mapping
-from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
+from cluster.options.settings_at_start import (
+    cache_settings,
+    drain_delay_s,
+    log_settings,
+    models_waited_for,
+)
 from cluster.server import serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
+from deployments.settings.wait_for_models import WaitForModels
 
 _MOST_REPLICAS = 10_000
 # Of what every node has 1 of, whatever its name. Serve's max_replicas_per_node uses it too, with
@@ -37,7 +43,9 @@ _BUILD_BYTES = 8
 _SHUTDOWN_SLACK_S = 5.0
 
 
-def settings_from(options: ServerOptions) -> IngressSettings:
+def settings_from(
+    options: ServerOptions, wait_for_models: WaitForModels = WaitForModels.NONE
+) -> IngressSettings:
     """Pick what an ingress replica needs out of the options."""
     return IngressSettings(
         server_id=options.id,
@@ -73,16 +81,23 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         wake_limits=WakeLimits(
             options.wake_max_requests, options.wake_max_bytes, options.wake_timeout_secs
         ),
+        wait_for_models=wait_for_models,
     )
 
 
-def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Application:
+def application(
+    options: ServerOptions,
+    *,
+    follow_nodes: bool,
+    wait_for_models: WaitForModels = WaitForModels.NONE,
+) -> serve.Application:
     """Build the application.
 
     Args:
         options: The server's options, ports already chosen.
         follow_nodes: Whether replicas shall follow nodes that come and go; without it there is one
             node's worth of them.
+        wait_for_models: What Serve waits for before the application is RUNNING.
     """
     replicas = options.ingress_per_node
     scale: dict[str, Any] = {"num_replicas": replicas}
@@ -101,7 +116,7 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
                 ),
             )
         }
-    settings = settings_from(options)
+    settings = settings_from(options, wait_for_models)
     times = settings.drain_times
     deployment: Any = serve.deployment(
         name=serve_application.INGRESS_NAME,
@@ -118,7 +133,10 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
         **scale,
     )(Ingress)
     bound: serve.Application = deployment.bind(
-        settings, connect_controller, serve_application.is_being_replaced
+        settings,
+        connect_controller,
+        serve_application.is_being_replaced,
+        serve_application.has_run,
     )
     return bound
 
@@ -126,8 +144,9 @@ def application(options: ServerOptions, *, follow_nodes: bool) -> serve.Applicat
 def build(arguments: dict[str, Any]) -> serve.Application:
     """Builder for the Serve CLI and config files; arguments are flags with underscores.
 
-    It does not wait for models: readiness says when they are loaded. The server ends once no
-    application with the ingress is left on Serve; see `cluster.controller.ownership`.
+    It returns before models are loaded; the application is RUNNING once what ``wait_for_models``
+    says is there. The server ends once no application with the ingress is left on Serve; see
+    `cluster.controller.ownership`.
 
     Raises:
         OptionError: An argument is unknown or wrong.
@@ -149,4 +168,4 @@ def build(arguments: dict[str, Any]) -> serve.Application:
     if not serve_application.is_running():
         # The Serve CLI would start a proxy, on the very port that Triton's clients expect.
         serve_application.start_serve()
-    return application(options, follow_nodes=True)
+    return application(options, follow_nodes=True, wait_for_models=models_waited_for(options))

@@ -228,7 +228,7 @@ def test_service_runs_when_models_are_there_and_loses_nothing_with_a_pod(
 
     (network.models / GATED / OPEN).touch()
     wait_for(lambda: service.status()["status"] == "RUNNING")
-    wait_for(lambda: all(workers[0].execute(_PROBE).returncode == 0 for each in workers))
+    wait_for(lambda: all(each.execute(_PROBE).returncode == 0 for each in workers))
     assert [healthz(each) for each in workers] == [(200, b"success")] * 2
 
     with clients_of(workers) as (endpoints, clients):

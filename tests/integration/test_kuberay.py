@@ -6,6 +6,7 @@ The pods are namespaces of this machine, see `tests.support.pods`; a proxy stand
 """
 
 import json
+import os
 import time
 import urllib.error
 import urllib.request
@@ -24,7 +25,12 @@ from tests.support.pods import MODELS, Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import Endpoints, ReadinessProxy, is_healthy
 
 _LACKS = missing_for_pods()
-pytestmark = pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}")
+pytestmark = [
+    pytest.mark.skipif(
+        os.environ.get("MANTA_PODS") != "all", reason="takes minutes: MANTA_PODS=all"
+    ),
+    pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}"),
+]
 
 # A model that is loaded once a file is there.
 GATED: Final = "gated"

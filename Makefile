@@ -172,6 +172,7 @@ test-all: test sequences faults unit-compiled compare-forms wheel-test
 	$(BIN)/python -m tests.chaos --minutes 30 --seed 1 2 3
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	MANTA_HEAD_FAULTS=all $(PYTEST) -q tests/integration/test_head_faults.py
+	MANTA_PODS=all $(PYTEST) -q tests/integration/test_kuberay.py
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
 

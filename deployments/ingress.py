@@ -47,6 +47,7 @@ from deployments.routing.holding import IsLeaving, hold_while_needed
 from deployments.routing.links import Heartbeat
 from deployments.routing.membership import NodeMember
 from deployments.routing.router import Router
+from deployments.routing.start_gate import StartGate
 from deployments.routing.table_watch import TableWatch
 from deployments.routing.wakes import Wakes
 from deployments.scheduling.holds import holds_of
@@ -54,6 +55,7 @@ from deployments.security.tls import TlsFiles
 from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
+from deployments.settings.wait_for_models import WaitForModels
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
@@ -66,9 +68,6 @@ from deployments.tracing.writer import make_trace_writer
 
 logger = logging.getLogger(__name__)
 
-# A successor listens no later than this: its controller may be adopting many instances.
-_INITIALISED_TIMEOUT_S = 20.0
-_TABLE_TIMEOUT_S = 5.0
 # The models' instances need the rest.
 _DEFAULT_MEMORY_DIVISOR = 4
 
@@ -107,6 +106,7 @@ class IngressSettings:
             memory that its process may use.
         model_cache_directory: ``--model-cache-directory``.
         wake_limits: What may wait for versions that are being woken.
+        wait_for_models: Which models Serve waits for before a replica runs.
     """
 
     server_id: str = "triton"
@@ -135,6 +135,7 @@ class IngressSettings:
     memory_limit_bytes: int = 0
     model_cache_directory: str = ""
     wake_limits: WakeLimits = WakeLimits()
+    wait_for_models: WaitForModels = WaitForModels.NONE
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -160,6 +161,7 @@ class Ingress:
         connect: Makes the link to the controller; importable where replicas run.
         is_replaced: Says whether replicas are being replaced by new ones; asked when this replica
             is told to end.
+        has_run: Says whether another replica of this deployment runs.
         read_node_roles: Tells which nodes have no ingress, so that others tell their metrics; None
             when all have one.
         is_leaving: Says whether this node drains; asked when this replica is told to end.
@@ -170,6 +172,7 @@ class Ingress:
         settings: IngressSettings,
         connect: Callable[[], ControllerLink],
         is_replaced: Callable[[], Awaitable[bool]],
+        has_run: Callable[[], Awaitable[bool]],
         read_node_roles: ReadNodeRoles | None = None,
         is_leaving: IsLeaving = _stays,
     ) -> None:
@@ -186,7 +189,7 @@ class Ingress:
         # Why this replica asks to be replaced; it does not change its mind.
         self._fault: TritonError | None = None
         self._tasks = Supervisor("ingress")
-        self._is_initialised = asyncio.Event()
+        self._gate = StartGate(settings.wait_for_models, has_run)
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
         )
@@ -239,8 +242,8 @@ class Ingress:
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""
         self._router.update(table)
-        if table.initialised:
-            self._is_initialised.set()
+        self._gate.take(table)
+        self._plane.has_started = self._plane.has_started or table.initialised
         self._tracer.apply(table.settings, self._replica)
         told = replace(table.settings.for_instances(), version=table.version)
         if told != self._told:
@@ -262,6 +265,7 @@ class Ingress:
             settings.build,
             lambda: ServerHandshake(key, secrets.token_bytes(NONCE_BYTES)),
             self._listening_sockets,
+            lambda: self._plane.has_started,
         )
         self._inherited = inherited = await inherit(
             prefix,
@@ -269,29 +273,15 @@ class Ingress:
             settings.addresses,
             lambda: ClientHandshake(key, secrets.token_bytes(NONCE_BYTES)),
         )
+        self._plane.has_started = self._plane.has_started or inherited.has_started
         try:
-            await self._wait_for_table(inherited)
+            await self._gate.wait_for_table(inherited)
             taken = await self._listen(inherited.sockets)
         except BaseException:
             inherited.close()
             raise
         inherited.serves(taken)
         self._bequest.open()
-
-    async def _wait_for_table(self, inherited: Inheritance) -> None:
-        """Wait until requests can be answered as well as the node's other replicas would."""
-        if not inherited.has_peers:
-            return
-        wait, timeout_s = (
-            (self._is_initialised.wait, _INITIALISED_TIMEOUT_S)
-            if inherited.has_predecessor
-            else (self._watch.wait_first, _TABLE_TIMEOUT_S)
-        )
-        try:
-            async with asyncio.timeout(timeout_s):
-                await wait()
-        except TimeoutError:
-            logger.warning("listening without the controller's routing table")
 
     async def _listen(self, sockets: dict[str, socket.socket]) -> list[str]:
         """Start the servers; returns the protocols that are served with one of the sockets."""
@@ -367,11 +357,14 @@ class Ingress:
         """Fail when the routing table is not followed; Serve then replaces the replica.
 
         Serve kills it at the third failure in a row, without a word: what was accepted is answered
-        between the first and then.
+        between the first and then. Of a new replica Serve awaits the first check, however long that
+        takes, before it takes the replica for running; unlike one whose constructor waits, it is
+        drained if it has to end meanwhile.
         """
         if self._drain is None:
             try:
                 self._watch.check()
+                await self._gate.wait(self._watch.check)
             except TritonError as error:
                 self._fault = error
                 self._drain = self._tasks.spawn("drain", self._end())

@@ -9,6 +9,7 @@ source alone; the environment separates them with ``;``. The default of ``--ray-
 """
 
 import difflib
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ ENVIRONMENT_PREFIX = "MANTA_"
 MAX_FILE_CHARACTERS = 1 << 20
 _RAY_ADDRESS = "RAY_ADDRESS"
 _SEPARATOR = ";"
+# What Kubernetes sets for a Service: MANTA_HTTP_PORT=tcp://10.0.0.1:80 for one called manta-http.
+_SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://")
 _USAGE = "Usage: manta serve [options]"
 
 
@@ -177,10 +180,14 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
     found = {}
     for name, flag in FLAGS.items():
         variable = ENVIRONMENT_PREFIX + name.upper()
-        if variable in environ:
+        if variable in environ and not _is_service_link(variable, environ[variable]):
             texts = _split(environ[variable], flag)
             found[name] = _Given(texts, "environment", f"environment variable {variable}")
     return found
+
+
+def _is_service_link(variable: str, text: str) -> bool:
+    return variable.endswith("_PORT") and _SERVICE_LINK.match(text) is not None
 
 
 def _from_ray(environ: Mapping[str, str]) -> dict[str, _Given]:

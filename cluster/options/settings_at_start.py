@@ -5,6 +5,7 @@
 import time
 from collections.abc import Mapping
 
+from cluster.options.starting import AUTO
 from cluster.options.table import ServerOptions
 from deployments.settings.metrics_settings import MetricsSettings, read_metrics_config
 from deployments.settings.server_settings import (
@@ -13,6 +14,7 @@ from deployments.settings.server_settings import (
     ServerSettings,
     TraceSettings,
 )
+from deployments.settings.wait_for_models import WaitForModels
 
 _LEVELS = ("TIMESTAMPS", "TENSORS")
 _KUBERNETES_DRAIN_DELAY_S = 5.0
@@ -84,3 +86,10 @@ def drain_delay_s(options: ServerOptions, environment: Mapping[str, str]) -> flo
     if options.drain_delay_secs != "auto":
         return float(options.drain_delay_secs)
     return _KUBERNETES_DRAIN_DELAY_S if "KUBERNETES_SERVICE_HOST" in environment else 0.0
+
+
+def models_waited_for(options: ServerOptions) -> WaitForModels:
+    """Return what ``--wait-for-models`` means together with ``--exit-on-error``."""
+    if options.wait_for_models != AUTO:
+        return WaitForModels(options.wait_for_models)
+    return WaitForModels.ALL if options.exit_on_error else WaitForModels.ATTEMPTED

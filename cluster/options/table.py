@@ -17,8 +17,9 @@ from cluster.options import values
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
 from cluster.options.lanes import LANES
-from cluster.options.nodes import NODES, NodeOptions
+from cluster.options.nodes import NODES
 from cluster.options.on_demand import ON_DEMAND
+from cluster.options.starting import STARTING, StartOptions
 
 Setting = tuple[str, str, str]
 Restriction = tuple[tuple[str, ...], str, str]
@@ -31,12 +32,13 @@ _AGENT, _CACHE, _RATE_LIMITER = "Repository Agent", "Response Cache", "Rate Limi
 _MEMORY, _SHM = "Memory/Device Management", "Shared-Memory"
 _DEPRECATED, _MANTA = "DEPRECATED", "Manta"
 
+_LAST = frozenset({ON_DEMAND, LANES, NODES, STARTING})
 _HTTP_DEFAULT_BYTES = 64 << 20
 _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(NodeOptions):
+class ServerOptions(StartOptions):
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:
@@ -376,10 +378,7 @@ evolves(ServerOptions)
 FLAGS: dict[str, Flag] = {
     row.name: Flag(name=row.name.replace("_", "-"), **row.metadata)
     # Where they are shown, those of the bases come last.
-    for row in sorted(
-        fields(ServerOptions),
-        key=lambda row: row.metadata.get("group") in {ON_DEMAND, LANES, NODES},
-    )
+    for row in sorted(fields(ServerOptions), key=lambda row: row.metadata.get("group") in _LAST)
     if row.metadata
 }
 DEFAULTS: dict[str, Any] = {row.name: row.default for row in fields(ServerOptions) if row.metadata}

@@ -79,14 +79,17 @@ def _python_folder(config: ModelConfig, model_dir: str, version: int, library: s
 
 
 def environment_stamp(config: ModelConfig, model_dir: str, library: str = "") -> str:
-    """Return what changes when the environment that a model brings, or its backend, does."""
+    """Return what changes when the environment that a model brings, or its backend, does.
+
+    It is the same on every node: a controller that starts elsewhere has to find it unchanged.
+    """
     stamps = [_stamp(library)] if library else []
     try:
         environment = environment_of(config, model_dir, library)
     except InvalidArgumentError:
         # Told by the load.
         environment = None
-    return " ".join([*stamps, _stamp("/dev/null" if environment is None else environment.path)])
+    return " ".join([*stamps, "" if environment is None else _stamp(environment.path)])
 
 
 def _stamp(path: str) -> str:

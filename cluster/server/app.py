@@ -23,7 +23,12 @@ from cluster.controller.ownership import Owner
 from cluster.options.lanes import lane_settings
 from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
-from cluster.options.settings_at_start import cache_settings, drain_delay_s, log_settings
+from cluster.options.settings_at_start import (
+    cache_settings,
+    drain_delay_s,
+    log_settings,
+    models_waited_for,
+)
 from cluster.release import own_release
 from cluster.server import ingress_entry, serve_application
 from cluster.server.claim import claim_again
@@ -31,6 +36,7 @@ from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
 from cluster.server.transport_options import check_tls, grpc_options, tls_files
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
+from deployments.settings.wait_for_models import WaitForModels
 
 _MOST_REPLICAS = 10_000
 _BUILD_BYTES = 8
@@ -38,7 +44,9 @@ _BUILD_BYTES = 8
 _SHUTDOWN_SLACK_S = 5.0
 
 
-def settings_from(options: ServerOptions) -> IngressSettings:
+def settings_from(
+    options: ServerOptions, wait_for_models: WaitForModels = WaitForModels.NONE
+) -> IngressSettings:
     """Pick what an ingress replica needs out of the options."""
     return IngressSettings(
         server_id=options.id,
@@ -74,6 +82,7 @@ def settings_from(options: ServerOptions) -> IngressSettings:
         wake_limits=WakeLimits(
             options.wake_max_requests, options.wake_max_bytes, options.wake_timeout_secs
         ),
+        wait_for_models=wait_for_models,
     )
 
 
@@ -82,6 +91,7 @@ def application(
     *,
     follow_nodes: bool,
     runtime_env: Mapping[str, Any] | None = None,
+    wait_for_models: WaitForModels = WaitForModels.NONE,
 ) -> serve.Application:
     """Build the application.
 
@@ -90,6 +100,7 @@ def application(
         follow_nodes: Whether replicas shall follow nodes that come and go; without it there is one
             node's worth of them.
         runtime_env: How replicas find this release, in Ray's terms; None where they do anyway.
+        wait_for_models: What Serve waits for before the application is RUNNING.
     """
     replicas = options.ingress_per_node
     selector = ingress_label_selector(options) if follow_nodes else {}
@@ -109,7 +120,7 @@ def application(
                 ),
             )
         }
-    settings = settings_from(options)
+    settings = settings_from(options, wait_for_models)
     times = settings.drain_times
     actor: dict[str, Any] = {
         "num_cpus": 0,
@@ -124,6 +135,7 @@ def application(
         settings,
         connect_controller,
         serve_application.is_being_replaced,
+        serve_application.has_run,
         NodeRoleReader(selector) if selector else None,
         serve_application.is_node_draining,
     )
@@ -147,8 +159,9 @@ def application(
 def build(arguments: dict[str, Any]) -> serve.Application:
     """Builder for the Serve CLI and config files; arguments are flags with underscores.
 
-    It does not wait for models: readiness says when they are loaded. The server ends once no
-    application with the ingress is left on Serve; see `cluster.controller.ownership`.
+    It returns before models are loaded; the application is RUNNING once what ``wait_for_models``
+    says is there. The server ends once no application with the ingress is left on Serve; see
+    `cluster.controller.ownership`.
 
     Raises:
         OptionError: An argument is unknown or wrong.
@@ -170,4 +183,4 @@ def build(arguments: dict[str, Any]) -> serve.Application:
     if not serve_application.is_running():
         # The Serve CLI would start a proxy, on the very port that Triton's clients expect.
         serve_application.start_serve()
-    return application(options, follow_nodes=True)
+    return application(options, follow_nodes=True, wait_for_models=models_waited_for(options))

@@ -35,6 +35,7 @@ _ANSWER_TIMEOUT_S: Final = 10.0
 # What takes longer than the replicas may is stuck.
 _DELETE_TIMEOUT_S: Final = 120.0
 _UPDATING_TIMEOUT_S: Final = 2.0
+_RUNNING_STATES: Final = ("RUNNING", "PENDING_MIGRATION")
 
 
 def is_running() -> bool:
@@ -131,19 +132,50 @@ async def is_being_replaced() -> bool:
 
     False also when Serve does not answer.
     """
+    _, deployment = await _own_details()
+    return bool(deployment.get("status") == "UPDATING")
+
+
+async def has_run() -> bool:
+    """Whether a replica that was started since the last deployment runs; asked by a replica.
+
+    False also when Serve does not answer.
+    """
+    application, deployment = await _own_details()
+    return has_run_since_deployed(application, deployment)
+
+
+def has_run_since_deployed(application: dict[str, Any], deployment: dict[str, Any]) -> bool:
+    """Whether details of Serve show a replica that started after the last deployment and runs.
+
+    Args:
+        application: An element of ``applications`` in Serve's details.
+        deployment: One of its ``deployments``.
+    """
+    return any(
+        replica["state"] in _RUNNING_STATES
+        and replica["start_time_s"] > application["last_deployed_time_s"]
+        for replica in deployment.get("replicas", ())
+    )
+
+
+async def _own_details() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what Serve says of the application and of the ingress that the caller belongs to.
+
+    Both are empty when Serve does not answer.
+    """
     try:
         async with asyncio.timeout(_UPDATING_TIMEOUT_S):
             actor = await asyncio.to_thread(_serve_actor)
             if actor is None:
-                return False
+                return {}, {}
             details = await actor.get_serve_instance_details.remote()
         # An application that is being deleted has lost its deployment, or is not listed any more.
         application = details["applications"].get(serve.get_replica_context().app_name, {})
-        deployment = application.get("deployments", {}).get(INGRESS_NAME, {})
-        return bool(deployment.get("status") == "UPDATING")
+        return application, application.get("deployments", {}).get(INGRESS_NAME, {})
     except (TimeoutError, RayError, RayServeException) as error:
-        logger.warning("Serve does not say whether replicas are being replaced: %r", error)
-        return False
+        logger.warning("Serve does not say what it does with its replicas: %r", error)
+        return {}, {}
 
 
 async def is_node_draining() -> bool:

@@ -24,6 +24,7 @@ from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.contents import require_listed
 from cluster.repository.repository import ModelRepository
+from cluster.repository.single_model import SingleModels
 from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
@@ -67,6 +68,7 @@ class Server:
         self._is_interrupted = is_interrupted
         self._cluster = connect(environment)
         self._ports = PortReservation()
+        self._single_models = SingleModels(environment)
         self._controller: Controller | None = None
         self._is_stopping = False
         self._ended = threading.Event()
@@ -103,7 +105,9 @@ class Server:
         check_tls(self.options)
         if not self._joins:
             # The controller of a joined cluster may run on another node.
-            require_listed(ModelRepository(self.options.model_repository).scan())
+            repositories = self._single_models.repositories(self.options.model_repository)
+            self.options = dataclasses.replace(self.options, model_repository=repositories)
+            require_listed(ModelRepository(repositories).scan())
 
     def _enter_ray(self) -> None:
         if self._joins:
@@ -167,6 +171,7 @@ class Server:
             self._ended.set()
             self._cluster.leave()
             self._ports.close()
+            self._single_models.close()
 
     def __enter__(self) -> Self:
         try:

@@ -100,6 +100,11 @@ class ModelVersion:
         """Whether it was unloaded, rather than failed."""
         return self.state is ModelReadyState.UNAVAILABLE and self.reason == UNLOADED_REASON
 
+    @property
+    def counts_as_ready(self) -> bool:
+        """Whether it is as it shall be."""
+        return self.state is ModelReadyState.READY or self.is_unloaded
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -126,6 +131,13 @@ class Model:
         """Whether it has to be loaded before anything can be said of it."""
         is_ready = any(entry.state is ModelReadyState.READY for entry in self.versions)
         return self.is_on_demand and not is_ready
+
+    @property
+    def counts_as_ready(self) -> bool:
+        """Whether it is as it shall be: no version has failed, is loading or is to be loaded."""
+        if self.is_on_demand:
+            return True
+        return bool(self.versions) and all(entry.counts_as_ready for entry in self.versions)
 
     @property
     def is_unloaded(self) -> bool:

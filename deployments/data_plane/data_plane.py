@@ -20,7 +20,7 @@ from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl
-from deployments.contracts.routing_table import ModelReadyState, ModelVersion
+from deployments.contracts.routing_table import ModelReadyState
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.settings_plane import SettingsPlane
@@ -84,6 +84,7 @@ class DataPlane:
         page: Makes the metrics page.
         settings: Log and trace settings and shared-memory regions.
         tracer: Traces requests; protocols ask whether it is on.
+        has_started: Whether the start-up models were attempted; once true it stays so.
         draining: Whether readiness is withdrawn; requests are still served.
         exiting: Whether requests are refused.
     """
@@ -106,6 +107,7 @@ class DataPlane:
         self._collector = StatisticsCollector(router, control)
         self.page = MetricsPage(router, self._collector)
         self._page = Recent(self.page.make)
+        self.has_started = False
         self.draining = False
         self.exiting = False
         self._server_id = server_id
@@ -132,10 +134,7 @@ class DataPlane:
             return False
         if not self._strict_readiness:
             return True
-        return all(
-            model.is_on_demand or (model.versions and all(map(_counts_as_ready, model.versions)))
-            for model in table.models.values()
-        )
+        return all(model.counts_as_ready for model in table.models.values())
 
     def server_metadata(self) -> dict[str, Any]:
         """Return name, version and extensions."""
@@ -318,10 +317,6 @@ class DataPlane:
                 f"requested model version is not available for model '{name}'"
             )
         return chosen
-
-
-def _counts_as_ready(entry: ModelVersion) -> bool:
-    return entry.state is ModelReadyState.READY or entry.is_unloaded
 
 
 def _parse_version(text: str) -> int:

@@ -36,6 +36,7 @@ class SlabSource(Protocol):
 class Plane(Protocol):
     """What every transport asks; each method is described where it is implemented."""
 
+    has_started: bool
     draining: bool
     exiting: bool
 

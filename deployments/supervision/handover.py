@@ -72,9 +72,10 @@ class Want(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """Protocols in the order of the sockets that come along."""
+    """Protocols in the order of the sockets that come along, and whether their giver is healthy."""
 
     names: list[str]
+    has_started: bool = False
 
 
 class Serves(msgspec.Struct, frozen=True):
@@ -92,6 +93,7 @@ class Bequest:
         build: Name of this replica's build; a replica of the same one is no successor.
         make_proof: Makes the accepting end of a handshake.
         find: Returns address and listening socket of each protocol whose socket can be given.
+        has_started: Says whether load balancers are told to send requests here.
     """
 
     def __init__(
@@ -100,11 +102,13 @@ class Bequest:
         build: str,
         make_proof: Callable[[], Proof],
         find: Callable[[], Mapping[str, tuple[Address, socket.socket]]],
+        has_started: Callable[[], bool] = lambda: False,
     ) -> None:
         self._prefix = prefix
         self._build = build
         self._make_proof = make_proof
         self._find = find
+        self._has_started = has_started
         self._supervisor = Supervisor("handover")
         self._listening: socket.socket | None = None
         self._peer_count = 0
@@ -193,7 +197,7 @@ class Bequest:
             for name, (address, sock) in self._find().items()
             if want.addresses.get(name) == address
         }
-        offer = msgspec.msgpack.encode(Offer(list(found)))
+        offer = msgspec.msgpack.encode(Offer(list(found), self._has_started()))
         socket.send_fds(connection, [offer], [sock.fileno() for sock in found.values()])
         async with asyncio.timeout(_START_TIMEOUT_S):
             self._served = frozenset(_decode(await _receive(connection), Serves).names)
@@ -208,6 +212,7 @@ class Inheritance:
     Attributes:
         sockets: Listening sockets by protocol; whoever serves one takes it out.
         has_predecessor: Whether there is one.
+        has_started: Whether load balancers were told to send requests to it.
         has_peers: Whether any replica runs on this node already.
     """
 
@@ -216,11 +221,13 @@ class Inheritance:
         connection: socket.socket | None = None,
         sockets: Mapping[str, socket.socket] | None = None,
         *,
+        has_started: bool = False,
         has_peers: bool = False,
     ) -> None:
         self._connection = connection
         self.sockets = dict(sockets or {})
         self.has_predecessor = connection is not None
+        self.has_started = has_started
         self.has_peers = has_peers or self.has_predecessor
 
     def serves(self, names: list[str]) -> None:
@@ -261,7 +268,7 @@ async def inherit(
         try:
             connection.connect(name)
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                got = await _ask(connection, want, make_proof())
+                sockets, has_started = await _ask(connection, want, make_proof())
         except ConnectionRefusedError:
             connection.close()
             continue
@@ -271,17 +278,19 @@ async def inherit(
             connection.close()
             has_peers = True
             continue
-        return Inheritance(connection, got)
+        return Inheritance(connection, sockets, has_started=has_started)
     return Inheritance(has_peers=has_peers)
 
 
-async def _ask(connection: socket.socket, want: Want, proof: Proof) -> dict[str, socket.socket]:
+async def _ask(
+    connection: socket.socket, want: Want, proof: Proof
+) -> tuple[dict[str, socket.socket], bool]:
     await _prove(connection, proof)
     connection.send(msgspec.msgpack.encode(want))
     message, sockets = await _receive_with_sockets(connection)
     try:
-        names = _decode(message, Offer).names
-        return dict(zip(names, sockets, strict=True))
+        offer = _decode(message, Offer)
+        return dict(zip(offer.names, sockets, strict=True)), offer.has_started
     except BaseException:
         for sock in sockets:
             sock.close()

@@ -92,6 +92,7 @@ class FakePlane:
         self.load_error = None
         self.repository = FakeRepository()
         self.slabs = SlabPool(64 << 20)
+        self.has_started = True
         self.draining = False
         self.exiting = False
         self.tracer = Tracer()

@@ -145,6 +145,7 @@ class FakePlane:
     """The plane; ``is_holding`` keeps requests in ``pending`` until `release`."""
 
     def __init__(self) -> None:
+        self.has_started = True
         self.draining = False
         self.exiting = False
         self.is_ready = True

@@ -14,6 +14,8 @@ ALLOWED_SKIPS: dict[str, str] = {
     "tests/integration/test_nodes.py::test_a_node_whose_pod": "minutes; make test-all runs it",
     "tests/integration/test_nodes.py::test_a_killed_node": "minutes; make test-all runs it",
     "tests/stores/test_ray_nodes.py::": "four nodes of Ray take minutes; make test-all runs it",
+    "tests/integration/test_kuberay.py::": "three pods take minutes; make test-all runs it",
+    "tests/integration/test_kserve.py::": "pods need root; says what is missing",
 }
 
 

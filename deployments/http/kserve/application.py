@@ -272,9 +272,11 @@ class HttpIngress:
 
     def _on_healthz(self, exchange: HttpExchange, match: Match) -> None:
         # Probes that only look for a word in the body know no status: KubeRay's greps for this one.
-        is_ending = self._plane.draining or self._plane.exiting
-        body = b"draining" if is_ending else b"success"
-        exchange.reply(503 if is_ending else 200, TEXT, (body,), len(body))
+        plane = self._plane
+        body = b"success" if plane.has_started else b"starting"
+        if plane.draining or plane.exiting:
+            body = b"draining"
+        exchange.reply(200 if body == b"success" else 503, TEXT, (body,), len(body))
 
     def _on_server_metadata(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(self._plane.server_metadata()))

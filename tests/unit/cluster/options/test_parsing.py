@@ -361,3 +361,10 @@ def test_example_file_is_taken_and_says_what_holds_by_default():
     changed = {name for name in given if getattr(options, name) != DEFAULTS[name]}
     assert changed == {"model_repository", "model_control_mode", "load_model"}
     assert options.model_repository == ("configs/models",)
+
+
+@pytest.mark.parametrize("link", ["tcp://10.96.0.7:80", "udp://10.96.0.7:80"])
+def test_what_kubernetes_says_of_a_service_is_no_port(link):
+    environ = {"MANTA_HTTP_PORT": link, "MANTA_PORT": link, "MANTA_GRPC_PORT": "9000"}
+    options = parse_options([REPOSITORY], environ, no_file)
+    assert (options.http_port, options.grpc_port) == (8000, 9000)

@@ -127,6 +127,10 @@ def test_requirements_are_bounded(requirements):
         read_requirements("m", requirements)
 
 
+def test_stamp_without_an_environment_tells_nothing_of_the_node():
+    assert not environment_stamp(ModelConfig("m", backend="python"), "/m")
+
+
 def test_stamp_follows_the_file(tmp_path):
     parameters = {"EXECUTION_ENV_PATH": "$$TRITON_MODEL_DIRECTORY/e"}
     config = ModelConfig("m", backend="python", parameters=parameters)

@@ -88,6 +88,27 @@ def test_successor_accepts_what_has_connected_before(run: Run, prefix: str, list
     run(main)
 
 
+@pytest.mark.parametrize("has_started", [False, True])
+def test_successor_is_as_healthy_as_its_predecessor(
+    run: Run, prefix: str, listening, has_started: bool
+) -> None:
+    async def main() -> None:
+        bequest = Bequest(
+            prefix,
+            "old",
+            lambda: ServerHandshake(KEY, secrets.token_bytes(NONCE_BYTES)),
+            lambda: {"http": (HTTP, listening)},
+            lambda: has_started,
+        )
+        assert bequest.open()
+        inherited = await _inherit(prefix)
+        assert inherited.has_started is has_started
+        inherited.close()
+        await bequest.end()
+
+    run(main)
+
+
 def test_first_replica_of_a_node_inherits_nothing(run: Run, prefix: str) -> None:
     async def main() -> None:
         inherited = await _inherit(prefix)

@@ -130,10 +130,22 @@ async def test_healthy_answer_holds_the_word_that_kuberay_looks_for() -> None:
         client = await here.connect()
         answer = await client.call(request("GET", "/-/healthz"))
         assert (answer.status, answer.body) == (200, b"success")
+        here.plane.is_ready = False
+        answer = await client.call(request("GET", "/-/healthz"))
+        assert (answer.status, answer.body) == (200, b"success")
         here.plane.draining = True
         answer = await client.call(request("GET", "/-/healthz"))
         assert answer.status == 503
         assert b"success" not in answer.body
+
+
+async def test_server_whose_models_were_not_attempted_yet_is_not_healthy() -> None:
+    async with running() as here:
+        here.plane.has_started = False
+        client = await here.connect()
+        answer = await client.call(request("GET", "/-/healthz"))
+        assert (answer.status, answer.body) == (503, b"starting")
+        assert (await client.call(request("GET", "/v2/health/live"))).status == 200
 
 
 async def test_server_that_is_not_ready_says_400() -> None:

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A container as KServe 0.20 runs it: the arguments of its Triton runtime, its mount, its probe.
+
+The pod is a namespace of this machine, see `tests.support.pods`; the server is its PID 1.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+
+from tests.integration.conftest import write_add_sub
+from tests.support.clients import add_sub_inputs, check_add_sub
+from tests.support.pods import MODELS, Pod, PodNetwork, missing_for_pods
+from tests.support.readiness_proxy import is_healthy
+
+_LACKS = missing_for_pods()
+pytestmark = pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}")
+
+# Of kserve-tritonserver, behind the image's entry point.
+_COMMAND: Final = (
+    "exec python -m cluster tritonserver --model-store=/mnt/models --grpc-port=9000"
+    " --http-port=8080 --allow-grpc=true --allow-http=true"
+)
+# The last two are what Kubernetes says of a Service called manta-http.
+_ENVIRONMENT: Final = {
+    "INFERENCE_SERVICE_NAME": "sums",
+    "KUBERNETES_SERVICE_HOST": "10.96.0.1",
+    "KUBERNETES_SERVICE_PORT": "443",
+    "MANTA_HTTP_PORT": "tcp://10.96.0.7:80",
+    "MANTA_HTTP_SERVICE_PORT": "80",
+}
+_TIMEOUT_S: Final = 180.0
+# The drain delay on Kubernetes, the idle connections' grace and Ray's end; a pod has 30.
+_END_S: Final = 30.0
+
+
+def wait_for(holds: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
+    until_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < until_s, "it never came to hold"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[PodNetwork]:
+    (tmp_path / "volume").mkdir()
+    network = PodNetwork(tmp_path / "pods", tmp_path / "volume")
+    try:
+        with network:
+            yield network
+    finally:
+        # pytest shows it beside a failure.
+        print(json.dumps(network.logs(), indent=1))  # noqa: T201
+
+
+def is_ready(pod: Pod) -> bool:
+    return is_healthy(f"http://{pod.address}:8080/v2/health/ready")
+
+
+def test_container_of_kserve_serves_a_model_without_a_name_and_ends_with_0(
+    network: PodNetwork,
+) -> None:
+    assert MODELS == "/mnt"
+    # The storage initialiser leaves out the last part of the storageUri, the model's name.
+    write_add_sub(network.models, "models")
+    pod = network.start("predictor", _COMMAND, _ENVIRONMENT)
+    wait_for(lambda: is_ready(pod) or pod.process.poll() is not None)
+    with triton_http.InferenceServerClient(f"{pod.address}:8080") as client:
+        check_add_sub(client.infer("sums", add_sub_inputs(triton_http)))
+    with triton_grpc.InferenceServerClient(f"{pod.address}:9000") as client:
+        assert client.is_server_ready()
+        check_add_sub(client.infer("sums", add_sub_inputs(triton_grpc)))
+
+    pod.terminate()
+    wait_for(lambda: not is_ready(pod), _END_S)
+    # Until the endpoints have gone new connections are served.
+    assert is_healthy(f"http://{pod.address}:8080/v2/health/live")
+    assert pod.process.wait(_END_S) == 0

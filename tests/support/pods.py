@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pods without Kubernetes: an address, a process tree and a /tmp of their own each.
+
+A pod is a network, a PID and a mount namespace on this machine. Its command is PID 1, as in a
+container; when it ends the kernel ends all that the pod still runs. Pods reach each other and the
+tests through a bridge. That takes root and the tools `ip`, `unshare` and `nsenter`.
+"""
+
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psutil
+
+from tests.support.server import ROOT
+
+_TOOLS: Final = ("ip", "unshare", "nsenter", "mount", "wget", "bash")
+_END_S: Final = 30.0
+# Where a pod finds the folder that all pods share, as a volume of models.
+MODELS: Final = "/mnt"
+
+
+def missing_for_pods() -> str:
+    """Return what this machine lacks; empty when it can have pods."""
+    if os.geteuid() != 0:
+        return "root"
+    for tool in _TOOLS:
+        if shutil.which(tool) is None:
+            return tool
+    probe = ["unshare", "--net", "--mount", "--pid", "--fork", "ip", "link", "set", "lo", "up"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+        return "namespaces"
+    return ""
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (words, done.stderr)
+
+
+class Pod:
+    """A pod whose command runs.
+
+    Attributes:
+        address: IPv4 address.
+        process: What started the command on this machine; ends with the pod's PID 1.
+    """
+
+    def __init__(
+        self,
+        network: "PodNetwork",
+        name: str,
+        command: str,
+        environment: Mapping[str, str],
+        folder: Path,
+    ) -> None:
+        self.address, self._namespace = network.join(name)
+        self._folder = folder / name
+        (self._folder / "tmp").mkdir(parents=True, mode=0o777)
+        self.log = self._folder / "log"
+        mounts = (
+            f"mount --bind {shlex.quote(str(network.models))} {MODELS}"
+            f" && mount --bind {shlex.quote(str(self._folder / 'tmp'))} /tmp"
+        )
+        # KubeRay's entry point is bash, which becomes the last command that it is given.
+        script = f"{mounts} && exec /bin/bash -c -- {shlex.quote(command)}"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [
+                    *("ip", "netns", "exec", self._namespace),
+                    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+                    *("/bin/bash", "-c", script),
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env={**_own_environment(), **environment, "POD_IP": self.address},
+            )
+
+    @property
+    def first_process(self) -> psutil.Process:
+        """The pod's PID 1, as this machine sees it."""
+        return psutil.Process(self.process.pid).children()[0]
+
+    def processes(self, title: str) -> set[int]:
+        """Return the machine's ids of the pod's processes whose command begins with ``title``."""
+        found = set()
+        for each in psutil.Process(self.process.pid).children(recursive=True):
+            try:
+                if " ".join(each.cmdline()).startswith(title):
+                    found.add(each.pid)
+            except psutil.Error:
+                continue
+        return found
+
+    def execute(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the shell inside, as a kubelet does for a probe."""
+        inside = ["nsenter", "--net", "--pid", "--mount", "--target", str(self.first_process.pid)]
+        return subprocess.run(
+            [*inside, "/bin/bash", "-c", command], capture_output=True, text=True, check=False
+        )
+
+    def terminate(self) -> None:
+        """Send SIGTERM to PID 1, as the kubelet does with a pod that is deleted."""
+        self.first_process.send_signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """End it at once."""
+        if self.process.poll() is None:
+            for each in psutil.Process(self.process.pid).children():
+                each.kill()
+            self.process.wait(_END_S)
+
+
+def _own_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return kept | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HOME": "/tmp",
+    }
+
+
+class PodNetwork:
+    """A bridge with an address of the tests, and the pods on it.
+
+    Args:
+        folder: Where pods keep what they write.
+        models: The folder that every pod sees at `MODELS`.
+    """
+
+    def __init__(self, folder: Path, models: Path) -> None:
+        self.models = models
+        self._folder = folder
+        self._tag = f"{os.getpid() % 100_000}"
+        self._bridge = f"mkb{self._tag}"
+        self._namespaces: list[str] = []
+        self.pods: list[Pod] = []
+        # Of 10/8, so that two runs on one machine hardly meet.
+        generator = random.SystemRandom()
+        self._net = f"10.{generator.randint(128, 254)}.{generator.randint(0, 254)}"
+
+    def start(self, name: str, command: str, environment: Mapping[str, str]) -> Pod:
+        """Start a pod."""
+        pod = Pod(self, name, command, environment, self._folder)
+        self.pods.append(pod)
+        return pod
+
+    def join(self, name: str) -> tuple[str, str]:
+        """Make a network namespace; return its address and name."""
+        namespace = f"mkn{self._tag}-{name}"
+        number = len(self._namespaces) + 1
+        address = f"{self._net}.{number}"
+        inside, outside = f"mki{self._tag}-{number}", f"mko{self._tag}-{number}"
+        _ip("netns", "add", namespace)
+        self._namespaces.append(namespace)
+        _ip("link", "add", outside, "type", "veth", "peer", "name", inside, "netns", namespace)
+        _ip("link", "set", outside, "master", self._bridge, "up")
+        _ip("-n", namespace, "link", "set", "lo", "up")
+        _ip("-n", namespace, "addr", "add", f"{address}/24", "dev", inside)
+        _ip("-n", namespace, "link", "set", inside, "up")
+        # Ray finds out its own address by the route to the outside.
+        _ip("-n", namespace, "route", "add", "default", "via", f"{self._net}.254")
+        return address, namespace
+
+    def __enter__(self) -> Self:
+        _ip("link", "add", self._bridge, "type", "bridge")
+        _ip("addr", "add", f"{self._net}.254/24", "dev", self._bridge)
+        _ip("link", "set", self._bridge, "up")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for pod in reversed(self.pods):
+            pod.end()
+        for namespace in self._namespaces:
+            _ip("netns", "del", namespace)
+        _ip("link", "del", self._bridge)
+
+    def logs(self) -> dict[str, Any]:
+        """Return what the pods' commands have printed, by pod."""
+        return {pod.log.parent.name: pod.log.read_text()[-4000:] for pod in self.pods}

@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A Service of Kubernetes in small: new connections go to pods whose readiness probe succeeds."""
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+_PERIOD_S: Final = 0.5
+_CONNECT_S: Final = 10.0
+_CHUNK_BYTES: Final = 1 << 16
+
+
+def is_healthy(url: str, timeout_s: float = 2.0) -> bool:
+    """Probe as a kubelet does with ``httpGet``."""
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+            return 200 <= answer.status < 400
+    except OSError:
+        return False
+
+
+class Endpoints:
+    """Probes pods again and again.
+
+    Args:
+        addresses: Of the pods.
+        url: Makes the probe's URL of an address.
+    """
+
+    def __init__(self, addresses: Sequence[str], url: Callable[[str], str]) -> None:
+        self.ready: frozenset[str] = frozenset()
+        self._url = url
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._probe, args=(address,), daemon=True)
+            for address in addresses
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _probe(self, address: str) -> None:
+        while not self._stop.wait(_PERIOD_S):
+            # Two failures in a row, one success: Kubernetes' usual thresholds.
+            if any(is_healthy(self._url(address)) for _ in range(2)):
+                self.ready |= {address}
+            else:
+                self.ready -= {address}
+
+    def wait_ready(self, count: int, timeout_s: float) -> None:
+        """Wait until so many pods are ready."""
+        until_s = time.monotonic() + timeout_s
+        while len(self.ready) != count:
+            assert time.monotonic() < until_s, f"ready: {sorted(self.ready)}, expected {count}"
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+
+
+class ReadinessProxy:
+    """Forwards connections to a port of the pods that are ready, in turn.
+
+    Attributes:
+        address: host:port for clients.
+        chosen: Pods that connections went to, in order.
+    """
+
+    def __init__(self, endpoints: Endpoints, port: int) -> None:
+        self._endpoints = endpoints
+        self._port = port
+        self._turn = itertools.count()
+        self.chosen: list[str] = []
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._forward, args=(client,), daemon=True).start()
+
+    def _forward(self, client: socket.socket) -> None:
+        with client:
+            ready = sorted(self._endpoints.ready)
+            if not ready:
+                return
+            pod = ready[next(self._turn) % len(ready)]
+            self.chosen.append(pod)
+            with socket.create_connection((pod, self._port), _CONNECT_S) as server:
+                server.settimeout(None)
+                back = threading.Thread(target=_pump, args=(server, client), daemon=True)
+                back.start()
+                _pump(client, server)
+                back.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    """Copy until the source ends, then end the sink's direction."""
+    try:
+        while data := source.recv(_CHUNK_BYTES):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)

@@ -154,7 +154,13 @@ def _findings(command: list[str]) -> Iterator[str]:
 
 
 def _ours(scratch: Path) -> list[Rendering]:
-    return [*renderings(scratch / "combinations"), *_given(sorted(KSERVE.glob("*.yaml")))]
+    return [*renderings(scratch / "combinations"), kserve()]
+
+
+def kserve() -> Rendering:
+    """Put runtimes and samples of KServe into one bundle: the samples name the runtimes."""
+    texts = [file.read_text() for file in sorted(KSERVE.glob("*.yaml"))]
+    return Rendering("kserve", "\n---\n".join(texts))
 
 
 def _given(files: Iterable[Path]) -> list[Rendering]:

@@ -81,6 +81,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ include "manta.fullname" $root }}
+  enableServiceLinks: false
   {{- if not .isHead }}
   automountServiceAccountToken: false
   {{- end }}

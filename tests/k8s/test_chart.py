@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import k8s_render as render
+import k8s_values
 import pytest
 import yaml
 
@@ -165,3 +166,7 @@ def _read(name: str, text: str) -> Any:
 
 def _named(rendering: render.Rendering, kind: str) -> dict[str, Any]:
     return next(each for each in rendering.manifests if each["kind"] == kind)
+
+
+def test_table_of_values_is_that_of_the_chart() -> None:
+    assert k8s_values.PAGE.read_text() == k8s_values.page(), "run scripts/k8s_values.py"

@@ -174,6 +174,7 @@ faults: $(VENV)/.installed-test
 test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
+	MANTA_K8S_IMAGE=1 $(PYTEST) -q -p no:schemathesis tests/k8s/test_image.py
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)

@@ -15,12 +15,12 @@ work=$(realpath -m "${2:-$folder.work}")
 certificates=/etc/ssl/certs/ca-certificates.crt
 mkdir -p "$work"
 export TMPDIR="$work"
-storage=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
+storage=(--root "$work/storage" --runroot "$work/run")
 packages=bash,ca-certificates,libgomp1,python3,python3-venv,tini,wget
 
-if [[ ! -f "$work/base.tar" ]]; then
-  mmdebstrap --quiet --variant=minbase --include="$packages" bookworm "$work/base.tar.part"
-  mv "$work/base.tar.part" "$work/base.tar"
+if [[ ! -e "$work/base.tar" ]]; then
+  mmdebstrap --quiet --variant=minbase --include="$packages" --format=tar bookworm "$work/base.part"
+  mv "$work/base.part" "$work/base.tar"
 fi
 container=$(buildah "${storage[@]}" from scratch)
 buildah "${storage[@]}" add --quiet "$container" "$work/base.tar" / >/dev/null

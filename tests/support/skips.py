@@ -9,6 +9,7 @@ import pytest
 # What CI may skip: the beginning of a test's node id, and why.
 ALLOWED_SKIPS: dict[str, str] = {
     "tests/unit/scripts/test_gpu_check.py::": "says what happens without a GPU; CI may have one",
+    "tests/k8s/test_image.py::": "an image takes minutes; make test-all builds and runs it",
     "tests/k8s/": "validate.py, beside the checkout in CI, is not part of Manta",
     "tests/stores/test_ray_nodes.py::": "four nodes of Ray take minutes; make test-all runs it",
 }

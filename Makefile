@@ -11,7 +11,9 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 # No server imports mypy.
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz lanes chaos clean
+CHECKOV_VERSION := 3.3.30
+
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz lanes chaos k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -23,6 +25,7 @@ help:
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
 	@echo "make stores   model repositories in object stores, against emulators on loopback"
+	@echo "make k8s-check  Kubernetes manifests, Helm chart and Containerfiles, rendered and checked without a cluster"
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make chaos    faults at random under mixed load on two nodes; CHAOS=\"--minutes 30 --seed 1 2 3\" chooses"
@@ -140,13 +143,28 @@ store-tools:
 stores: $(VENV)/.installed-test store-tools
 	$(PYTEST) -q -p no:schemathesis tests/stores
 
+$(VENV)/.installed-k8s: $(VENV)/.installed-test
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint,k8s]' --constraint constraints.txt
+	@touch $@
+
+# An environment of its own: it pins packages that tests need newer.
+.cache/checkov/.installed-$(CHECKOV_VERSION): $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/checkov
+	$(BIN)/uv pip install --quiet --python .cache/checkov/bin/python checkov==$(CHECKOV_VERSION)
+	@touch $@
+
+# Needs kustomize or kubectl. What is in ../shared/k8s is used where it is there.
+k8s-check: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION)
+	$(BIN)/python scripts/k8s_check.py
+	$(PYTEST) -q -p no:schemathesis tests/k8s
+
 # The integration test runs 1,000.
 sequences: $(VENV)/.installed-test
 	MANTA_SEQUENCES=10000 $(PYTEST) tests/integration/test_many_sequences.py
 
 # Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
 # is not CI, they run plain. Unit tests run both ways in test-all.
-test: lint types unit stores frameworks demo-models demo-frameworks interop-tools
+test: lint types unit stores k8s-check frameworks demo-models demo-frameworks interop-tools
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration
@@ -170,6 +188,7 @@ test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
 	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py
 	$(BIN)/python -m tests.chaos --minutes 30 --seed 1 2 3
+	MANTA_K8S_IMAGE=1 $(PYTEST) -q -p no:schemathesis tests/k8s/test_image.py
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	MANTA_HEAD_FAULTS=all $(PYTEST) -q tests/integration/test_head_faults.py
 	MANTA_PODS=all $(PYTEST) -q tests/integration/test_kuberay.py

@@ -13,6 +13,7 @@ from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.live import find_live_instances, kill_instances
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
+from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
 from tests.support import virtual_time
 from tests.support.instance_host import LOAD_S, FakeHost, spec, until
@@ -297,3 +298,23 @@ async def test_who_makes_room_is_followed_by_one_that_waits_for_it(world: _World
     await pool.let_go(1.0)
     await until(lambda: len(pool.endpoints) == 2)
     assert {each.name for each in pool.endpoints} == {"m/1#1", "m/1#2"}
+
+
+@with_world
+async def test_an_instance_that_dies_before_it_answers_anything_has_failed_to_load(
+    world: _World,
+) -> None:
+    world.host.dies_silently = True
+    world.host.cluster = ClusterResources((NodeResources("n", {"CPU": 2}, {"CPU": 2}),))
+    with pytest.raises(InternalError, match="its process has died 3 times before it answered"):
+        await world.pool.start([spec(0)])
+    assert len(world.host.killed) == 1
+
+
+@with_world
+async def test_deaths_of_an_instances_earlier_life_are_not_counted(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    world.host.deaths = 100
+    world.host.crash(world.host.actors[0])
+    await until(lambda: world.incarnations == ["i1"])
+    assert world.host.killed == []

@@ -156,6 +156,7 @@ faults: $(VENV)/.installed-test
 test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
+	MANTA_UPGRADES=all $(PYTEST) -q tests/integration/test_upgrade.py
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)

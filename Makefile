@@ -189,6 +189,7 @@ test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py
 	$(BIN)/python -m tests.chaos --minutes 30 --seed 1 2 3
 	MANTA_K8S_IMAGE=1 $(PYTEST) -q -p no:schemathesis tests/k8s/test_image.py
+	MANTA_UPGRADES=all $(PYTEST) -q tests/integration/test_upgrade.py
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
 	MANTA_HEAD_FAULTS=all $(PYTEST) -q tests/integration/test_head_faults.py
 	MANTA_PODS=all $(PYTEST) -q tests/integration/test_kuberay.py

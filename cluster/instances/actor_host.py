@@ -11,7 +11,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayError, RuntimeEnvSetupError
 
 from cluster.actors.arbiter import start_arbiter
-from cluster.actors.calls import actor_names, call, cause_of, kill_actor
+from cluster.actors.calls import actor_names, call, cause_of, kill_actor, restart_count
 from cluster.actors.controller_client import connect_controller
 from cluster.actors.placement_groups import create_group, remove_group, remove_groups
 from cluster.instances.host import (
@@ -55,6 +55,13 @@ class ActorHost:
             return await asyncio.to_thread(ray.get_actor, name, namespace=NAMESPACE)
         except ValueError:
             return None
+
+    async def restarts(self, handle: Any) -> int:
+        """Ask the GCS; see `InstanceHost.restarts`."""
+        try:
+            return await asyncio.to_thread(restart_count, handle)
+        except RayError as error:
+            raise _lost(error) from error
 
     async def kill(self, handle: Any) -> None:
         """Kill an actor; see `InstanceHost.kill`.

@@ -51,6 +51,13 @@ class InstanceHost(Protocol):
     async def look_up(self, name: str) -> Any:
         """Return the handle of an actor by name; None when there is no such actor."""
 
+    async def restarts(self, handle: Any) -> int:
+        """Return how often the process of an actor was started again after its death.
+
+        Raises:
+            ActorLostError: The host cannot be reached.
+        """
+
     async def kill(self, handle: Any) -> None:
         """Kill an actor for good, also one that is stopped; one that is gone is no error."""
 

@@ -45,6 +45,8 @@ _STATISTICS_TIMEOUT_S = 2.0
 # How long a connection may take to a process that Ray could not reach, and until the next try.
 _KNOCK_S = 2.0
 _UNREACHABLE_S = 1.0
+# One death may be of the machine's making.
+_MOST_SILENT_DEATHS = 2
 
 
 class InstancePlace:
@@ -90,6 +92,8 @@ class InstancePlace:
         self._creation: asyncio.Future[Any] | None = None
         self._restarts = Restarts()
         self._is_hung = False
+        # Why its actor was ended that had never answered.
+        self._gave_up = ""
         if devices is not None and description is not None:
             devices.loaded(description)
         self._supervisor = Supervisor(f"instance {spec.name}")
@@ -218,6 +222,7 @@ class InstancePlace:
                 # Shielded and kept, so that closing the pool meanwhile still finds the actor.
                 self._creation = asyncio.ensure_future(self._host.create(spec))
                 self._handle = await asyncio.shield(self._creation)
+                self._gave_up = ""
             description = await self._describe()
             if self._devices is not None:
                 if await self._devices.is_misplaced(description):
@@ -274,6 +279,11 @@ class InstancePlace:
         placement = self._supervisor.spawn("report of its placement", self._report_placement())
         try:
             description: InstanceDescription = await self._host.call(self._handle, "describe")
+        except ActorLostError as error:
+            if self._gave_up:
+                raise ActorLostError(self._gave_up) from error
+            raise
+        else:
             return description
         finally:
             placement.cancel()
@@ -282,8 +292,11 @@ class InstancePlace:
         """Say what an actor without a process waits for; a process answers `health` at once."""
         placed = self._supervisor.spawn("its first answer", self._answers(self._handle))
         timeout_s, was_blocked = _PLACEMENT_GRACE_S, False
+        counts: list[int] = []
         while not (await asyncio.wait({placed}, timeout=timeout_s))[0]:
             timeout_s = _PLACEMENT_POLL_S
+            if await self._keeps_dying(counts):
+                return
             cluster = await self._host.resources()
             blocked = blocked_by(self._placed, cluster)
             if blocked:
@@ -295,6 +308,20 @@ class InstancePlace:
                 self._devices.has_room(self.spec.name)
             self.reason = f"instance {self.spec.name} is loading"
             self._on_change()
+
+    async def _keeps_dying(self, counts: list[int]) -> bool:
+        """End an actor whose process dies before it answers: Ray would restart it for ever.
+
+        Args:
+            counts: How often Ray had restarted it at the looks until now; gets one more.
+        """
+        counts.append(await self._host.restarts(self._handle))
+        deaths = counts[-1] - counts[0]
+        if deaths <= _MOST_SILENT_DEATHS:
+            return False
+        self._gave_up = f"its process has died {deaths} times before it answered; see its log"
+        await self._host.kill(self._handle)
+        return True
 
     async def _watch(self) -> None:
         """Return when the actor's process has ended, or was ended, and may be started again."""

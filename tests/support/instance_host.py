@@ -87,6 +87,8 @@ class FakeHost:
         fail_create: Raised by `create`, each once.
         fail_load: Raised by ``describe``, each once.
         knocked: What becomes of connections to actors.
+        cluster: The nodes there are.
+        dies_silently: Whether processes die before they answer anything.
     """
 
     def __init__(self) -> None:
@@ -96,6 +98,9 @@ class FakeHost:
         self.groups: set[str] = set()
         self.fail_load: list[TritonError | ActorLostError] = []
         self.knocked = Knock.REFUSED
+        self.dies_silently = False
+        self.cluster = ClusterResources(())
+        self.deaths = 7
         self._numbers = itertools.count()
         self._names: dict[str, FakeActor] = {}
 
@@ -116,6 +121,8 @@ class FakeHost:
         if method == "describe" and self.fail_load:
             raise self.fail_load.pop(0)
         died = handle.died
+        if self.dies_silently:
+            await asyncio.wait({died})
         answer = asyncio.ensure_future(handle.answer(method))
         try:
             await asyncio.wait({answer, died}, return_when=asyncio.FIRST_COMPLETED)
@@ -147,6 +154,10 @@ class FakeHost:
     async def look_up(self, name: str) -> FakeActor | None:
         return self._names.get(name)
 
+    async def restarts(self, handle: FakeActor) -> int:
+        self.deaths += self.dies_silently
+        return self.deaths
+
     async def kill(self, handle: FakeActor) -> None:
         if self._names.get(handle.spec.name) is handle:
             del self._names[handle.spec.name]
@@ -164,7 +175,7 @@ class FakeHost:
         return [*self._names, "model-controller"]
 
     async def resources(self) -> ClusterResources:
-        return ClusterResources(())
+        return self.cluster
 
 
 async def until(condition: Callable[[], object], within_s: float = 600.0) -> float:

@@ -14,6 +14,7 @@ from cluster.instances.live import find_live_instances, kill_instances, retire_i
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.instances.reachability import Knock
+from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
 from tests.support import virtual_time
 from tests.support.instance_host import LOAD_S, FakeHost, spec, until
@@ -351,3 +352,23 @@ async def test_an_instance_whose_node_stays_cut_off_is_replaced(world: _World) -
     world.host.disconnect(actor)
     assert await until(lambda: world.host.killed == ["i0"]) >= 2 * TIMEOUT_S
     await until(lambda: world.incarnations == ["i1"])
+
+
+@with_world
+async def test_an_instance_that_dies_before_it_answers_anything_has_failed_to_load(
+    world: _World,
+) -> None:
+    world.host.dies_silently = True
+    world.host.cluster = ClusterResources((NodeResources("n", {"CPU": 2}, {"CPU": 2}),))
+    with pytest.raises(InternalError, match="its process has died 3 times before it answered"):
+        await world.pool.start([spec(0)])
+    assert len(world.host.killed) == 1
+
+
+@with_world
+async def test_deaths_of_an_instances_earlier_life_are_not_counted(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    world.host.deaths = 100
+    world.host.crash(world.host.actors[0])
+    await until(lambda: world.incarnations == ["i1"])
+    assert world.host.killed == []

@@ -220,7 +220,9 @@ class Server:
 
     def _metric(self, name: str, prefix: list[str]) -> dict[str, float]:
         """Return a metric's values by model, but for those of 0."""
-        command = [*prefix, "curl", "-sf", "http://127.0.0.1:8002/metrics"]
+        # Serve may be replacing an ingress that it could not reach for long.
+        patient = ("--retry", "60", "--retry-delay", "1", "--retry-connrefused")
+        command = [*prefix, "curl", "-sf", *patient, "http://127.0.0.1:8002/metrics"]
         page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         rows = re.findall(rf'^{name}{{.*model="(\w+)".*}} (\S+)$', page, re.MULTILINE)
         return {model: float(value) for model, value in rows if float(value)}

@@ -47,8 +47,7 @@ def page() -> str:
     group = schema["properties"]["groups"]["additionalProperties"]["properties"]
     both = (values["groups"]["cpu"], values["groups"]["gpu"])
     of_groups = [
-        f"| `{name}` | {' | '.join(_shown(each.get(name)) for each in both)}"
-        f" | {_meaning(sub)} |"
+        f"| `{name}` | {' | '.join(_shown(each.get(name)) for each in both)} | {_meaning(sub)} |"
         for name, sub in group.items()
     ]
     return _HEAD + "\n".join(rows) + "\n" + _OF_GROUPS + "\n".join(of_groups) + "\n"

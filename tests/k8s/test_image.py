@@ -29,7 +29,7 @@ _DRAIN_S = 60
 pytestmark = [
     pytest.mark.skipif(not _WANTED, reason="minutes; make test-all runs it"),
     pytest.mark.skipif(bool(_LACKS), reason=f"an image needs {_LACKS}"),
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(1200),
 ]
 
 

@@ -16,8 +16,6 @@ from tests.support.server import ROOT
 
 MONITORING = KUSTOMIZE / "components/monitoring"
 METRIC = re.compile(r"\b(?:nv|manta)_[a-z0-9_]+")
-# Arguments of the builder that are no flags.
-BUILDERS_OWN = {"wait_for_models"}
 
 
 def test_rules_and_dashboards_name_metrics_of_the_server() -> None:
@@ -53,7 +51,7 @@ def test_arguments_in_manifests_are_flags(which: str, request: pytest.FixtureReq
             if each["kind"] == "RayService":
                 config = yaml.safe_load(each["spec"]["serveConfigV2"])
                 arguments = config["applications"][0]["args"]
-                from_mapping({k: v for k, v in arguments.items() if k not in BUILDERS_OWN})
+                from_mapping(arguments)
                 count += 1
             if each["kind"] == "ConfigMap" and "server.yaml" in each["data"]:
                 text = each["data"]["server.yaml"]

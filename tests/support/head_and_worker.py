@@ -127,6 +127,8 @@ class HeadAndWorker:
         """SIGKILL everything on the head node, as the loss of a machine does."""
         for process in self.processes(HEAD_IP):
             _kill(process)
+        # A new machine has none; Ray takes the worker node's processes for those of a live head.
+        (self.folder / "ray_current_cluster").unlink(missing_ok=True)
 
     def workers(self, node_ip: str, title: str) -> list[psutil.Process]:
         """Return those processes of a node whose title begins so."""

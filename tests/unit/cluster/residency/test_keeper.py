@@ -7,7 +7,14 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from backends.api.model_config import SequenceBatching
+from cluster.devices.inventory import Inventory
+from cluster.instances.device_leases import DeviceLeases
+from cluster.instances.placer import Placer
 from cluster.models.contracts import Candidate
+from cluster.placement.demand import ClusterResources, NodeResources
+from cluster.placement.node_devices import NodeDevices
+from cluster.placement.planner import PoolRequest, plan_pool
+from cluster.residency.device_room import DeviceRoom
 from cluster.residency.keeper import PINNED, ResidencyKeeper
 from cluster.residency.policy import ResidencyLimits
 from deployments.instance.process_load import ProcessLoad
@@ -41,8 +48,21 @@ class Residents:
         self.silent: set[str] = set()
         self.private_bytes = 0
         lifecycle = self.world.lifecycle
-        self.keeper = ResidencyKeeper(lifecycle.records, lifecycle.dormancy, self._ask, limits)
+        # One node, all of which is reserved.
+        full = NodeResources("n", {"CPU": 1.0}, {"CPU": 0.0})
+        self.there = ClusterResources((full,))
+        self.placer = Placer(self._look, DeviceLeases(self._look, NodeDevices(self._report)))
+        devices = DeviceRoom(self.placer, self._look, lifecycle.pool_of)
+        self.keeper = ResidencyKeeper(
+            lifecycle.records, lifecycle.dormancy, self._ask, limits, devices
+        )
         lifecycle.dormancy.know(candidate.key for candidate in candidates)
+
+    async def _look(self) -> ClusterResources:
+        return self.there
+
+    async def _report(self, node_id: str) -> Inventory:
+        return Inventory()
 
     async def _ask(self, incarnations: Iterable[str]) -> Mapping[str, Progress]:
         return {
@@ -210,6 +230,29 @@ async def test_what_a_running_request_waits_for_is_woken_above_the_cap() -> None
     await dormancy.wake("m1", 1, is_nested=True)
     await plain
     assert here.awake == {"m0", "m1"}
+
+
+@in_virtual_time
+async def test_who_finds_no_place_has_the_idle_model_rest_that_was_used_longest_ago() -> None:
+    here = Residents(*models(4), limits=ResidencyLimits())
+    for name in ("m0", "m1", "m2"):
+        await here.use(name)
+    here.pending.add("m0")
+    here.world.blocked.add("m3/1#0")
+    waking = asyncio.create_task(here.world.lifecycle.dormancy.wake("m3", 1))
+    await asyncio.sleep(2)
+    await here.keeper.look()
+    assert here.awake == {"m0", "m1", "m2"}
+    config = here.world.candidates["m3"].config
+    (spec,) = plan_pool(config, PoolRequest(generation=9, version=1, model_dir="/r/m3"), here.there)
+    here.placer.waits(spec, "waiting for resources")
+    assert await here.keeper.look()
+    assert here.awake == {"m0", "m2"}
+    # It is given the time to take the room.
+    assert await here.keeper.look()
+    assert here.awake == {"m0", "m2"}
+    here.world.unblocked.set()
+    await waking
 
 
 @in_virtual_time

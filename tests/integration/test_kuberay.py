@@ -143,7 +143,7 @@ applications:
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 data: bytes = answer.read()
                 return data
         except urllib.error.HTTPError as error:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import psutil
 
@@ -190,6 +190,11 @@ class PodNetwork:
             _ip("netns", "del", namespace)
         _ip("link", "del", self._bridge)
 
-    def logs(self) -> dict[str, Any]:
-        """Return what the pods' commands have printed, by pod."""
-        return {pod.log.parent.name: pod.log.read_text()[-4000:] for pod in self.pods}
+    def logs(self) -> dict[str, list[str]]:
+        """Return what the pods' commands have printed last, and their processes, by pod."""
+        return {pod.log.parent.name: _last_lines(pod.log.parent) for pod in self.pods}
+
+
+def _last_lines(folder: Path) -> list[str]:
+    logs = [folder / "log", *folder.glob("tmp/ray/session_2*/logs/worker-*.err")]
+    return [line for log in logs for line in log.read_text(errors="replace").splitlines()[-40:]]

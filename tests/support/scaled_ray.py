@@ -114,7 +114,7 @@ class ScaledRay:
             "docker": {},
             "file_mounts": {},
             "file_mounts_sync_continuously": False,
-            **dict.fromkeys(("cluster_synced_files", "rsync_exclude", "rsync_filter"), []),
+            **{key: [] for key in ("cluster_synced_files", "rsync_exclude", "rsync_filter")},
             **{f"{each}_commands": [] for each in _NOTHING_TO_DO},
         }
 

@@ -25,8 +25,9 @@ from tests.support.server import RunningServer
 CLIENTS = 4
 INSTANCES = 2
 DEADLINE_S = 120
-# A node has room for these instances of the busy model and of the one that scales.
-ROOM = {"slot": float(INSTANCES), "seat": 3.0}
+# A node has room for these instances of the busy model, twice for a reload, and of the one that
+# scales.
+ROOM = {"slot": 2.0 * INSTANCES, "seat": 3.0}
 MOST = 2 * int(ROOM["seat"])
 INSTANCE, SCALED = f"{BUSY}/1#", "sleeper/1#"
 INGRESS = "ray::ServeReplica:manta:Ingress"

@@ -16,7 +16,10 @@ from typing import Any
 from ray._private.services import get_node_ip_address
 from ray._private.state import GlobalState
 from ray._raylet import GcsClientOptions
-from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
+from ray.autoscaler._private.fake_multi_node.node_provider import (
+    FAKE_HEAD_NODE_ID,
+    FakeMultiNodeProvider,
+)
 
 from tests.support.free_ports import free_ports
 from tests.support.ray_nodes import STORE_BYTES, kill_tree, until
@@ -53,7 +56,8 @@ class ScaledRay:
     def __init__(
         self, folder: Path, labels: dict[str, str], resources: dict[str, float], most: int
     ) -> None:
-        self.address = f"{get_node_ip_address()}:{free_ports(1).first}"
+        ports = free_ports(2)
+        self.address = f"{get_node_ip_address()}:{ports.first}"
         config = folder / "autoscaling.json"
         config.write_text(json.dumps(self._config(resources, most)))
         self._log = (folder / "ray.log").open("wb")
@@ -66,7 +70,8 @@ class ScaledRay:
                 f"--object-store-memory={STORE_BYTES}",
                 f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}",
                 "--dashboard-agent-listen-port=0",
-                *("--min-worker-port=0", "--max-worker-port=0", "--ray-client-server-port=0"),
+                f"--ray-client-server-port={ports.last}",
+                *("--min-worker-port=0", "--max-worker-port=0"),
                 *("--include-dashboard=false", "--disable-usage-stats"),
             ],
             stdout=self._log,
@@ -83,7 +88,9 @@ class ScaledRay:
 
     def _config(self, resources: dict[str, float], most: int) -> dict[str, Any]:
         provider = {
-            "type": "fake_multinode",
+            # Ray's wheel lacks the defaults of the type that has a name.
+            "type": "external",
+            "module": f"{FakeMultiNodeProvider.__module__}.{FakeMultiNodeProvider.__qualname__}",
             # All nodes have the same address.
             "use_node_id_as_ip": True,
             "disable_node_updaters": True,
@@ -106,6 +113,8 @@ class ScaledRay:
             "auth": {},
             "docker": {},
             "file_mounts": {},
+            "file_mounts_sync_continuously": False,
+            **{key: [] for key in ("cluster_synced_files", "rsync_exclude", "rsync_filter")},
             **{f"{each}_commands": [] for each in _NOTHING_TO_DO},
         }
 

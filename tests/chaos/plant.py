@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +70,14 @@ class Plant:
         self.repository = folder / "models"
         write_models(self.repository)
         self._far: subprocess.Popen[bytes] | None = None
+        # Undone in the opposite order, each whatever becomes of the others.
+        self._undo = ExitStack()
+        if network is not None:
+            self._undo.callback(network.close)
         self.small_disk = self._cache_of(HEAD)
         self.why_no_small_disk = _mount(self.small_disk)
+        if not self.why_no_small_disk:
+            self._undo.callback(_unmount, self.small_disk)
         self.has_lasting_gcs = bool(redis)
         if redis:
             os.environ["RAY_REDIS_ADDRESS"] = redis
@@ -81,22 +88,22 @@ class Plant:
             node: Conditions(folder / f"{node}.conditions", self.repository, self._cache_of(node))
             for node in self._hosts()
         }
-        self._cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 4,
-                "include_dashboard": False,
-                "object_store_memory": _STORE_BYTES,
-                "node_ip_address": head_ip,
-                "env_vars": {
-                    "TMPDIR": str(self.small_disk),
-                    **self.conditions[HEAD].environment,
-                },
-            },
-        )
         self._server: RunningServer | None = None
-        self._is_closed = False
         self.addresses: dict[str, Address] = {}
+        head = {
+            "num_cpus": 4,
+            "include_dashboard": False,
+            "object_store_memory": _STORE_BYTES,
+            "node_ip_address": head_ip,
+            "env_vars": {"TMPDIR": str(self.small_disk), **self.conditions[HEAD].environment},
+        }
+        try:
+            self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        except BaseException:
+            self._undo.close()
+            raise
+        self._undo.callback(self._cluster.shutdown)
+        self._undo.callback(self._end_far)
 
     def __enter__(self) -> "Plant":
         try:
@@ -128,11 +135,6 @@ class Plant:
         """The driver."""
         assert self._server is not None
         return self._server
-
-    @property
-    def ray_address(self) -> str:
-        """Where the GCS is."""
-        return str(self._cluster.address)
 
     def _hosts(self) -> dict[str, str]:
         hosts = {HEAD: "127.0.0.1"}
@@ -188,9 +190,9 @@ class Plant:
         self._far.wait(_NODE_TIMEOUT_S)
         self._far = None
 
-    def has_far(self) -> bool:
-        """Whether the second node is there."""
-        return self._far is not None
+    def _end_far(self) -> None:
+        if self._far is not None:
+            self.lose_far()
 
     # The GCS
 
@@ -304,31 +306,24 @@ class Plant:
 
     def close(self) -> list[str]:
         """End everything; return what is wrong with the server's end."""
+        server, self._server = self._server, None
+        with self._undo:
+            return [] if server is None else self._end(server)
+
+    def _end(self, server: RunningServer) -> list[str]:
         breaches: list[str] = []
-        if self._is_closed:
-            return breaches
-        self._is_closed = True
-        if self._server is not None:
-            ours = [p for p in self.processes() if not title_of(p).startswith("ray::IDLE")]
-            try:
-                code = self._server.terminate(_EXIT_TIMEOUT_S)
-                breaches += [f"exit code {code}"] if code else []
-            except subprocess.TimeoutExpired:
-                self._server.process.kill()
-                self._server.wait(30)
-                breaches.append(f"still there {_EXIT_TIMEOUT_S:g} s after SIGTERM")
-            _, alive = psutil.wait_procs([p for p in ours if _is_mantas(p)], timeout=20)
-            breaches += [f"'{title_of(p)}' outlives the server" for p in alive]
-            (self.folder / "server.log").write_text("".join(self._server.lines))
-            self._server = None
-        if self._far is not None:
-            self.lose_far()
-        self._cluster.shutdown()
-        if not self.why_no_small_disk:
-            subprocess.run(["umount", "--lazy", str(self.small_disk)], check=False)
-        if self.network is not None:
-            self.network.close()
-        return breaches
+        ours = [process for process in self.processes() if _is_mantas(process)]
+        try:
+            code = server.terminate(_EXIT_TIMEOUT_S)
+            breaches += [f"exit code {code}"] if code else []
+        except subprocess.TimeoutExpired:
+            server.process.kill()
+            server.wait(30)
+            breaches.append(f"still there {_EXIT_TIMEOUT_S:g} s after SIGTERM")
+        finally:
+            (self.folder / "server.log").write_text("".join(server.lines))
+        _, alive = psutil.wait_procs(ours, timeout=20)
+        return breaches + [f"'{title_of(p)}' outlives the server" for p in alive]
 
     def keep_logs(self, target: Path) -> None:
         """Copy what was printed."""
@@ -344,6 +339,10 @@ def _mount(folder: Path) -> str:
     command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "manta-chaos", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""
+
+
+def _unmount(folder: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(folder)], check=False)
 
 
 def title_of(process: psutil.Process) -> str:

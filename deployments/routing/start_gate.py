@@ -61,13 +61,13 @@ class StartGate:
             self.attempted.set()
 
     async def wait_for_table(self, inherited: Inheritance) -> None:
-        """Wait until requests can be answered as well as the node's other replicas would.
+        """Wait until requests can be answered as well as other replicas would.
+
+        Without the table every model is unknown, and clients take that for the last word.
 
         Args:
-            inherited: What is known of them.
+            inherited: What is known of the node's other replicas.
         """
-        if not inherited.has_peers:
-            return
         event, timeout_s = (
             (self.attempted, _INITIALISED_TIMEOUT_S)
             if inherited.has_predecessor

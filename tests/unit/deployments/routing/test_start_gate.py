@@ -10,6 +10,7 @@ from deployments.contracts.routing_table import Model, ModelReadyState, ModelVer
 from deployments.routing.start_gate import StartGate
 from deployments.settings.wait_for_models import WaitForModels
 from deployments.supervision.handover import Inheritance
+from deployments.supervision.handover import Inheritance
 from tests.support import virtual_time
 
 ALL, ATTEMPTED, NONE = WaitForModels.ALL, WaitForModels.ATTEMPTED, WaitForModels.NONE
@@ -170,5 +171,17 @@ def test_replica_with_peers_listens_once_it_has_a_table_or_after_a_while() -> No
         begin_s = loop.time()
         await gate.wait_for_table(Inheritance(has_peers=True))
         assert loop.time() == begin_s
+
+    virtual_time.run(main())
+
+
+def test_a_replica_alone_on_its_node_listens_once_it_knows_the_models() -> None:
+    async def main() -> None:
+        here = Replica(NONE)
+        waiting = asyncio.create_task(here.gate.wait_for_table(Inheritance()))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        here.gate.take(table(LOADING, initialised=False))
+        await waiting
 
     virtual_time.run(main())

@@ -10,7 +10,6 @@ from deployments.contracts.routing_table import Model, ModelReadyState, ModelVer
 from deployments.routing.start_gate import StartGate
 from deployments.settings.wait_for_models import WaitForModels
 from deployments.supervision.handover import Inheritance
-from deployments.supervision.handover import Inheritance
 from tests.support import virtual_time
 
 ALL, ATTEMPTED, NONE = WaitForModels.ALL, WaitForModels.ATTEMPTED, WaitForModels.NONE

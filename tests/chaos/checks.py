@@ -116,8 +116,14 @@ class _Excuses:
             if _is_excused(record, strike, cost):
                 return strike.fault
         if record.kind == ERROR and record.code == "UNAVAILABLE":
-            # It is sent to another instance once, which may be the next to be hit.
-            deaths = [strike.fault for strike, cost in near if cost.tied]
+            # It is sent to another instance once, which may be the next to be hit, or is on the
+            # same lost node.
+            deaths = [
+                strike.fault
+                for strike, cost in near
+                if cost.tied
+                for _ in range(_TWICE if cost.node else 1)
+            ]
             if len(deaths) >= _TWICE:
                 return deaths[-1]
         return None

@@ -122,6 +122,10 @@ class TestInstances:
         hits = [strike("kill-instance"), strike("kill-instance", at_s=AT_S + 1)]
         assert not verdict([unavailable(UNARY, end_s=AT_S + 1.2)], *hits).breaches
 
+    def test_unless_the_next_instance_was_on_the_same_lost_node(self) -> None:
+        hit = strike("lose-node", node=FAR)
+        assert not verdict([unavailable(UNARY)], hit).breaches
+
     def test_instances_of_another_model_excuse_nothing(self) -> None:
         hit = strike("kill-instance", traffics=frozenset({STREAM}))
         assert verdict([unavailable(SEQUENCE)], hit).breaches

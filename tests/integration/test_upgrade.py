@@ -29,6 +29,8 @@ UPGRADE_S = 240.0
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A Ray whose workers find no release of Manta by themselves."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
+    # Copies of the sources run plain.
+    monkeypatch.delenv("MANTA_COMPILED", raising=False)
     monkeypatch.setenv("RAY_worker_niceness", "0")
     started = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": STORE_BYTES}

@@ -164,7 +164,9 @@ sequences: $(VENV)/.installed-test
 
 # Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
 # is not CI, they run plain. Unit tests run both ways in test-all.
-test: lint types unit stores k8s-check frameworks demo-models demo-frameworks interop-tools
+test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types unit stores k8s-check
+	$(MAKE) --no-print-directory frameworks demo-models demo-frameworks interop-tools
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration

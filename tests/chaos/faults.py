@@ -75,26 +75,20 @@ def _lose_node(scene: Scene, event: Event, strike: Strike) -> None:
     plant.start_far()
 
 
-def _partition(scene: Scene, event: Event, strike: Strike) -> None:
-    link = scene.plant.network
-    assert link is not None
-    strike.begin_s = time.monotonic()
-    link.cut()
-    try:
-        time.sleep(event.lasts_s)
-    finally:
-        link.heal()
+def _disturbed(
+    disturb: Callable[[network.FarNetwork], None],
+) -> Callable[[Scene, Event, Strike], None]:
+    def inject(scene: Scene, event: Event, strike: Strike) -> None:
+        link = scene.plant.network
+        assert link is not None
+        strike.begin_s = time.monotonic()
+        disturb(link)
+        try:
+            time.sleep(event.lasts_s)
+        finally:
+            link.heal()
 
-
-def _slow_network(scene: Scene, event: Event, strike: Strike) -> None:
-    link = scene.plant.network
-    assert link is not None
-    strike.begin_s = time.monotonic()
-    link.slow()
-    try:
-        time.sleep(event.lasts_s)
-    finally:
-        link.heal()
+    return inject
 
 
 def _reload(scene: Scene, event: Event, strike: Strike) -> None:
@@ -224,8 +218,8 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill-gcs": Fault(_kill_gcs, 1.0, 5.0, _needs_lasting_gcs),
     "lose-node": Fault(_lose_node, 2.0, 8.0, _needs_second_node),
     # Shorter than Ray's patience with a node.
-    "partition": Fault(_partition, 1.0, 6.0, _needs_second_node),
-    "slow-network": Fault(_slow_network, 2.0, 8.0, _needs_second_node),
+    "partition": Fault(_disturbed(network.FarNetwork.cut), 1.0, 6.0, _needs_second_node),
+    "slow-network": Fault(_disturbed(network.FarNetwork.slow), 2.0, 8.0, _needs_second_node),
     "full-disk": Fault(_full_disk, 2.0, 4.0, _needs_small_disk),
     "slow-disk": Fault(_slow_disk, 3.0, 6.0),
     "step-clock": Fault(_step_clock, 1.0, 6.0),

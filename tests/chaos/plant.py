@@ -22,7 +22,7 @@ from tests.chaos.load import Address
 from tests.chaos.models import write_models
 from tests.chaos.network import FarNetwork
 from tests.chaos.records import FAR, HEAD
-from tests.support.busy_clients import ConnectionEndedError, HttpPeer
+from tests.support.busy_clients import HttpPeer, ask
 from tests.support.server import ROOT, RunningServer
 
 INGRESS: Final = "ray::ServeReplica:manta:Ingress"
@@ -235,16 +235,7 @@ class Plant:
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, str]:
         """Send a request to the head; return status and body, or 0 and why there is none."""
-        content = b"" if body is None else json.dumps(body).encode()
-        try:
-            peer = HttpPeer(self.addresses[HEAD].http, _CONTROL_TIMEOUT_S)
-            try:
-                status, answer = peer.exchange(method, path, content)
-            finally:
-                peer.close()
-        except (OSError, ConnectionEndedError) as error:
-            return 0, f"{type(error).__name__} {error}"
-        return status, answer.decode(errors="replace")
+        return ask(self.addresses[HEAD].http, method, path, body, _CONTROL_TIMEOUT_S)
 
     def missing(self, wanted: dict[str, int]) -> str:
         """Return what keeps the server from being whole; empty: nothing.

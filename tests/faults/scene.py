@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server under load, and what a fault does to it and asks of it."""
 
-import json
 import os
 import signal
 import time
@@ -16,7 +15,7 @@ import psutil
 
 from tests.faults.models import BUSY, OTHER, Shape
 from tests.faults.report import Observation
-from tests.support.busy_clients import BusyClients, ConnectionEndedError, HttpPeer, Outcome
+from tests.support.busy_clients import BusyClients, Outcome, ask
 from tests.support.server import RunningServer
 
 # Titles of the server's processes.
@@ -125,16 +124,7 @@ class Scene:
 
         What keeps it from an answer is told in place of a body, with status 0.
         """
-        content = b"" if body is None else json.dumps(body).encode()
-        try:
-            peer = HttpPeer(self.server.http, _CONTROL_TIMEOUT_S)
-            try:
-                status, answer = peer.exchange(method, path, content)
-            finally:
-                peer.close()
-        except (OSError, ConnectionEndedError) as error:
-            return 0, f"{type(error).__name__} {error}"
-        return status, answer.decode(errors="replace")
+        return ask(self.server.http, method, path, body, _CONTROL_TIMEOUT_S)
 
     def is_ready(self) -> bool:
         """Whether the server says that it is ready and the repository can be listed."""

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.faults.models import BUSY, Shape, write_model
-from tests.support.busy_clients import LOST, OK, REFUSED, BusyClients, HttpPeer, Outcome
+from tests.support.busy_clients import LOST, OK, REFUSED, BusyClients, HttpPeer, failures
 from tests.support.deployed_application import DeployedApplication
 from tests.support.server import RunningServer
 
@@ -30,12 +30,6 @@ def busy(http: str, grpc: str) -> Iterator[BusyClients]:
         yield clients
     finally:
         clients.stop()
-
-
-def failures(outcomes: list[Outcome], *but: str) -> Counter[tuple[str, str, str]]:
-    return Counter(
-        (each.protocol, each.kind, each.detail) for each in outcomes if each.kind not in (OK, *but)
-    )
 
 
 def ask_once(address: str, path: str) -> int:

@@ -8,7 +8,6 @@ Each test leaves one node, that has all instances of the busy model, to the next
 import json
 import os
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ import tritonclient.http as triton_http
 
 from tests.faults.models import BUSY, Shape, config_of_round, write_model
 from tests.integration import test_autoscaling as autoscaling
-from tests.support.busy_clients import LOST, OK, BusyClients, Outcome
+from tests.support.busy_clients import LOST, BusyClients, failures
 from tests.support.ray_nodes import RayNode, RayNodes, until
 from tests.support.server import RunningServer
 
@@ -116,12 +115,6 @@ def busy(server: RunningServer) -> Iterator[BusyClients]:
         yield clients
     finally:
         clients.stop()
-
-
-def failures(outcomes: list[Outcome], *but: str) -> Counter[tuple[str, str, str]]:
-    return Counter(
-        (each.protocol, each.kind, each.detail) for each in outcomes if each.kind not in (OK, *but)
-    )
 
 
 def node_in_use(nodes: RayNodes) -> RayNode:

@@ -12,7 +12,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -141,6 +142,31 @@ class HttpPeer:
         if not more:
             raise ConnectionEndedError(f"EOF after {len(self._received)} bytes of an answer")
         self._received += more
+
+
+def ask(address: str, method: str, path: str, body: object, timeout_s: float) -> tuple[int, str]:
+    """Send a request on a connection of its own.
+
+    Returns:
+        Status and body; what keeps it from an answer is told in place of a body, with status 0.
+    """
+    content = b"" if body is None else json.dumps(body).encode()
+    try:
+        peer = HttpPeer(address, timeout_s)
+        try:
+            status, answer = peer.exchange(method, path, content)
+        finally:
+            peer.close()
+    except (OSError, ConnectionEndedError) as error:
+        return 0, f"{type(error).__name__} {error}"
+    return status, answer.decode(errors="replace")
+
+
+def failures(outcomes: Iterable[Outcome], *but: str) -> Counter[tuple[str, str, str]]:
+    """Count what was not answered well, by protocol, kind and detail; kinds in ``but`` aside."""
+    return Counter(
+        (each.protocol, each.kind, each.detail) for each in outcomes if each.kind not in (OK, *but)
+    )
 
 
 class BusyClients:

@@ -104,6 +104,10 @@ class Controller:
         """Ask for the start-up models; `wait_loaded` waits for them."""
         self._loading = self._handle.start.remote()
 
+    def has_loaded(self) -> bool:
+        """Whether each start-up model was loaded or has failed."""
+        return bool(ray.wait([self._loading], timeout=0)[0])
+
     def wait_loaded(self, check: Callable[[], None]) -> list[dict[str, Any]]:
         """Wait for the start-up models and return their status.
 

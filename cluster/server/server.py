@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, MutableMapping
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +31,9 @@ from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
 from cluster.server.transport_options import check_tls
+
+# Clients may have been told that the server is ready before Serve tells this process.
+_LAST_STEP_S = 5.0
 
 
 class StartInterruptedError(Exception):
@@ -71,6 +75,7 @@ class Server:
         self._single_models = SingleModels(environment)
         self._controller: Controller | None = None
         self._is_stopping = False
+        self._last_step_until_s: float | None = None
         self._ended = threading.Event()
         self._head = HeadWatch(self._cluster.ask_head, say)
 
@@ -96,8 +101,8 @@ class Server:
         controller.begin_loading()
         self._keep_lease(controller)
         self._check()
-        self._cluster.deploy(self.options, self._check)
-        self._require_models(controller.wait_loaded(self._check))
+        self._cluster.deploy(self.options, self._check_last_step)
+        self._require_models(controller.wait_loaded(self._check_last_step))
 
     def _check_files(self) -> None:
         """Look at what needs no Ray, which takes seconds to start."""
@@ -197,6 +202,19 @@ class Server:
 
     def _check(self) -> None:
         if self._is_interrupted():
+            raise StartInterruptedError
+
+    def _check_last_step(self) -> None:
+        """Give up, but not a start whose models are loaded and whose ingress is about to run.
+
+        Such a server ends as one that was ready does: it drains, and its exit code is 0.
+        """
+        if not self._is_interrupted():
+            return
+        if self._last_step_until_s is None:
+            is_last = self._controller is not None and self._controller.has_loaded()
+            self._last_step_until_s = time.monotonic() + (_LAST_STEP_S if is_last else 0.0)
+        if time.monotonic() >= self._last_step_until_s:
             raise StartInterruptedError
 
     def _listeners(self) -> tuple[tuple[str, bool, str, int], ...]:

@@ -23,11 +23,15 @@ class FakeController:
     def __init__(self, log: list[str]) -> None:
         self.log = log
         self.rows: list[dict[str, Any]] = [READY]
+        self.are_loaded = False
         self.nice = 0
         self.reconnect_s = 600.0
 
     def begin_loading(self) -> None:
         self.log.append("load")
+
+    def has_loaded(self) -> bool:
+        return self.are_loaded
 
     def wait_loaded(self, check: Any) -> list[dict[str, Any]]:
         check()
@@ -194,6 +198,13 @@ def test_a_signal_while_starting_ends_what_was_started(cluster, tmp_path, after)
     assert cluster.log[-1] == "leave"
     assert ("end" in cluster.log) == ("take" in cluster.log)
     assert "loaded" not in cluster.log
+
+
+def test_a_signal_once_all_models_are_loaded_ends_a_server_that_is_ready(cluster, tmp_path):
+    cluster.controller.are_loaded = True
+    with server_on(cluster, tmp_path, is_interrupted=lambda: "deploy" in cluster.log):
+        assert "loaded" in cluster.log
+    assert cluster.log[-1] == "leave"
 
 
 @pytest.mark.parametrize(("nice", "count"), [(15, 1), (0, 0)])

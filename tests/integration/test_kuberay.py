@@ -3,6 +3,7 @@
 """A RayService as KubeRay 1.7 runs it: its commands, its calls of Ray's REST API, its probes.
 
 The pods are namespaces of this machine, see `tests.support.pods`; a proxy stands for the Service.
+Only the first test is for CI; ``make test-all`` runs all of them, with ``MANTA_PODS=all``.
 """
 
 import json
@@ -10,28 +11,26 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from tests.faults.models import BUSY, Shape, write_model
-from tests.support.busy_clients import OK, BusyClients, Outcome
-from tests.support.pods import MODELS, Pod, PodNetwork, missing_for_pods
+from tests.support.busy_clients import BusyClients, failures
+from tests.support.kuberay import GRACE_S, PROBE, RayCluster
+from tests.support.pods import Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import Endpoints, ReadinessProxy, is_healthy
 
 _LACKS = missing_for_pods()
+_IS_WANTED = os.environ.get("MANTA_PODS") == "all"
 pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("MANTA_PODS") != "all", reason="takes minutes: MANTA_PODS=all"
-    ),
     pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}"),
     pytest.mark.timeout(1800),
 ]
+long = pytest.mark.skipif(not _IS_WANTED, reason="takes minutes: MANTA_PODS=all")
 
 # A model that is loaded once a file is there.
 GATED: Final = "gated"
@@ -55,103 +54,15 @@ input { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }
 output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }
 """
 # Of a machine that is many times slower than usual.
-_TIMEOUT_S: Final = 400.0
+_TIMEOUT_S: Final = 600.0
 _POLL_S: Final = 0.2
-# What KubeRay injects into workers of a RayService as readiness probe.
-_WGET: Final = "wget --tries 1 -T {0} -q -O- http://localhost:{1}/{2} | grep success"
-_PROBE: Final = " && ".join(
-    (_WGET.format(2, 52365, "api/local_raylet_healthz"), _WGET.format(10, 8000, "-/healthz"))
-)
-_START: Final = "ulimit -n 65536; ray start "
-_COMMON: Final = (
-    " --block  --dashboard-agent-listen-port=52365  --memory=2147483648"
-    "  --metrics-export-port=8080  --object-store-memory=104857600 "
-)
-_DRAIN_S: Final = 40
-_GRACE_S: Final = _DRAIN_S + 30
-
-
-def environment(head: str) -> dict[str, str]:
-    """Return what KubeRay and Kubernetes set in every Ray container."""
-    return {
-        "FQ_RAY_IP": head,
-        "RAY_IP": head,
-        "RAY_PORT": "6379",
-        "RAY_ADDRESS": f"{head}:6379",
-        "RAY_USAGE_STATS_KUBERAY_IN_USE": "1",
-        "RAY_TIMEOUT_MS_TASK_WAIT_FOR_DEATH_INFO": "0",
-        "RAY_GCS_SERVER_REQUEST_TIMEOUT_SECONDS": "5",
-        "RAY_SERVE_KV_TIMEOUT_S": "5",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(_DRAIN_S),
-        "RAY_worker_niceness": "0",
-        "KUBERNETES_SERVICE_HOST": "10.96.0.1",
-        "KUBERNETES_SERVICE_PORT": "443",
-    }
-
-
-class RayService:
-    """The parts of KubeRay's operator that touch a cluster.
-
-    Attributes:
-        head: The head's pod; workers likewise.
-    """
-
-    def __init__(self, network: PodNetwork) -> None:
-        # The operator knows the head's Service before there is a head; here its address is known.
-        self._network = network
-        self.head = network.start(
-            "head",
-            f"{_START}--head  --dashboard-host=0.0.0.0  --num-cpus=0 {_COMMON}",
-            environment("127.0.0.1"),
-        )
-        self.workers: list[Pod] = []
-
-    def add_worker(self) -> Pod:
-        name = f"worker-{len(self.workers)}"
-        wait = f"until ray health-check --address {self.head.address}:6379; do sleep 1; done"
-        start = f"{_START} --address={self.head.address}:6379  --num-cpus=2 {_COMMON}"
-        worker = self._network.start(name, f"{wait}; {start}", environment(self.head.address))
-        self.workers.append(worker)
-        return worker
-
-    def apply(self, **arguments: Any) -> None:
-        """PUT serveConfigV2, when the dashboard is there."""
-        config = f"""
-proxy_location: Disabled
-applications:
-- name: manta
-  import_path: cluster.app:build
-  route_prefix: null
-  args: {json.dumps({"model_repository": [MODELS], "http_port": 8000, **arguments})}
-"""
-        body = json.dumps(yaml.safe_load(config)).encode()
-        wait_for(lambda: self._ask("PUT", "/api/serve/applications/", body) is not None)
-
-    def status(self) -> dict[str, Any]:
-        """Return what the operator polls of the application; empty while it is not known."""
-        answer = self._ask("GET", "/api/serve/applications/?api_type=declarative")
-        applications = json.loads(answer or b"{}").get("applications", {})
-        found: dict[str, Any] = applications.get("manta", {})
-        return found
-
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes | None:
-        request = urllib.request.Request(
-            f"http://{self.head.address}:8265{path}",
-            data=body,
-            method=method,
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                data: bytes = answer.read()
-                return data
-        except urllib.error.HTTPError as error:
-            if error.code < 500:
-                raise
-            return None
-        except OSError:
-            return None
+# Answers of every client, before and after what is tried.
+_ANSWERS: Final = 5
+ARGUMENTS: Final = {
+    "exit_timeout_secs": 20,
+    # A process that gets no turn for long must not be taken for a wedged one.
+    "instance_heartbeat_timeout_secs": 120,
+}
 
 
 def wait_for(holds: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
@@ -161,8 +72,7 @@ def wait_for(holds: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
         time.sleep(_POLL_S)
 
 
-def write_models(repository: Path) -> None:
-    write_model(repository, BUSY, Shape(instances=2))
+def write_gated_model(repository: Path) -> None:
     version = repository / GATED / "1"
     version.mkdir(parents=True)
     (version / "model.py").write_text(_GATED_SOURCE)
@@ -190,7 +100,7 @@ def model_is_ready(pod: Pod, name: str) -> bool:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[PodNetwork]:
-    write_models(tmp_path / "models")
+    write_model(tmp_path / "models", BUSY, Shape(instances=2))
     network = PodNetwork(tmp_path / "pods", tmp_path / "models")
     try:
         with network:
@@ -200,16 +110,32 @@ def network(tmp_path: Path) -> Iterator[PodNetwork]:
         print(json.dumps(network.logs(), indent=1))  # noqa: T201
 
 
+def start(network: PodNetwork, name: str, workers: int, store: Path | None = None) -> RayCluster:
+    """Start a cluster, and return when its application is RUNNING."""
+    cluster = RayCluster(network, name, store)
+    for _ in range(workers):
+        cluster.add_worker()
+    wait_for(lambda: cluster.put(**ARGUMENTS))
+    wait_for(cluster.is_running)
+    return cluster
+
+
+def instances(cluster: RayCluster) -> list[set[int]]:
+    """Return the processes of the model's instances, by worker."""
+    return [each.processes(f"ray::{BUSY}/1") for each in cluster.workers]
+
+
 @contextmanager
-def clients_of(workers: list[Pod]) -> Iterator[tuple[Endpoints, BusyClients]]:
+def clients_of(cluster: RayCluster) -> Iterator[tuple[Endpoints, BusyClients]]:
     """Clients of both protocols behind what stands for the Service."""
-    endpoints = Endpoints([each.address for each in workers], "http://{}:8000/-/healthz".format)
+    addresses = [each.address for each in cluster.workers]
+    endpoints = Endpoints(addresses, "http://{}:8000/-/healthz".format)
     with ReadinessProxy(endpoints, 8000) as http, ReadinessProxy(endpoints, 8001) as grpc:
         try:
-            endpoints.wait_ready(len(workers), _TIMEOUT_S)
+            endpoints.wait_ready(len(addresses), _TIMEOUT_S)
             clients = BusyClients(http.address, grpc.address, BUSY, concurrency=4, patience_s=60)
             try:
-                clients.wait_warm(5, _TIMEOUT_S)
+                clients.wait_warm(_ANSWERS, _TIMEOUT_S)
                 yield endpoints, clients
             finally:
                 clients.stop()
@@ -217,55 +143,108 @@ def clients_of(workers: list[Pod]) -> Iterator[tuple[Endpoints, BusyClients]]:
             endpoints.close()
 
 
-def failures(outcomes: list[Outcome]) -> Counter[tuple[str, str, str]]:
-    return Counter((each.protocol, each.kind, each.detail) for each in outcomes if each.kind != OK)
+def serve_on(clients: BusyClients) -> None:
+    """Wait until requests that are sent from now on have been answered."""
+    begin_s = time.monotonic()
+    clients.wait_until(
+        lambda: sum(each.begin_s > begin_s for each in clients.outcomes()) >= 8 * _ANSWERS,
+        _TIMEOUT_S,
+        "nobody is served",
+    )
 
 
-def test_service_runs_when_models_are_there_and_loses_nothing_with_a_pod(
-    network: PodNetwork,
-) -> None:
-    service = RayService(network)
-    workers = [service.add_worker(), service.add_worker()]
-    # A process that gets no turn for long must not be taken for a wedged one.
-    arguments = {"exit_timeout_secs": 20, "instance_heartbeat_timeout_secs": 120}
-    service.apply(**arguments)
-
-    # Before the models: sockets are open, what is loaded answers, no probe succeeds.
-    wait_for(lambda: all(model_is_ready(each, BUSY) for each in workers))
-    assert [healthz(each) for each in workers] == [(503, b"starting")] * 2
-    assert workers[0].execute(_PROBE).returncode != 0
-    assert service.status()["status"] == "DEPLOYING"
-
-    (network.models / GATED / OPEN).touch()
-    wait_for(lambda: service.status()["status"] == "RUNNING")
-    wait_for(lambda: all(each.execute(_PROBE).returncode == 0 for each in workers))
-    assert [healthz(each) for each in workers] == [(200, b"success")] * 2
-
-    with clients_of(workers) as (endpoints, clients):
-        # A change in place: new ingresses and a new controller, the same instances.
-        before = [each.processes(f"ray::{BUSY}/1") for each in workers]
-        service.apply(**arguments, log_verbose=1)
-        wait_for(lambda: _arguments(service).get("log_verbose") == 1)
-        wait_for(lambda: service.status()["status"] == "RUNNING")
-        assert [each.processes(f"ray::{BUSY}/1") for each in workers] == before
-
-        # A pod is deleted.
-        leaving, staying = workers
-        begin_s = time.monotonic()
-        leaving.terminate()
-        leaving.process.wait(_GRACE_S)
-        took_s = time.monotonic() - begin_s
-        assert endpoints.ready == {staying.address}
-        clients.wait_until(
-            lambda: any(each.begin_s > begin_s + took_s for each in clients.outcomes()),
-            _TIMEOUT_S,
-            "nobody is served",
-        )
-        outcomes = clients.stop()
-    assert not failures(outcomes), (failures(outcomes), took_s)
-
-
-def _arguments(service: RayService) -> dict[str, Any]:
-    config = service.status().get("deployed_app_config") or {}
+def arguments_of(cluster: RayCluster) -> dict[str, Any]:
+    config = cluster.application().get("deployed_app_config") or {}
     found: dict[str, Any] = config.get("args", {})
     return found
+
+
+def test_application_is_running_and_pods_are_ready_only_when_the_models_are_loaded(
+    network: PodNetwork,
+) -> None:
+    write_gated_model(network.models)
+    cluster = RayCluster(network, "a")
+    worker = cluster.add_worker()
+    wait_for(lambda: cluster.put(**ARGUMENTS))
+
+    # Before the models: sockets are open, what is loaded answers, no probe succeeds.
+    wait_for(lambda: model_is_ready(worker, BUSY))
+    assert healthz(worker) == (503, b"starting")
+    assert worker.execute(PROBE).returncode != 0
+    assert cluster.application()["status"] == "DEPLOYING"
+
+    (network.models / GATED / OPEN).touch()
+    wait_for(cluster.is_running)
+    wait_for(lambda: worker.execute(PROBE).returncode == 0)
+    assert healthz(worker) == (200, b"success")
+
+
+@long
+def test_change_in_place_keeps_the_instances_and_loses_nothing(network: PodNetwork) -> None:
+    cluster = start(network, "a", workers=2)
+    with clients_of(cluster) as (_, clients):
+        before = instances(cluster)
+        assert any(before)
+        wait_for(lambda: cluster.put(**ARGUMENTS, log_verbose=1))
+        wait_for(lambda: arguments_of(cluster).get("log_verbose") == 1)
+        wait_for(cluster.is_running)
+        serve_on(clients)
+        assert instances(cluster) == before
+        lost = failures(clients.stop())
+    assert not lost
+
+
+@long
+def test_deleted_pod_loses_nothing(network: PodNetwork) -> None:
+    cluster = start(network, "a", workers=2)
+    with clients_of(cluster) as (endpoints, clients):
+        leaving, staying = cluster.workers
+        leaving.terminate()
+        assert leaving.wait_ended(GRACE_S), "it had to be killed"
+        assert endpoints.ready == {staying.address}
+        serve_on(clients)
+        lost = failures(clients.stop())
+    assert not lost
+
+
+@long
+def test_upgrade_to_a_second_cluster_loses_nothing(network: PodNetwork) -> None:
+    old = start(network, "a", workers=1)
+    with clients_of(old) as (endpoints, clients):
+        new = start(network, "b", workers=1)
+        serve_on(clients)
+        # What the operator does at this moment: the Service's selector.
+        endpoints.select([each.address for each in new.workers])
+        serve_on(clients)
+        assert endpoints.ready == {each.address for each in new.workers}
+        # rayClusterDeletionDelaySeconds are over; long connections still go to the old cluster.
+        old.delete()
+        serve_on(clients)
+        assert any(instances(new))
+        lost = failures(clients.stop())
+    assert not lost
+
+
+@long
+def test_lost_head_that_comes_back_with_its_store_loses_nothing(
+    network: PodNetwork, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    cluster = start(network, "a", workers=2, store=store)
+    with clients_of(cluster) as (_, clients):
+        before = instances(cluster)
+        cluster.head.end()
+        serve_on(clients)
+        cluster.start_head()
+        # The operator sees the application again, without a further PUT.
+        wait_for(cluster.is_running)
+        serve_on(clients)
+        assert instances(cluster) == before
+        # A change of the configuration finds the server as it was.
+        wait_for(lambda: cluster.put(**ARGUMENTS, log_verbose=1))
+        wait_for(lambda: arguments_of(cluster).get("log_verbose") == 1 and cluster.is_running())
+        serve_on(clients)
+        assert instances(cluster) == before
+        lost = failures(clients.stop())
+    assert not lost

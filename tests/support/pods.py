@@ -27,6 +27,8 @@ _TOOLS: Final = ("ip", "unshare", "nsenter", "mount", "wget", "bash")
 _END_S: Final = 30.0
 # Where a pod finds the folder that all pods share, as a volume of models.
 MODELS: Final = "/mnt"
+# Where a pod finds a volume of its own, if it has one.
+VOLUME: Final = "/srv"
 
 
 def missing_for_pods() -> str:
@@ -62,17 +64,22 @@ class Pod:
         command: str,
         environment: Mapping[str, str],
         folder: Path,
+        volume: Path | None,
     ) -> None:
         self.address, self._namespace = network.join(name)
         self._folder = folder / name
         (self._folder / "tmp").mkdir(parents=True, mode=0o777)
         self.log = self._folder / "log"
-        mounts = (
-            f"mount --bind {shlex.quote(str(network.models))} {MODELS}"
-            f" && mount --bind {shlex.quote(str(self._folder / 'tmp'))} /tmp"
-        )
+        # /tmp is the last: it hides where the others are.
+        places = {
+            **({} if volume is None else {volume: VOLUME}),
+            network.models: MODELS,
+            network.hosts: "/etc/hosts",
+            self._folder / "tmp": "/tmp",
+        }
+        mounts = [f"mount --bind {shlex.quote(str(at))} {to}" for at, to in places.items()]
         # KubeRay's entry point is bash, which becomes the last command that it is given.
-        script = f"{mounts} && exec /bin/bash -c -- {shlex.quote(command)}"
+        script = " && ".join([*mounts, f"exec /bin/bash -c -- {shlex.quote(command)}"])
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [
@@ -113,6 +120,22 @@ class Pod:
         """Send SIGTERM to PID 1, as the kubelet does with a pod that is deleted."""
         self.first_process.send_signal(signal.SIGTERM)
 
+    def wait_ended(self, grace_s: float) -> bool:
+        """Wait until its command has ended, and end it after a time, as the kubelet does.
+
+        Args:
+            grace_s: ``terminationGracePeriodSeconds``.
+
+        Returns:
+            Whether it has ended by itself.
+        """
+        try:
+            self.process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.end()
+            return False
+        return True
+
     def end(self) -> None:
         """End it at once."""
         if self.process.poll() is None:
@@ -136,10 +159,15 @@ class PodNetwork:
     Args:
         folder: Where pods keep what they write.
         models: The folder that every pod sees at `MODELS`.
+
+    Attributes:
+        hosts: The file in place of the cluster's name service, the same in every pod.
     """
 
     def __init__(self, folder: Path, models: Path) -> None:
         self.models = models
+        self.hosts = folder / "hosts"
+        self._names: dict[str, str] = {}
         self._folder = folder
         self._tag = f"{os.getpid() % 100_000}"
         self._bridge = f"mkb{self._tag}"
@@ -149,11 +177,24 @@ class PodNetwork:
         generator = random.SystemRandom()
         self._net = f"10.{generator.randint(128, 254)}.{generator.randint(0, 254)}"
 
-    def start(self, name: str, command: str, environment: Mapping[str, str]) -> Pod:
-        """Start a pod."""
-        pod = Pod(self, name, command, environment, self._folder)
+    def start(
+        self,
+        name: str,
+        command: str,
+        environment: Mapping[str, str],
+        volume: Path | None = None,
+    ) -> Pod:
+        """Start a pod; it sees ``volume`` at `VOLUME`."""
+        pod = Pod(self, name, command, environment, self._folder, volume)
         self.pods.append(pod)
         return pod
+
+    def publish(self, name: str, address: str) -> None:
+        """Have a name mean an address from now on, as that of a headless Service does."""
+        self._names[name] = address
+        # Written in place: pods have mounted the file, not its name.
+        lines = (f"{address} {name}\n" for name, address in self._names.items())
+        self.hosts.write_text("".join(lines))
 
     def join(self, name: str) -> tuple[str, str]:
         """Make a network namespace; return its address and name."""
@@ -173,6 +214,8 @@ class PodNetwork:
         return address, namespace
 
     def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.publish("localhost", "127.0.0.1")
         _ip("link", "add", self._bridge, "type", "bridge")
         _ip("addr", "add", f"{self._net}.254/24", "dev", self._bridge)
         _ip("link", "set", self._bridge, "up")

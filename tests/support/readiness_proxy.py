@@ -27,7 +27,7 @@ def is_healthy(url: str, timeout_s: float = 2.0) -> bool:
 
 
 class Endpoints:
-    """Probes pods again and again.
+    """Probes the pods that a selector chooses, again and again.
 
     Args:
         addresses: Of the pods.
@@ -35,23 +35,29 @@ class Endpoints:
     """
 
     def __init__(self, addresses: Sequence[str], url: Callable[[str], str]) -> None:
-        self.ready: frozenset[str] = frozenset()
+        self._healthy: dict[str, bool] = {}
         self._url = url
         self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._probe, args=(address,), daemon=True)
-            for address in addresses
-        ]
-        for thread in self._threads:
+        self._threads: dict[str, threading.Thread] = {}
+        self.select(addresses)
+
+    @property
+    def ready(self) -> frozenset[str]:
+        """Those that get new connections."""
+        return frozenset(each for each in self._selected if self._healthy.get(each))
+
+    def select(self, addresses: Sequence[str]) -> None:
+        """Choose other pods from now on."""
+        self._selected = frozenset(addresses)
+        for address in self._selected - self._threads.keys():
+            thread = threading.Thread(target=self._probe, args=(address,), daemon=True)
+            self._threads[address] = thread
             thread.start()
 
     def _probe(self, address: str) -> None:
         while not self._stop.wait(_PERIOD_S):
             # Two failures in a row, one success: Kubernetes' usual thresholds.
-            if any(is_healthy(self._url(address)) for _ in range(2)):
-                self.ready |= {address}
-            else:
-                self.ready -= {address}
+            self._healthy[address] = any(is_healthy(self._url(address)) for _ in range(2))
 
     def wait_ready(self, count: int, timeout_s: float) -> None:
         """Wait until so many pods are ready."""
@@ -62,7 +68,7 @@ class Endpoints:
 
     def close(self) -> None:
         self._stop.set()
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.join(30)
 
 

@@ -12,8 +12,9 @@ UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/uni
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
 
 CHECKOV_VERSION := 3.3.30
+KSERVE_VERSION := 0.20.0
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools fuzz lanes chaos k8s-check clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz lanes chaos k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -132,7 +133,7 @@ frameworks: $(VENV)/.installed-frameworks
 interop-tools:
 	scripts/interop_tools.sh
 
-integration: $(VENV)/.installed-test demo-models demo-frameworks interop-tools
+integration: $(VENV)/.installed-test demo-models demo-frameworks interop-tools kserve-client
 	$(PYTEST) -q tests/integration
 
 # Azurite from npm; without npm the tests of Azure are skipped.
@@ -153,6 +154,15 @@ $(VENV)/.installed-k8s: $(VENV)/.installed-test
 	$(BIN)/uv pip install --quiet --python .cache/checkov/bin/python checkov==$(CHECKOV_VERSION)
 	@touch $@
 
+# Likewise.
+.cache/kserve/.installed-$(KSERVE_VERSION): $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/kserve
+	$(BIN)/uv pip install --quiet --python .cache/kserve/bin/python kserve==$(KSERVE_VERSION)
+	@touch $@
+
+# KServe's own client, which a test asks with.
+kserve-client: .cache/kserve/.installed-$(KSERVE_VERSION)
+
 # Needs kustomize or kubectl. What is in ../shared/k8s is used where it is there.
 k8s-check: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION)
 	$(BIN)/python scripts/k8s_check.py
@@ -166,7 +176,7 @@ sequences: $(VENV)/.installed-test
 # is not CI, they run plain. Unit tests run both ways in test-all.
 test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types unit stores k8s-check
-	$(MAKE) --no-print-directory frameworks demo-models demo-frameworks interop-tools
+	$(MAKE) --no-print-directory frameworks demo-models demo-frameworks interop-tools kserve-client
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration

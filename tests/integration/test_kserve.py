@@ -6,6 +6,7 @@ The pod is a namespace of this machine, see `tests.support.pods`; the server is 
 """
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.pods import MODELS, Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import is_healthy
+from tests.support.server import ROOT
 
 _LACKS = missing_for_pods()
 pytestmark = pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}")
@@ -36,6 +38,8 @@ _ENVIRONMENT: Final = {
     "MANTA_HTTP_PORT": "tcp://10.96.0.7:80",
     "MANTA_HTTP_SERVICE_PORT": "80",
 }
+# An environment of its own, by `make kserve-client`: it pins packages that Manta needs newer.
+_CLIENTS_PYTHON: Final = ROOT / ".cache/kserve/bin/python"
 _TIMEOUT_S: Final = 180.0
 # The drain delay on Kubernetes, the idle connections' grace and Ray's end; a pod has 30.
 _END_S: Final = 30.0
@@ -64,14 +68,35 @@ def is_ready(pod: Pod) -> bool:
     return is_healthy(f"http://{pod.address}:8080/v2/health/ready")
 
 
+def start(network: PodNetwork) -> Pod:
+    """Start a container and wait until it is ready."""
+    pod = network.start("predictor", _COMMAND, _ENVIRONMENT)
+    wait_for(lambda: is_ready(pod) or pod.process.poll() is not None)
+    return pod
+
+
+@pytest.mark.skipif(not _CLIENTS_PYTHON.exists(), reason="make kserve-client installs the client")
+def test_kserves_own_client_gets_answers_over_both_protocols(network: PodNetwork) -> None:
+    write_add_sub(network.models / "models", "sums")
+    pod = start(network)
+    script = str(ROOT / "tests/support/kserve_client.py")
+    done = subprocess.run(
+        [str(_CLIENTS_PYTHON), script, pod.address, "8080", "9000", "sums"],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_container_of_kserve_serves_a_model_without_a_name_and_ends_with_0(
     network: PodNetwork,
 ) -> None:
     assert MODELS == "/mnt"
     # The storage initialiser leaves out the last part of the storageUri, the model's name.
     write_add_sub(network.models, "models")
-    pod = network.start("predictor", _COMMAND, _ENVIRONMENT)
-    wait_for(lambda: is_ready(pod) or pod.process.poll() is not None)
+    pod = start(network)
     with triton_http.InferenceServerClient(f"{pod.address}:8080") as client:
         check_add_sub(client.infer("sums", add_sub_inputs(triton_http)))
     with triton_grpc.InferenceServerClient(f"{pod.address}:9000") as client:

@@ -8,6 +8,7 @@
 #   k8s/images/build_local.sh FOLDER [WORK]
 #
 # FOLDER gets the root file system; WORK keeps the base between builds (default: beside FOLDER).
+# EXTRAS are Manta's, as in build.sh; ONNX Runtime alone unless given.
 set -euo pipefail
 
 folder=$(realpath -m "${1:?FOLDER is missing}")
@@ -30,7 +31,7 @@ buildah "${storage[@]}" rm "$container" >/dev/null
 cd "$(dirname "$0")/../.."
 buildah "${storage[@]}" bud --quiet --isolation chroot --volume "$certificates:$certificates:ro" \
   --build-arg BASE=localhost/debian:local --build-arg RUNTIME_PACKAGES= \
-  --build-arg BUILD_PACKAGES= --build-arg WHEEL=plain --build-arg EXTRAS=cpu \
+  --build-arg BUILD_PACKAGES= --build-arg WHEEL=plain --build-arg EXTRAS="${EXTRAS-cpu}" \
   --file k8s/images/Containerfile --tag localhost/manta:local .
 
 container=$(buildah "${storage[@]}" from localhost/manta:local)

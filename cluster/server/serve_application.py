@@ -98,6 +98,11 @@ def delete(*, and_serve: bool, timeout_s: float = _DELETE_TIMEOUT_S) -> None:
 def is_deployed() -> bool:
     """Whether any application on Serve has the ingress, whatever the application's name.
 
+    It has it too while Serve builds the application anew from another configuration, and when that
+    has failed: the replicas of before serve on, though details of the application show none.
+
+    Ray: python/ray/serve/_private/application_state.py _clear_target_state_and_store_config
+
     Raises:
         RayError: Serve does not answer.
     """
@@ -105,8 +110,8 @@ def is_deployed() -> bool:
     if actor is None:
         return False
     # serve.status() holds on to the Serve it saw first, which may have been shut down since.
-    details = ray.get(actor.get_serve_instance_details.remote(), timeout=_ANSWER_TIMEOUT_S)
-    return any(INGRESS_NAME in each["deployments"] for each in details["applications"].values())
+    deployments = ray.get(actor.list_deployment_ids.remote(), timeout=_ANSWER_TIMEOUT_S)
+    return any(each.name == INGRESS_NAME for each in deployments)
 
 
 def ingress_build() -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -19,6 +20,8 @@ from tests.support.deployed_application import DeployedApplication
 from tests.support.server import RunningServer
 
 CLIENTS = 16
+# A controller looks every 3 s, and twice, whether its application is there.
+NOTICED_S = 12.0
 
 
 @contextmanager
@@ -127,20 +130,22 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-@pytest.mark.parametrize("per_node", [1, 2])
-def test_redeploy_refuses_no_connection_and_loses_no_answer(tmp_path: Path, per_node: int) -> None:
-    write_model(tmp_path, BUSY, Shape(instances=2))
-    http_port, grpc_port, metrics_port = free_ports(3)
-    http, grpc = f"127.0.0.1:{http_port}", f"127.0.0.1:{grpc_port}"
-    arguments = {
-        "model_repository": [str(tmp_path)],
+def arguments_for(repository: Path) -> dict[str, Any]:
+    write_model(repository, BUSY, Shape(instances=2))
+    ports = dict(zip(("http_port", "grpc_port", "metrics_port"), free_ports(3), strict=True))
+    return {
+        "model_repository": [str(repository)],
         "http_address": "127.0.0.1",
         "grpc_address": "127.0.0.1",
-        "http_port": http_port,
-        "grpc_port": grpc_port,
-        "metrics_port": metrics_port,
-        "ingress_per_node": per_node,
+        **ports,
     }
+
+
+@pytest.mark.parametrize("per_node", [1, 2])
+def test_redeploy_refuses_no_connection_and_loses_no_answer(tmp_path: Path, per_node: int) -> None:
+    arguments = arguments_for(tmp_path) | {"ingress_per_node": per_node}
+    http_port = arguments["http_port"]
+    http, grpc = f"127.0.0.1:{http_port}", f"127.0.0.1:{arguments['grpc_port']}"
     with DeployedApplication(**arguments) as application:
         application.deploy()
         application.wait_ready(http)
@@ -162,6 +167,25 @@ def test_redeploy_refuses_no_connection_and_loses_no_answer(tmp_path: Path, per_
     )
     assert all(each.answered_count > 100 for each in connecting)
     assert not lost, lost
+
+
+def test_configuration_that_cannot_be_built_leaves_the_server_as_it_was(tmp_path: Path) -> None:
+    arguments = arguments_for(tmp_path)
+    http, grpc = (f"127.0.0.1:{arguments[name]}" for name in ("http_port", "grpc_port"))
+    with DeployedApplication(**arguments) as application:
+        assert application.declare() == "RUNNING"
+        application.wait_ready(http)
+        with busy(http, grpc) as clients:
+            assert application.declare(no_such_flag=1) == "DEPLOY_FAILED"
+            failed_s = time.monotonic()
+            clients.wait_until(
+                lambda: any(each.begin_s > failed_s + NOTICED_S for each in clients.outcomes()),
+                300,
+                "nobody is served",
+            )
+            outcomes = clients.stop()
+    assert not failures(outcomes)
+    assert len(clients.answered_at_s) == 2, "an instance was replaced"
 
 
 def listening_sockets(application: DeployedApplication, port: int) -> int:

@@ -1,20 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""A container as KServe 0.20 runs it: the arguments of its Triton runtime, its mount, its probe.
+"""A container as KServe 0.20 runs it: the arguments of a runtime, its mount, its probe.
+
+The runtimes are KServe's own for Triton and the one in k8s/kserve.
 
 The pod is a namespace of this machine, see `tests.support.pods`; the server is its PID 1.
 """
 
 import json
+import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+import yaml
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
@@ -25,11 +29,12 @@ from tests.support.server import ROOT
 _LACKS = missing_for_pods()
 pytestmark = pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}")
 
-# Of kserve-tritonserver, behind the image's entry point.
-_COMMAND: Final = (
-    "exec python -m cluster tritonserver --model-store=/mnt/models --grpc-port=9000"
-    " --http-port=8080 --allow-grpc=true --allow-http=true"
+# Of kserve-tritonserver.
+_ARGUMENTS: Final = (
+    *("tritonserver", "--model-store=/mnt/models", "--grpc-port=9000"),
+    *("--http-port=8080", "--allow-grpc=true", "--allow-http=true"),
 )
+_RUNTIME: Final = ROOT / "k8s/kserve/clusterservingruntime.yaml"
 # The last two are what Kubernetes says of a Service called manta-http.
 _ENVIRONMENT: Final = {
     "INFERENCE_SERVICE_NAME": "sums",
@@ -64,21 +69,23 @@ def network(tmp_path: Path) -> Iterator[PodNetwork]:
         print(json.dumps(network.logs(), indent=1))  # noqa: T201
 
 
-def is_ready(pod: Pod) -> bool:
-    return is_healthy(f"http://{pod.address}:8080/v2/health/ready")
+def is_ready(pod: Pod, path: str = "/v2/health/ready", port: int = 8080) -> bool:
+    return is_healthy(f"http://{pod.address}:{port}{path}")
 
 
-def start(network: PodNetwork) -> Pod:
-    """Start a container and wait until it is ready."""
-    pod = network.start("predictor", _COMMAND, _ENVIRONMENT)
-    wait_for(lambda: is_ready(pod) or pod.process.poll() is not None)
-    return pod
+def start(network: PodNetwork, arguments: Sequence[str] = _ARGUMENTS) -> Pod:
+    """Start a container with arguments for the image's entry point."""
+    command = f"exec python -m cluster {shlex.join(arguments)}"
+    return network.start("predictor", command, _ENVIRONMENT)
 
 
 @pytest.mark.skipif(not _CLIENTS_PYTHON.exists(), reason="make kserve-client installs the client")
 def test_kserves_own_client_gets_answers_over_both_protocols(network: PodNetwork) -> None:
     write_add_sub(network.models / "models", "sums")
-    pod = start(network)
+    (container,) = yaml.safe_load(_RUNTIME.read_text())["spec"]["containers"]
+    pod = start(network, container["args"])
+    probe = container["readinessProbe"]["httpGet"]
+    wait_for(lambda: is_ready(pod, **probe) or pod.process.poll() is not None)
     script = str(ROOT / "tests/support/kserve_client.py")
     done = subprocess.run(
         [str(_CLIENTS_PYTHON), script, pod.address, "8080", "9000", "sums"],
@@ -97,6 +104,7 @@ def test_container_of_kserve_serves_a_model_without_a_name_and_ends_with_0(
     # The storage initialiser leaves out the last part of the storageUri, the model's name.
     write_add_sub(network.models, "models")
     pod = start(network)
+    wait_for(lambda: is_ready(pod) or pod.process.poll() is not None)
     with triton_http.InferenceServerClient(f"{pod.address}:8080") as client:
         check_add_sub(client.infer("sums", add_sub_inputs(triton_http)))
     with triton_grpc.InferenceServerClient(f"{pod.address}:9000") as client:

@@ -106,4 +106,6 @@ def test_image_tells_what_is_in_it(image: Path) -> None:
     told = json.loads((image / "opt/venv/share/sbom/pip-inspect.json").read_text())
     names = {each["metadata"]["name"].lower() for each in told["installed"]}
     assert {"manta-serve", "ray", "onnxruntime"} <= names
+    rows = (image / "opt/venv/share/sbom/dpkg.txt").read_text().splitlines()
+    assert {"bash", "tini", "python3"} <= {row.split("\t")[0] for row in rows}
     assert not (image / "usr/bin/gcc").exists()

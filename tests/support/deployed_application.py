@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The application on a Serve of its own, deployed again and again with other arguments.
 
-As a program it deploys the arguments that come as a line of JSON and answers with a line.
+As a program it deploys the arguments that come as a line of JSON, by itself or as a configuration
+that Serve builds, and answers with a line.
 """
 
 import json
@@ -18,7 +19,8 @@ import psutil
 from tests.support.busy_clients import ConnectionEndedError, HttpPeer
 from tests.support.server import ROOT
 
-INGRESS = "ray::ServeReplica:models:Ingress"
+_NAME = "models"
+INGRESS = f"ray::ServeReplica:{_NAME}:Ingress"
 _DEPLOYED = "DEPLOYED"
 _READY_TIMEOUT_S = 120.0
 
@@ -47,14 +49,21 @@ class DeployedApplication:
 
     def deploy(self, **arguments: Any) -> None:
         """Deploy and wait until the new replicas run."""
+        self._ask("deploy", arguments)
+
+    def declare(self, **arguments: Any) -> str:
+        """Give Serve a configuration; return the application's status once it has got anywhere."""
+        return self._ask("declare", arguments)
+
+    def _ask(self, how: str, arguments: dict[str, Any]) -> str:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(self._arguments | arguments) + "\n")
+        self.process.stdin.write(json.dumps([how, self._arguments | arguments]) + "\n")
         self.process.stdin.flush()
         for line in self.process.stdout:
             self.lines.append(line)
             if line.startswith(_DEPLOYED):
-                return
+                return line.removeprefix(_DEPLOYED).strip()
         raise AssertionError("the application was not deployed:\n" + "".join(self.lines))
 
     def wait_ready(self, address: str) -> None:
@@ -105,18 +114,48 @@ class DeployedApplication:
                 self.process.wait(30)
 
 
+def _deploy(arguments: dict[str, Any]) -> str:
+    from ray import serve
+
+    from cluster.app import build
+
+    serve.run(build(arguments), name=_NAME, route_prefix=None)
+    return "RUNNING"
+
+
+def _declare(arguments: dict[str, Any]) -> str:
+    from ray import serve
+    from ray.serve.context import _get_global_client
+    from ray.serve.schema import ServeApplicationSchema, ServeDeploySchema
+
+    from cluster.server.serve_application import start_serve
+
+    start_serve()
+    application = ServeApplicationSchema(
+        name=_NAME, import_path="cluster.app:build", route_prefix=None, args=arguments
+    )
+    client = _get_global_client()
+    assert client is not None
+    client.deploy_apps(ServeDeploySchema(applications=[application]))
+    while (status := serve.status().applications[_NAME].status) in {"NOT_STARTED", "DEPLOYING"}:
+        time.sleep(0.05)
+    return str(status.value)
+
+
+_HOW = {"deploy": _deploy, "declare": _declare}
+
+
 def _main() -> None:
     import ray
     from ray import serve
 
-    from cluster.app import build
     from cluster.server.ray_cluster import RAY_ENVIRONMENT
 
     os.environ.update(RAY_ENVIRONMENT)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=True)
     for line in sys.stdin:
-        serve.run(build(json.loads(line)), name="models", route_prefix=None)
-        print(_DEPLOYED, flush=True)  # noqa: T201 - read by the other side
+        how, arguments = json.loads(line)
+        print(_DEPLOYED, _HOW[how](arguments), flush=True)  # noqa: T201 - read by the other side
     serve.shutdown()
     ray.shutdown()
 

@@ -6,6 +6,7 @@ KubeRay: ray-operator/controllers/ray/common/pod.go, .../ray/rayservice_controll
 """
 
 import json
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -126,7 +127,9 @@ applications:
         pods = [self.head, *self.workers]
         for pod in pods:
             pod.terminate()
-        return [pod.log.parent.name for pod in pods if not pod.wait_ended(GRACE_S)]
+        until_s = time.monotonic() + GRACE_S
+        ended = {pod: pod.wait_ended(max(0.0, until_s - time.monotonic())) for pod in pods}
+        return [pod.log.parent.name for pod, by_itself in ended.items() if not by_itself]
 
     def _environment(self, head: str) -> dict[str, str]:
         return {

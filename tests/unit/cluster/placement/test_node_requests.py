@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
+from ray._private.label_utils import validate_label_selector
 
 from backends.api.model_config import InstanceGroup
 from cluster.placement.demand import ClusterResources, NodeResources
@@ -75,6 +76,7 @@ def test_no_node_is_asked_for_where_the_model_names_its_id() -> None:
 def test_the_node_that_is_asked_for_is_none_of_those_there_are() -> None:
     request = NodeRequest(NodeShape(SMALL.resources, (("disk", "fast"),)), frozenset("ba"))
     assert request.label_selector == {"disk": "fast", "ray.io/node-id": "!in(a,b)"}
+    assert validate_label_selector(request.label_selector) is None
     fast = node("c", disk="fast")
     assert request.is_met_by(fast)
     assert not request.is_met_by(node("c"))

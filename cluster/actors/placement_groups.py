@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""The placement groups of gang instances: one for each, under the instance's name.
+"""Placement groups: those of gang instances, and those by which nodes are asked for.
 
-A group is detached, as the instance's actor is: it outlives the controller that made it, and is
-found again by its name. Calls block.
+The group of a gang instance has the instance's name. It is detached, as the instance's actor is: it
+outlives the controller that made it, and is found again by its name. Calls block.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import ray
@@ -16,6 +16,8 @@ from ray.util.placement_group import PlacementGroup
 from deployments.instance.spec import InstanceSpec
 
 _PREFIX: Final = "manta:"
+# No instance has such a name.
+_NODE: Final = "node "
 _REMOVED: Final = "REMOVED"
 
 
@@ -38,6 +40,26 @@ def create_group(spec: InstanceSpec) -> Any:
         lifetime="detached",
         bundle_label_selector=labels if spec.label_selector else None,
     )
+
+
+def ask_for_node(key: str, resources: Mapping[str, float], labels: Mapping[str, str]) -> None:
+    """Have Ray wait for room on a node that some labels fit, which its autoscaler hears of.
+
+    Args:
+        key: Of the request; another with the same replaces it.
+        resources: What the node must have.
+        labels: Conditions on its labels, in Ray's syntax.
+    """
+    remove_group(_NODE + key)
+    # Not detached: it ends with the controller, if nobody has withdrawn it.
+    ray.util.placement_group(
+        [dict(resources)], name=_PREFIX + _NODE + key, bundle_label_selector=[dict(labels)]
+    )
+
+
+def withdraw_node(key: str) -> None:
+    """Ask for a node no longer; one that was not asked for is no error."""
+    remove_group(_NODE + key)
 
 
 def remove_group(name: str) -> None:

@@ -12,6 +12,7 @@ A detached actor outlives the process that made it. It therefore watches its own
 """
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -139,7 +140,10 @@ class ModelController(OwnerCalls):
             begin = self._boot.recovered
             self._supervisor.keep("poll of the repositories", lambda: follow(*polls, begin))
         self._supervisor.keep("watch of the GCS", self._gcs.run)
-        self._supervisor.keep("nodes", lambda: watch_nodes(host, self._lifecycle, options))
+        # Nobody but its own process watches over a Ray of the server's own.
+        is_joined = self._lifeline.period_s > 0
+        nodes = functools.partial(watch_nodes, host, self._lifecycle, options, is_joined=is_joined)
+        self._supervisor.keep("nodes", nodes)
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:

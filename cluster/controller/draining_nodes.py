@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Follows which nodes drain, and has them emptied; ends what nobody uses on nodes."""
+"""Follows the nodes: has those emptied that drain, asks for more, ends what nobody uses."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import Final
 
 from cluster.controller.consolidating import Consolidation
 from cluster.controller.host import ControllerHost
+from cluster.controller.node_demand import NodeDemand
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.nodes import NodeOptions, ingress_label_selector
 
@@ -20,9 +21,17 @@ _LOOKS_BETWEEN: Final = 5
 
 
 async def watch_nodes(
-    host: ControllerHost, lifecycle: ModelLifecycle, options: NodeOptions
+    host: ControllerHost, lifecycle: ModelLifecycle, options: NodeOptions, *, is_joined: bool
 ) -> None:
-    """Look again and again, for ever; while the head is away nothing is known and nothing moved."""
+    """Look again and again, for ever; while the head is away nothing is known and nothing moved.
+
+    Args:
+        host: The cluster.
+        lifecycle: The models.
+        options: What of all this is wanted.
+        is_joined: Whether the cluster may have an autoscaler; a Ray of the server's own has none.
+    """
+    demand = NodeDemand(host) if is_joined else None
     consolidation = None
     if options.consolidate_nodes:
         labels, after_s = ingress_label_selector(options), options.consolidate_after_secs
@@ -48,5 +57,7 @@ async def watch_nodes(
                 await host.end_unused_actors(host.placer.nodes_in_use, draining)
             if consolidation is not None and is_due:
                 await consolidation.look()
+            if demand is not None:
+                await demand.look()
         except Exception as error:
-            _log.warning("nodes are not emptied any further: %s", error)
+            _log.warning("nodes are neither emptied nor asked for: %s", error)

@@ -29,12 +29,14 @@ from cluster.instances.node_files import (
     tell_agents,
     withdraw_files,
 )
+from cluster.instances.node_requests import RequestedNodes
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
 from cluster.placement.node_devices import NodeDevices
+from cluster.placement.node_requests import NodeRequest
 from cluster.placement.nodes import read_cluster, read_devices, read_draining
 from cluster.repository.agents.contracts import Action
 from deployments.instance.progress import Progress
@@ -80,6 +82,9 @@ class ControllerHost(Protocol):
 
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """End what instances had started on nodes that have none; see `node_actors`."""
+
+    async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
+        """Have Ray's autoscaler hear of these requests and of no earlier ones."""
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
@@ -147,6 +152,7 @@ class RayControllerHost:
         self._devices = NodeDevices(read_devices)
         self._leases = DeviceLeases(self.read_cluster, self._devices)
         self.placer = Placer(read_cluster, self._leases)
+        self._requested = RequestedNodes()
         self._prober = Prober(heartbeat_timeout_s)
         self._actor = ray.get_runtime_context().current_actor
 
@@ -169,6 +175,10 @@ class RayControllerHost:
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """See `ControllerHost`."""
         await asyncio.to_thread(end_unused_actors, in_use, draining)
+
+    async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(self._requested.become, requests)
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""

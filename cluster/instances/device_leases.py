@@ -22,13 +22,13 @@ from cluster.instances.gpu_memory import GpuMemory
 from cluster.placement.demand import ClusterResources
 from cluster.placement.devices import (
     Admission,
-    Waits,
     assign_device,
     may_have_device,
     mig_profile,
 )
 from cluster.placement.leases import Lease, Leases
 from cluster.placement.node_devices import MAX_AGE_S, NodeDevices
+from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.supervision.supervisor import Supervisor
 
@@ -98,7 +98,7 @@ class DeviceLeases:
         return self._leases
 
     async def wait_assigned(
-        self, spec: InstanceSpec, on_blocked: Callable[[str], None]
+        self, spec: InstanceSpec, on_blocked: Callable[[Waits], None]
     ) -> InstanceSpec:
         """Wait until there is a device for an instance and give it to it, until `release`.
 
@@ -130,7 +130,7 @@ class DeviceLeases:
             if isinstance(outcome, Waits):
                 self.release(spec.name)
                 released = self._released
-                on_blocked(outcome.reason)
+                on_blocked(outcome)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_RETRY_S):
                         await released.wait()

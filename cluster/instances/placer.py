@@ -17,9 +17,9 @@ from typing import Final
 from backends.config.placement import read_placement
 from cluster.instances.device_leases import DeviceLeases
 from cluster.placement.demand import ClusterResources
-from cluster.placement.devices import Waits
 from cluster.placement.node_choice import Occupancy, choose_node
 from cluster.placement.planner import demand_of
+from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceDescription, InstanceSpec, NodeAssignment
 
 _log = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ class Placer:
         self._promises: dict[str, _Promise] = {}
         self._released = asyncio.Event()
         self._waiting: dict[str, Waiting] = {}
+        # Whom one more node would help, though Ray has room for them.
+        self._waiting_for_nodes: dict[str, InstanceSpec] = {}
         # Who makes room for whom.
         self._displaced: dict[str, str] = {}
 
@@ -84,6 +86,11 @@ class Placer:
     def waiting(self) -> Mapping[str, Waiting]:
         """Who waits for room, by the instance's name."""
         return self._waiting
+
+    @property
+    def waiting_for_nodes(self) -> Mapping[str, InstanceSpec]:
+        """Who waits in the controller and may start on one more node, by name: not in Ray."""
+        return self._waiting_for_nodes
 
     @property
     def nodes_in_use(self) -> frozenset[str]:
@@ -101,6 +108,7 @@ class Placer:
 
     def has_room(self, name: str) -> None:
         """Note that an instance waits no longer: it loads, or is about to."""
+        self._waiting_for_nodes.pop(name, None)
         if self._waiting.pop(name, None) is not None:
             self._tell_released()
 
@@ -129,7 +137,14 @@ class Placer:
             on_blocked(f"waiting until {by}, which has a higher priority, has got its room")
             await self._wait_released()
         self._displaced.pop(spec.name, None)
-        spec = replace(await self.devices.wait_assigned(spec, on_blocked), node=None)
+
+        def waits(outcome: Waits) -> None:
+            self._waiting_for_nodes.pop(spec.name, None)
+            if outcome.ends_with_node:
+                self._waiting_for_nodes[spec.name] = spec
+            on_blocked(outcome.reason)
+
+        spec = replace(await self.devices.wait_assigned(spec, waits), node=None)
         if spec.device is not None:
             self._note(spec, spec.device.node_id)
             self.has_room(spec.name)
@@ -137,7 +152,7 @@ class Placer:
         while True:
             outcome = await self._choose(spec)
             if isinstance(outcome, Waits):
-                on_blocked(outcome.reason)
+                waits(outcome)
                 await self._wait_released()
                 continue
             if outcome is not None:
@@ -154,7 +169,8 @@ class Placer:
             if not read_placement(spec.config).nodes:
                 return None
             return Waits(
-                "waiting for word of the nodes, which Ray does not give; it is asked again"
+                "waiting for word of the nodes, which Ray does not give; it is asked again",
+                ends_with_node=False,
             )
         there = cluster.with_draining(self.kept_free)
         return choose_node(spec, there, self._occupancy(spec))
@@ -176,6 +192,7 @@ class Placer:
         self.devices.release(name)
         self._promises.pop(name, None)
         self._displaced.pop(name, None)
+        self._waiting_for_nodes.pop(name, None)
         waited = self._waiting.pop(name, None) is not None
         if self._take(name) or waited:
             self._tell_released()

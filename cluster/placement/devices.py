@@ -29,6 +29,7 @@ from cluster.devices.inventory import NVIDIA, Gpu, Inventory, MigDevice, mig_pro
 from cluster.placement.affinity import Affinity, affinity_to, allowed
 from cluster.placement.demand import ClusterResources, NodeResources, RayDemand, fits
 from cluster.placement.leases import Lease, Leases
+from cluster.placement.waits import Waits
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 
 _RESERVES: Final = "ray_num_gpus"
@@ -36,13 +37,6 @@ _GIB: Final = 1 << 30
 _SHOWN: Final = 5
 _SHOWN_NODE: Final = 8
 _NOBODY: Final[Mapping[str, Lease]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """No device is to be had now; `reason` says why and what would change that."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +335,8 @@ def _no_memory(candidates: Sequence[_Candidate], needed_bytes: int) -> Waits:
     if needed_bytes > roomiest.device.memory_bytes:
         return Waits(
             f"{needs} {roomiest} has {_gib(roomiest.device.memory_bytes)} in all; a larger device"
-            " is needed"
+            " is needed",
+            ends_with_node=False,
         )
     there = _names(roomiest.holders) or "processes that are not this server's"
     return Waits(

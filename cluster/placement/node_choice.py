@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from backends.config.placement import PlacementRules, read_placement
 from cluster.placement.affinity import affinity_to, allowed
 from cluster.placement.demand import ClusterResources, NodeResources, blocked_reason, fits
-from cluster.placement.devices import Waits
 from cluster.placement.gang import gang_blocked
 from cluster.placement.labels import unmet
 from cluster.placement.planner import demand_of
+from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceSpec, NodeAssignment
 
 
@@ -107,5 +107,6 @@ def _pinned_in_vain(
         )
     return Waits(
         f"waiting for resources: needs {needs}, which none of its nodes ({names}) has free; unload"
-        " what is there, or change placement.nodes"
+        " what is there, or change placement.nodes",
+        ends_with_node=not all(any(name in node.names for node in there) for name in rules.nodes),
     )

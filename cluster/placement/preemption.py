@@ -18,12 +18,12 @@ from cluster.placement.affinity import allowed
 from cluster.placement.demand import ClusterResources, NodeResources, fits
 from cluster.placement.devices import (
     Admission,
-    Waits,
     assign_device,
     may_have_device,
 )
 from cluster.placement.leases import Lease, Leases
 from cluster.placement.planner import demand_of
+from cluster.placement.waits import Waits
 from deployments.instance.spec import InstanceSpec
 
 

@@ -24,6 +24,8 @@ from tests.support.server import RunningServer
 CLIENTS = 4
 INSTANCES = 2
 DEADLINE_S = 120
+# What Kubernetes gives a pod.
+GRACE_S = 30
 # A node has room for these instances of the busy model, twice for a reload, and of the one that
 # scales.
 ROOM = {"slot": 2.0 * INSTANCES, "seat": 3.0}
@@ -124,9 +126,9 @@ def node_in_use(nodes: RayNodes) -> RayNode:
     return found
 
 
-def fresh_node(nodes: RayNodes, name: str) -> RayNode:
+def fresh_node(nodes: RayNodes, name: str, drain_s: int = DEADLINE_S) -> RayNode:
     """Start a node, and wait until it has an ingress."""
-    node = nodes.add(name, resources=ROOM, drain_s=DEADLINE_S)
+    node = nodes.add(name, resources=ROOM, drain_s=drain_s)
     until(lambda: node.workers(INGRESS), "the new node has no ingress")
     return node
 
@@ -193,6 +195,24 @@ def test_a_node_whose_pod_is_deleted_leaves_early_and_costs_nothing(
     with busy(server) as clients:
         leaving.sigterm()
         until(lambda: leaving.is_gone, "the node is not empty", DEADLINE_S)
+        until(lambda: has_served(clients, staying), "nothing starts elsewhere")
+        outcomes = clients.stop()
+    assert not failures(outcomes)
+    leaving.process.wait(60)
+
+
+@takes_long
+def test_a_pod_with_half_a_minute_to_end_costs_nothing_either(
+    nodes: RayNodes, server: RunningServer
+) -> None:
+    before, leaving = node_in_use(nodes), fresh_node(nodes, "short", GRACE_S)
+    nodes.drain(before, DEADLINE_S)
+    until(lambda: before.is_gone, "the node is not empty", DEADLINE_S)
+    assert node_in_use(nodes) is leaving
+    staying = fresh_node(nodes, "e")
+    with busy(server) as clients:
+        leaving.sigterm()
+        until(lambda: leaving.is_gone, "the node is there after its time", DEADLINE_S)
         until(lambda: has_served(clients, staying), "nothing starts elsewhere")
         outcomes = clients.stop()
     assert not failures(outcomes)

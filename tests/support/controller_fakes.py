@@ -15,6 +15,7 @@ from cluster.instances.node_files import NodeFilesSettings
 from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
+from cluster.placement.node_requests import NodeRequest
 from cluster.placement.planner import parse_actor_name
 from cluster.release import own_release
 from cluster.repository.agents.contracts import Action
@@ -95,6 +96,7 @@ class FakeHost:
         fail: Errors of calls, by the call's name.
         progress: What all instances say of theirs.
         draining: Nodes that drain.
+        requested: Nodes that are asked for.
         ended_s: When the process was ended.
         stepped_down: Whether a controller has found that another has taken over.
     """
@@ -117,6 +119,7 @@ class FakeHost:
         self.fail: dict[str, Exception] = {}
         self.looks = 0
         self.draining: set[str] = set()
+        self.requested: frozenset[NodeRequest] = frozenset()
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
         self.stepped_down = False
@@ -140,6 +143,10 @@ class FakeHost:
 
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         self._maybe_fail("end_unused_actors")
+
+    async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
+        self._maybe_fail("ask_for_nodes")
+        self.requested = frozenset(requests)
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)

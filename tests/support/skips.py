@@ -12,6 +12,7 @@ ALLOWED_SKIPS: dict[str, str] = {
     "tests/integration/test_head_faults.py::": "heads that die take minutes: make test-all",
     "tests/integration/test_node_autoscaler.py::": "takes minutes; make test-all runs it",
     "tests/integration/test_nodes.py::test_a_node_whose_pod": "minutes; make test-all runs it",
+    "tests/integration/test_nodes.py::test_a_pod_with": "minutes; make test-all runs it",
     "tests/integration/test_nodes.py::test_a_killed_node": "minutes; make test-all runs it",
     "tests/k8s/test_image.py::": "an image takes minutes; make test-all builds and runs it",
     "tests/k8s/": "validate.py, beside the checkout in CI, is not part of Manta",

@@ -106,6 +106,20 @@ async def test_a_pinned_instance_starts_when_its_node_has_room_again() -> None:
 
 
 @in_virtual_time
+async def test_one_more_node_may_help_who_is_pinned_to_a_node_that_is_not_there() -> None:
+    world = _World("ab", cpus=1.0)
+    await world.place(wanting(0, cpus=1.0, nodes="a"))
+    full, lost = wanting(1, cpus=1.0, nodes="a"), wanting(2, cpus=1.0, nodes="a,c")
+    tasks = [asyncio.create_task(world.place(each)) for each in (full, lost)]
+    await asyncio.sleep(0.5)
+    assert set(world.placer.waiting_for_nodes) == {lost.name}
+    for task, each in zip(tasks, (full, lost), strict=True):
+        task.cancel()
+        world.placer.release(each.name)
+    assert not world.placer.waiting_for_nodes
+
+
+@in_virtual_time
 async def test_who_was_displaced_waits_until_the_other_has_room() -> None:
     world = _World("ab")
     high, low = wanting(0, name="high"), wanting(1, name="low")

@@ -13,9 +13,10 @@ from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import InstanceGroup
 from cluster.devices.inventory import AMD
 from cluster.placement.demand import ClusterResources, NodeResources
-from cluster.placement.devices import Admission, Waits, assign_device
+from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Lease, Leases
 from cluster.placement.planner import demand_of
+from cluster.placement.waits import Waits
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from tests.support.gpu_clusters import (
     EIGHT,

@@ -31,6 +31,7 @@ from cluster.instances.node_files import (
 )
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
+from cluster.instances.prestart import prestart_workers
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
@@ -80,6 +81,9 @@ class ControllerHost(Protocol):
 
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """End what instances had started on nodes that have none; see `node_actors`."""
+
+    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
+        """Have idle workers started, by node, and return how many are; see `prestart_workers`."""
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
@@ -169,6 +173,10 @@ class RayControllerHost:
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         """See `ControllerHost`."""
         await asyncio.to_thread(end_unused_actors, in_use, draining)
+
+    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
+        """See `ControllerHost`."""
+        return await asyncio.to_thread(prestart_workers, counts, keep_s)
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""

@@ -54,6 +54,8 @@ RAY_ENVIRONMENT: Final = {
     "RAY_raylet_start_wait_time_s": "60",
     # What cannot be installed is said at once; pip and uv try again themselves.
     "RUNTIME_ENV_RETRY_TIMES": "1",
+    # An idle worker has then done all that instances do before they know their model.
+    "RAY_preload_python_modules": "deployments.instance.actor",
     # Ray's 15 starves ingress and instances beside any other process of the machine.
     "RAY_worker_niceness": "0",
     # Serve looks ten times a second whether its one application is as it should be.

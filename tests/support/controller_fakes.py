@@ -95,6 +95,7 @@ class FakeHost:
         fail: Errors of calls, by the call's name.
         progress: What all instances say of theirs.
         draining: Nodes that drain.
+        prestarted: What nodes were asked for, each time.
         ended_s: When the process was ended.
         stepped_down: Whether a controller has found that another has taken over.
     """
@@ -117,6 +118,7 @@ class FakeHost:
         self.fail: dict[str, Exception] = {}
         self.looks = 0
         self.draining: set[str] = set()
+        self.prestarted: list[Mapping[str, int]] = []
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
         self.stepped_down = False
@@ -140,6 +142,11 @@ class FakeHost:
 
     async def end_unused_actors(self, in_use: Collection[str], draining: Collection[str]) -> None:
         self._maybe_fail("end_unused_actors")
+
+    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
+        self._maybe_fail("prestart")
+        self.prestarted.append(counts)
+        return counts
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)

@@ -39,7 +39,7 @@ LOAD: Final = str(ROOT / "scripts/lane_servers_load.py")
 _ENTERED: Final = "MANTA_LANE_SERVERS"
 # Ray asks for a token where the user has one.
 _ENVIRONMENT: Final = {**os.environ, "RAY_AUTH_MODE": "disabled"}
-_START_S: Final = 120
+_START_S: Final = 600
 _STORE_BYTES: Final = 100 << 20
 
 PARTITION_S: Final = 20.0

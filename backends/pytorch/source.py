@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 
@@ -61,7 +62,9 @@ def _made(
         if context.kind == "MODEL":
             device = _own_device(module)
         if weights.is_file():
-            module.load_state_dict(torch.load(weights, map_location=device))
+            # Files of PyTorch before 1.6 are no archives and cannot be mapped.
+            mmap = is_zipfile(weights)
+            module.load_state_dict(torch.load(weights, map_location=device, mmap=mmap))
         else:
             logger.info("Model parameter file not found for '%s'", name)
         module = module.to(device).eval()

@@ -35,6 +35,7 @@ from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import follow
 from cluster.controller.preemption import Preemption
+from cluster.controller.prestarting import Prestarting
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
@@ -145,6 +146,8 @@ class ModelController(OwnerCalls):
         nodes = functools.partial(watch_nodes, host, self._lifecycle, options, is_joined=is_joined)
         self._supervisor.keep("nodes", nodes)
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
+        prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
+        self._supervisor.keep("workers for instances", prestarting.run)
         self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)

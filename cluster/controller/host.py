@@ -32,6 +32,7 @@ from cluster.instances.node_files import (
 from cluster.instances.node_requests import RequestedNodes
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
+from cluster.instances.prestart import prestart_workers
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
 from cluster.placement.demand import NODE_PREFIX, ClusterResources
@@ -85,6 +86,9 @@ class ControllerHost(Protocol):
 
     async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
         """Have Ray's autoscaler hear of these requests and of no earlier ones."""
+
+    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
+        """Have idle workers started, by node, and return how many are; see `prestart_workers`."""
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """Return an empty pool that calls ``on_change`` after each change."""
@@ -179,6 +183,10 @@ class RayControllerHost:
     async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
         """See `ControllerHost`."""
         await asyncio.to_thread(self._requested.become, requests)
+
+    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
+        """See `ControllerHost`."""
+        return await asyncio.to_thread(prestart_workers, counts, keep_s)
 
     def make_pool(self, on_change: Callable[[], None]) -> AdoptingPool:
         """See `ControllerHost`."""

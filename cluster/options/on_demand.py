@@ -29,6 +29,12 @@ class OnDemandOptions:
     wake_timeout_secs: float = _flag(
         120.0, ON_DEMAND, "Seconds that a request may wait so.", values.fraction
     )
+    prestart_workers: int = _flag(
+        1,
+        ON_DEMAND,
+        "Idle Ray workers that each node keeps for the next instances while models are dormant.",
+        values.at_least(0, "Error: --prestart-workers must not be negative."),
+    )
     ondemand_max_models: int = _flag(
         0,
         ON_DEMAND,

@@ -38,6 +38,15 @@ _END_TIMEOUT_S: Final = 5.0
 # What Serve takes to end replicas, beside the time that the replicas take.
 _DELETE_SLACK_S: Final = 60.0
 
+# What instances import before they know their model, and for the most frequent kind of models.
+PRELOADED: Final = (
+    "deployments.instance.actor",
+    "cluster.actors.arbiter",
+    "cluster.actors.controller_client",
+    "cluster.instances.node_files",
+    "backends.python.backend",
+)
+
 # Read by Ray's processes when they start; for an embedded cluster this process is their parent.
 RAY_ENVIRONMENT: Final = {
     "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "5000",
@@ -54,6 +63,8 @@ RAY_ENVIRONMENT: Final = {
     "RAY_raylet_start_wait_time_s": "60",
     # What cannot be installed is said at once; pip and uv try again themselves.
     "RUNTIME_ENV_RETRY_TIMES": "1",
+    # So idle workers have done it beforehand.
+    "RAY_preload_python_modules": ",".join(PRELOADED),
     # Ray's 15 starves ingress and instances beside any other process of the machine.
     "RAY_worker_niceness": "0",
     # Serve looks ten times a second whether its one application is as it should be.

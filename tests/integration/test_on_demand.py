@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import psutil
 import pytest
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
@@ -125,6 +126,11 @@ def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
         time.sleep(0.1)
 
 
+def instances(server: RunningServer, name: str) -> list[psutil.Process]:
+    """Return the processes of a model's instances; Ray has a say in their titles."""
+    return server.processes(f"ray::{name}/") + server.processes(f"manta: {name}/")
+
+
 def put_to_rest(server: RunningServer, name: str) -> None:
     """Use others until a model rests, which may be too busy to be asked at first."""
     deadline_s = time.monotonic() + 120
@@ -156,12 +162,24 @@ def test_nothing_is_loaded_before_it_is_used_and_all_is_ready(server: RunningSer
     get(server, "/v2/health/ready")
     get(server, "/v2/models/m10/ready")
     assert index(server)["m10"] == "dormant"
-    assert not server.processes("manta: m10")
+    assert not instances(server, "m10")
 
 
 def test_metadata_of_a_model_that_was_never_loaded_loads_it(server: RunningServer) -> None:
     assert get(server, "/v2/models/m11")["inputs"][0]["name"] == "X"
     assert index(server)["m11"] == ""
+
+
+def test_an_instance_starts_in_a_process_that_was_idle(server: RunningServer) -> None:
+    def starts_in_an_idle_process(name: str) -> bool:
+        idle = {process.pid for process in server.processes("ray::IDLE")}
+        assert over_http(server, name, 1) == 1
+        (found,) = instances(server, name)
+        put_to_rest(server, name)
+        return found.pid in idle
+
+    # Whose worker it is that is idle, Ray does not tell; and one is started when nothing else is.
+    until(lambda: starts_in_an_idle_process("m12"), 300)
 
 
 @pytest.mark.parametrize("name", ["m00", "m01"])

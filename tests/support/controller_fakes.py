@@ -97,6 +97,7 @@ class FakeHost:
         progress: What all instances say of theirs.
         draining: Nodes that drain.
         requested: Nodes that are asked for.
+        prestarted: What nodes were asked for, each time.
         ended_s: When the process was ended.
         stepped_down: Whether a controller has found that another has taken over.
     """
@@ -120,6 +121,7 @@ class FakeHost:
         self.looks = 0
         self.draining: set[str] = set()
         self.requested: frozenset[NodeRequest] = frozenset()
+        self.prestarted: list[Mapping[str, int]] = []
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
         self.stepped_down = False
@@ -147,6 +149,11 @@ class FakeHost:
     async def ask_for_nodes(self, requests: Collection[NodeRequest]) -> None:
         self._maybe_fail("ask_for_nodes")
         self.requested = frozenset(requests)
+
+    async def prestart(self, counts: Mapping[str, int], keep_s: int) -> Mapping[str, int]:
+        self._maybe_fail("prestart")
+        self.prestarted.append(counts)
+        return counts
 
     def make_pool(self, on_change: Callable[[], None]) -> "AdoptablePool":
         pool = AdoptablePool(self.world, on_change)

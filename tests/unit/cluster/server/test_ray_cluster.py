@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an embedded Ray's processes are told, and how a driver finds its controller."""
 
+import importlib.util
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,3 +48,9 @@ def test_a_driver_beats_to_the_controller_that_an_upgrade_has_put_in_the_place_o
     # While it restarts there may be none.
     controller.heartbeat()
     assert heard == [("new", "mine"), ("new", "mine")]
+
+
+def test_what_idle_workers_import_beforehand_is_there():
+    prepare(environment := {})
+    for module in environment["RAY_preload_python_modules"].split(","):
+        assert importlib.util.find_spec(module) is not None

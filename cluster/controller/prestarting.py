@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps idle workers on nodes for the next instances, while versions are dormant.
+
+Workers are asked for when nothing is being woken: their processes would take the CPUs from the
+instances that requests wait for.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from cluster.controller.host import ControllerHost
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.residency.prestart import KEPT_S, IdleWorkers
+from deployments.instance.spec import InstanceDescription
+
+_log = logging.getLogger(__name__)
+
+_PERIOD_S: Final = 2.0
+# Looks at whether nodes have come, or versions have become dormant.
+_LOOKS_BETWEEN: Final = 5
+
+
+class Prestarting:
+    """What the controller does about it.
+
+    Args:
+        host: The cluster.
+        lifecycle: The models.
+        count: How many workers each node shall have; 0 for none.
+    """
+
+    def __init__(self, host: ControllerHost, lifecycle: ModelLifecycle, count: int) -> None:
+        self._host = host
+        self._lifecycle = lifecycle
+        self._count = count
+        self._workers = IdleWorkers(count)
+        self._was_taken = False
+        host.placer.on_loaded = self._loaded
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        look = 0
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            look += 1
+            if not self._was_taken and look % _LOOKS_BETWEEN:
+                continue
+            if self._lifecycle.dormancy.waking_count or not self._is_wanted():
+                continue
+            try:
+                await self._look()
+            except Exception as error:
+                # Ray's client raises what it likes. Instances start without, only later.
+                _log.warning("no workers are started beforehand: %s", error)
+
+    async def _look(self) -> None:
+        self._was_taken = False
+        cluster = await self._host.read_cluster()
+        now_s = asyncio.get_running_loop().time()
+        counts = self._workers.missing(cluster.nodes, self._host.placer.kept_free, now_s)
+        if counts:
+            self._workers.asked(await self._host.prestart(counts, KEPT_S), now_s)
+
+    def _loaded(self, description: InstanceDescription) -> None:
+        # With an environment of its own it had a process of its own.
+        if not description.spec.runtime_env:
+            self._workers.taken(description.endpoint.node_id)
+            self._was_taken = True
+
+    def _is_wanted(self) -> bool:
+        return self._count > 0 and any(
+            (record.is_on_demand and not record.ready_versions)
+            or any(version.is_dormant for version in record.versions.values())
+            for record in self._lifecycle.records.values()
+        )

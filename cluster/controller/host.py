@@ -17,6 +17,7 @@ from cluster.instances.actor_host import ActorHost
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.instances.live import (
     LiveInstance,
+    LiveInstances,
     find_live_instances,
     kill_instances,
     retire_instances,
@@ -49,7 +50,12 @@ _ASK_TIMEOUT_S: Final = 1.0
 class AdoptingPool(VersionPool, Protocol):
     """A pool that can take over instances of an earlier controller."""
 
-    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+    def adopt(
+        self,
+        live: Iterable[LiveInstance],
+        missing: Iterable[InstanceSpec],
+        taken: Collection[int] = (),
+    ) -> None:
         """Take over live instances, and start those that the pool lacks."""
 
 
@@ -87,7 +93,7 @@ class ControllerHost(Protocol):
     def use_devices(self, rules: DeviceRules) -> None:
         """Say by what rules instances get their GPUs; before the first pool is made."""
 
-    async def find_live_instances(self) -> list[LiveInstance]:
+    async def find_live_instances(self) -> LiveInstances:
         """Return the instances that are alive."""
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
@@ -178,7 +184,7 @@ class RayControllerHost:
         """See `ControllerHost`."""
         self._leases.rules = rules
 
-    async def find_live_instances(self) -> list[LiveInstance]:
+    async def find_live_instances(self) -> LiveInstances:
         """See `ControllerHost`."""
         return await find_live_instances(self._instances)
 

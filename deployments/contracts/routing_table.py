@@ -80,6 +80,8 @@ class ModelVersion:
         leaving: Instances that finish their last requests; what they count still counts.
         past: By node: encoded counters of instances that have left while others still serve.
         is_dormant: Whether it is READY and has no instance until a request wakes it.
+        is_restarting: Whether it is UNAVAILABLE because all its instances were lost, which are
+            being started again.
     """
 
     version: int
@@ -94,6 +96,13 @@ class ModelVersion:
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: dict[str, bytes] = field(default_factory=dict)
     is_dormant: bool = False
+    is_restarting: bool = False
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether requests are taken, to be executed at once or when it has an instance again."""
+        is_open = self.state is ModelReadyState.READY or self.is_restarting
+        return is_open and self.config is not None
 
     @property
     def is_unloaded(self) -> bool:
@@ -238,6 +247,12 @@ class RoutingTable:
             if entry.state is ModelReadyState.READY and (version < 0 or version == entry.version):
                 return entry
         return None
+
+    def served(self, name: str, version: int) -> ModelVersion | None:
+        """Return a version that takes requests, or None."""
+        model = self.models.get(name)
+        entries = model.versions if model else ()
+        return next((x for x in entries if x.version == version and x.takes_requests), None)
 
     def identity(self, name: str, version: int = -1) -> bytes:
         """Return what stands for a version as it is loaded now, its ensemble's models included.

@@ -347,9 +347,16 @@ def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonErr
         name: Model asked for, by key or by name.
         version: Version asked for; negative for the newest.
 
+    Without a table, of version 0, nothing can be said of any model.
+
     Triton: core/src/model_repository_manager/model_repository_manager.cc GetModel,
     FindModelIdentifier @73aad7c
     """
+    if not table.version:
+        return UnavailableError(
+            f"whether there is a model '{shown(name)}' is not known yet: this process has not heard"
+            " of the controller; the request was not executed, try again"
+        )
     if table.has_namespaces and name not in table.models:
         keys = table.keys_named(name)
         if len(keys) != 1:

@@ -5,6 +5,7 @@
 import asyncio
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NoReturn, Protocol
@@ -45,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 # An idle process answers within 0.4 s.
 _ASK_TIMEOUT_S: Final = 1.0
+# Ray kills a process that does not end by itself after 5 s.
+_KILL_TIMEOUT_S: Final = 7.0
 
 
 class AdoptingPool(VersionPool, Protocol):
@@ -231,6 +234,11 @@ class RayControllerHost:
         except Exception:
             _log.exception("the controller cannot end its actor; the process ends itself")
             _exit()
+        # A GCS that was killed while it started this process knows the actor and not where it is:
+        # it takes the name from it, and the process lives on.
+        last = threading.Timer(_KILL_TIMEOUT_S, _exit)
+        last.daemon = True
+        last.start()
 
     def step_down(self) -> None:
         """See `ControllerHost`."""

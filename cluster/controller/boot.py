@@ -11,7 +11,7 @@ from typing import Final
 from backends.api.errors import TritonError
 from cluster.controller.durable_state import DurableState
 from cluster.controller.host import ControllerHost
-from cluster.controller.recovery import adopt_live_instances
+from cluster.controller.recovery import Recovered, adopt_live_instances
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.instances.live import LiveInstance
@@ -77,13 +77,19 @@ class Boot:
             await asyncio.wait({loads}, timeout=_HOLD_S if is_restart else 0)
             self.publisher.release()
             self.recovered.set()
-            ending = asyncio.create_task(self._retire(found.outdated))
+            ending = asyncio.create_task(self._end_others(found))
             try:
                 await loads
             finally:
                 await ending
         finally:
             loads.cancel()
+
+    async def _end_others(self, found: Recovered) -> None:
+        async def retire_late() -> None:
+            await self._retire(await found.late())
+
+        await asyncio.gather(self._retire(found.outdated), retire_late())
 
     async def _retire(self, outdated: Sequence[LiveInstance]) -> None:
         if not outdated:

@@ -233,7 +233,9 @@ class ModelController(OwnerCalls):
             _log.error("Exit timeout expired. Exiting immediately.")
 
     async def _kill_instances(self) -> None:
-        await self._host.kill_instances(await self._host.find_live_instances())
+        found = await self._host.find_live_instances()
+        await self._host.kill_instances(found.described)
+        await self._host.kill_instances(await found.late())
 
     async def _clear_state(self) -> None:
         async with asyncio.timeout(_CLEAR_TIMEOUT_S):

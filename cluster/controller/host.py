@@ -5,6 +5,7 @@
 import asyncio
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NoReturn, Protocol
@@ -17,6 +18,7 @@ from cluster.instances.actor_host import ActorHost
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
 from cluster.instances.live import (
     LiveInstance,
+    LiveInstances,
     find_live_instances,
     kill_instances,
     retire_instances,
@@ -47,12 +49,19 @@ _log = logging.getLogger(__name__)
 
 # An idle process answers within 0.4 s.
 _ASK_TIMEOUT_S: Final = 1.0
+# Ray kills a process that does not end by itself after 5 s.
+_KILL_TIMEOUT_S: Final = 7.0
 
 
 class AdoptingPool(VersionPool, Protocol):
     """A pool that can take over instances of an earlier controller."""
 
-    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+    def adopt(
+        self,
+        live: Iterable[LiveInstance],
+        missing: Iterable[InstanceSpec],
+        taken: Collection[int] = (),
+    ) -> None:
         """Take over live instances, and start those that the pool lacks."""
 
 
@@ -96,7 +105,7 @@ class ControllerHost(Protocol):
     def use_devices(self, rules: DeviceRules) -> None:
         """Say by what rules instances get their GPUs; before the first pool is made."""
 
-    async def find_live_instances(self) -> list[LiveInstance]:
+    async def find_live_instances(self) -> LiveInstances:
         """Return the instances that are alive."""
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
@@ -196,7 +205,7 @@ class RayControllerHost:
         """See `ControllerHost`."""
         self._leases.rules = rules
 
-    async def find_live_instances(self) -> list[LiveInstance]:
+    async def find_live_instances(self) -> LiveInstances:
         """See `ControllerHost`."""
         return await find_live_instances(self._instances)
 
@@ -243,6 +252,11 @@ class RayControllerHost:
         except Exception:
             _log.exception("the controller cannot end its actor; the process ends itself")
             _exit()
+        # A GCS that was killed while it started this process knows the actor and not where it is:
+        # it takes the name from it, and the process lives on.
+        last = threading.Timer(_KILL_TIMEOUT_S, _exit)
+        last.daemon = True
+        last.start()
 
     def step_down(self) -> None:
         """See `ControllerHost`."""

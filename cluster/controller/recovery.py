@@ -5,11 +5,14 @@
 A version is adopted with the instances it has. What it has too few or too many of is settled by
 the load that follows, which knows the instance groups as they are now. No load follows for a model
 whose files came with its load; its groups cannot have changed since.
+
+Of several generations that serve the fuller one is adopted. The others end by draining, the newer
+ones too: a controller that died while it reloaded may have told routers of them already.
 """
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from backends.api.errors import TritonError
@@ -20,7 +23,7 @@ from cluster.instances.live import LiveInstance
 from cluster.models.contracts import VersionPool
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.versions import MakePool
-from cluster.placement.planner import replan_pool
+from cluster.placement.planner import ActorName, replan_pool
 from deployments.instance.spec import InstanceSpec
 
 _log = logging.getLogger(__name__)
@@ -32,12 +35,15 @@ class Recovered:
 
     Attributes:
         count: Instances that were alive.
-        outdated: Those that a reload was about to end. Routers may send requests to them for as
-            long as they have the earlier controller's table, and sequences may run there.
+        outdated: Those of other generations than the one adopted. Routers may send requests to
+            them for as long as they have the earlier controller's table, and sequences may run
+            there.
+        late: Returns those that were silent and have answered since; they were replaced.
     """
 
     count: int
     outdated: tuple[LiveInstance, ...]
+    late: Callable[[], Awaitable[list[LiveInstance]]]
 
 
 async def adopt_live_instances(
@@ -46,7 +52,7 @@ async def adopt_live_instances(
     lifecycle: ModelLifecycle,
     is_as_given: Callable[[str], bool],
 ) -> Recovered:
-    """Adopt what is alive and fits the options, and kill what never served.
+    """Adopt what is alive and fits the options, and kill what does not fit them.
 
     Args:
         host: The cluster.
@@ -54,7 +60,8 @@ async def adopt_live_instances(
         lifecycle: Gets what is adopted.
         is_as_given: Tells of a model whether its files came with its load.
     """
-    live = await host.find_live_instances()
+    found_alive = await host.find_live_instances()
+    live = found_alive.described
     specs = [found.description.spec for found in live]
     await source.files.adopt(specs)
     await source.adopt_files({spec.model_dir for spec in specs})
@@ -66,11 +73,10 @@ async def adopt_live_instances(
     outdated: list[LiveInstance] = []
     for (name, version), generations in pools.items():
         best = _serving_generation(generations)
-        orphans = [i for g, members in generations.items() if g > best >= 0 for i in members]
-        outdated += [
-            i for g, members in generations.items() if g < best or best < 0 for i in members
-        ]
+        orphans: list[LiveInstance] = []
+        outdated += [i for g, members in generations.items() if g != best for i in members]
         members = generations.get(best, [])
+        taken = _indices(found_alive.silent, name, version, best)
         if members:
             # The newest was made from the newest config.
             newest = max(members, key=lambda found: found.name.index).description
@@ -96,10 +102,19 @@ async def adopt_live_instances(
             else:
                 digest = newest.spec.options_digest
                 files_dir = newest.spec.model_dir if is_as_given(name) else ""
-                make = _adopting(host, members, missing)
+                make = _adopting(host, members, missing, taken)
                 lifecycle.adopt(name, version, digest, config, make, files_dir)
         await host.kill_instances(orphans)
-    return Recovered(len(live), tuple(outdated))
+    return Recovered(len(live), tuple(outdated), found_alive.late)
+
+
+def _indices(
+    names: Iterable[ActorName], model_key: str, version: int, generation: int
+) -> frozenset[int]:
+    of_pool = (model_key, version, generation)
+    return frozenset(
+        name.index for name in names if (name.model_key, name.version, name.generation) == of_pool
+    )
 
 
 def _serving_generation(generations: Mapping[int, Iterable[LiveInstance]]) -> int:
@@ -120,11 +135,14 @@ def _serving_count(members: Iterable[LiveInstance]) -> int:
 
 
 def _adopting(
-    host: ControllerHost, members: Iterable[LiveInstance], missing: Iterable[InstanceSpec]
+    host: ControllerHost,
+    members: Iterable[LiveInstance],
+    missing: Iterable[InstanceSpec],
+    taken: frozenset[int],
 ) -> MakePool:
     def make(on_change: Callable[[], None]) -> VersionPool:
         pool = host.make_pool(on_change)
-        pool.adopt(members, missing)
+        pool.adopt(members, missing, taken)
         return pool
 
     return make

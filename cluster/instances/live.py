@@ -5,7 +5,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 # What an adopted actor gets to describe itself before it counts as hung or still loading.
 _ADOPTION_TIMEOUT_S = 20.0
+# Once some have answered, and no other one for so long, nobody waits for the rest.
+_SILENCE_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,47 @@ class LiveInstance:
     description: InstanceDescription
 
 
-async def find_live_instances(host: InstanceHost) -> list[LiveInstance]:
+@dataclass(frozen=True, slots=True)
+class LiveInstances:
+    """The actors that an earlier controller left.
+
+    Attributes:
+        described: Those that have described themselves.
+        silent: Those that have not, which are asked on for a while: stopped, cut off, or loading.
+    """
+
+    described: Collection[LiveInstance]
+    silent: Mapping[ActorName, asyncio.Task[LiveInstance | None]] = field(default_factory=dict)
+
+    async def late(self) -> list[LiveInstance]:
+        """Return the silent ones that do answer; the others have been killed."""
+        found = await asyncio.gather(*self.silent.values())
+        return [live for live in found if live is not None]
+
+
+async def find_live_instances(host: InstanceHost) -> LiveInstances:
     """Describe the instance actors that are alive, and kill those that cannot answer.
 
-    What those reserved that are not alive is free then.
+    One that is stopped holds up nobody: it is waited for only as long as others answer. What those
+    reserved that are not alive is free then.
     """
     names = [name for name in map(parse_actor_name, await host.names()) if name is not None]
-    found = await asyncio.gather(*(_find_live(host, name) for name in names))
-    alive = [live for live in found if live is not None]
-    await host.release_all_but({str(live.name) for live in alive})
-    return alive
+    tasks = {name: asyncio.create_task(_find_live(host, name)) for name in names}
+    pending = set(tasks.values())
+    while pending:
+        done, pending = await asyncio.wait(
+            pending, timeout=_SILENCE_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not done and len(pending) < len(tasks):
+            break
+    silent = {name: task for name, task in tasks.items() if not task.done()}
+    for name in silent:
+        _log.warning("instance %s is silent; it is replaced, and ended when it answers", name)
+    found = [task.result() for task in tasks.values() if task.done()]
+    described = [live for live in found if live is not None]
+    alive = {str(live.name) for live in described}
+    await host.release_all_but(alive.union(map(str, silent)))
+    return LiveInstances(described, silent)
 
 
 async def _find_live(host: InstanceHost, name: ActorName) -> LiveInstance | None:

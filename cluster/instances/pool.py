@@ -188,10 +188,9 @@ class InstancePool:
         self.commit([spec.name for spec in gone])
         followers = {}
         for spec in gone:
-            index = self._next_index
-            name = ActorName(spec.model_key, spec.version, index, spec.generation)
-            self._add(self._members, replace(spec, index=index, name=str(name))).settle()
-            followers[spec.name] = str(name)
+            follower = self._renumbered(spec)
+            self._add(self._members, follower).settle()
+            followers[spec.name] = follower.name
         return followers
 
     async def unstage(self) -> None:
@@ -242,14 +241,22 @@ class InstancePool:
             drain.cancel()
             closing.cancel()
 
-    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+    def adopt(
+        self,
+        live: Iterable[LiveInstance],
+        missing: Iterable[InstanceSpec],
+        taken: Collection[int] = (),
+    ) -> None:
         """Take over actors that another controller created, and start those it lacks.
 
         Args:
             live: Actors that have described themselves; those that drain leave at the next
                 `let_go`.
             missing: Specs of the instances that are not alive; they start in the background.
+            taken: Indices of actors that are there and have not described themselves: others start
+                in their places, under names of their own.
         """
+        self._next_index = max((self._next_index, *(index + 1 for index in taken)))
         for found in live:
             description = found.description
             places = self._leaving if description.is_draining else self._members
@@ -258,7 +265,8 @@ class InstancePool:
             place.stop_watching()
         self._to_drain = list(self._leaving)
         for spec in missing:
-            self._add(self._members, spec).settle()
+            free = self._renumbered(spec) if spec.index in taken else spec
+            self._add(self._members, free).settle()
 
     async def close(self, drain_s: float) -> None:
         """Drain, shut down and kill every instance, in parallel.
@@ -275,6 +283,12 @@ class InstancePool:
         for place in places:
             place.stop_watching()
         await asyncio.gather(*(_drain_and_end(place, drain_s) for place in places))
+
+    def _renumbered(self, spec: InstanceSpec) -> InstanceSpec:
+        """Return a spec with an index that no instance of the pool ever had."""
+        index = self._next_index
+        name = ActorName(spec.model_key, spec.version, index, spec.generation)
+        return replace(spec, index=index, name=str(name))
 
     def _without(self, leaving: Collection[str]) -> list[InstancePlace]:
         staying = [place for place in self._members if place.spec.name not in leaving]

@@ -101,6 +101,7 @@ class VersionRecord:
         leaving: Endpoints of instances that finish their last requests.
         past: By node: encoded counters of instances that have left the generation.
         is_dormant: Whether it is READY and has no instance until it is woken.
+        is_restarting: Whether its instances were lost and are being started again.
     """
 
     version: int
@@ -114,6 +115,7 @@ class VersionRecord:
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: Mapping[str, bytes] = field(default_factory=dict)
     is_dormant: bool = False
+    is_restarting: bool = False
 
     def after(self, event: LifecycleEvent, reason: str = "") -> "VersionRecord":
         """Return the record the event leads to.
@@ -121,7 +123,9 @@ class VersionRecord:
         Raises:
             KeyError: The event is illegal in this state.
         """
-        return replace(self, state=next_state(self.state, event), reason=reason)
+        state = next_state(self.state, event)
+        is_restarting = event is LifecycleEvent.INSTANCES_LOST
+        return replace(self, state=state, reason=reason, is_restarting=is_restarting)
 
     def serving(self, config: ModelConfig, load_duration_ns: int, digest: str) -> "VersionRecord":
         """Return the record with what a generation was loaded from; the state is left alone."""
@@ -225,6 +229,7 @@ class ModelRecord:
                     leaving=record.leaving,
                     past=dict(record.past),
                     is_dormant=record.is_dormant,
+                    is_restarting=record.is_restarting,
                 )
                 for _, record in sorted(self.versions.items())
             ),

@@ -80,6 +80,8 @@ class ModelVersion:
         leaving: Instances that finish their last requests; what they count still counts.
         past: By node: encoded counters of instances that have left while others still serve.
         is_dormant: Whether it is READY and has no instance until a request wakes it.
+        is_restarting: Whether it is UNAVAILABLE because all its instances were lost, which are
+            being started again.
     """
 
     version: int
@@ -94,6 +96,13 @@ class ModelVersion:
     leaving: tuple[InstanceEndpoint, ...] = ()
     past: dict[str, bytes] = field(default_factory=dict)
     is_dormant: bool = False
+    is_restarting: bool = False
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether requests are taken, to be executed at once or when it has an instance again."""
+        is_open = self.state is ModelReadyState.READY or self.is_restarting
+        return is_open and self.config is not None
 
     @property
     def is_unloaded(self) -> bool:
@@ -239,6 +248,12 @@ class RoutingTable:
                 return entry
         return None
 
+    def served(self, name: str, version: int) -> ModelVersion | None:
+        """Return a version that takes requests, or None."""
+        model = self.models.get(name)
+        entries = model.versions if model else ()
+        return next((x for x in entries if x.version == version and x.takes_requests), None)
+
     def identity(self, name: str, version: int = -1) -> bytes:
         """Return what stands for a version as it is loaded now, its ensemble's models included.
 
@@ -332,9 +347,16 @@ def lookup_error(table: RoutingTable, name: str, version: int = -1) -> TritonErr
         name: Model asked for, by key or by name.
         version: Version asked for; negative for the newest.
 
+    Without a table, of version 0, nothing can be said of any model.
+
     Triton: core/src/model_repository_manager/model_repository_manager.cc GetModel,
     FindModelIdentifier @73aad7c
     """
+    if not table.version:
+        return UnavailableError(
+            f"whether there is a model '{shown(name)}' is not known yet: this process has not heard"
+            " of the controller; the request was not executed, try again"
+        )
     if table.has_namespaces and name not in table.models:
         keys = table.keys_named(name)
         if len(keys) != 1:

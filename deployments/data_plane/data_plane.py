@@ -20,7 +20,7 @@ from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
 from deployments.contracts.control import ClusterControl, RepositoryControl
-from deployments.contracts.routing_table import ModelReadyState
+from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.settings_plane import SettingsPlane
@@ -179,6 +179,9 @@ class DataPlane:
             TritonError: As `resolve`.
         """
         served = self.resolve(name, version)
+        if served.pool.is_restarting:
+            number = served.version if version else -1
+            raise lookup_error(self._router.table, served.key, number)
         if served.ensemble is not None:
             served.ensemble.check_ready()
         return True

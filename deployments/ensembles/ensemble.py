@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from backends.api.errors import TritonError
+from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.sinks import Inflight, ResponseSink
@@ -41,6 +41,10 @@ class StepModel(Protocol):
     @property
     def config(self) -> ModelConfig:
         """The complete config."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has an instance, or gets one when a request comes."""
 
     def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
         """Check a request and send it; everything that follows reaches the sink.
@@ -124,8 +128,13 @@ class Ensemble:
         Raises:
             TritonError: One has not.
         """
-        if self._bound is None:
-            self._bind()
+        bound = self._bound or self._bind()
+        for model in bound.models:
+            if not model.is_ready:
+                raise UnavailableError(
+                    f"ensemble '{self._config.name}' is not ready: all instances of model "
+                    f"'{model.name}' version {model.version} are being started again"
+                )
 
     @property
     def is_used(self) -> bool:
@@ -160,22 +169,22 @@ class Ensemble:
 class _Bound:
     """A graph and the models its steps run on."""
 
-    __slots__ = ("_models", "graph")
+    __slots__ = ("graph", "models")
 
     def __init__(self, graph: StepGraph, models: Sequence[StepModel]) -> None:
-        self._models = models
+        self.models = models
         self.graph = graph
 
     def run_step(self, step: Step, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
         """Send a step's request to its model; see `deployments.ensembles.step.StepRunner`."""
-        return self._models[step.index].start(request, sink)
+        return self.models[step.index].start(request, sink)
 
     def runner_in(self, call: TracedCall) -> StepRunner:
         """Return a `run_step` whose requests belong to a trace."""
         call.queued()
 
         def run_step(step: Step, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
-            model = self._models[step.index]
+            model = self.models[step.index]
             traced = call.step(model.name, model.version, request, sink)
             return self.run_step(step, request, traced)
 

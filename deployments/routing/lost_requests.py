@@ -9,7 +9,6 @@ from backends.api.request import InferenceRequest
 from deployments.lane.inflight import LaneInflight
 from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest, is_stateful
-from deployments.routing.waiting_requests import no_instance
 
 
 def end_or_resend(
@@ -41,21 +40,8 @@ def end_or_resend(
             routed.avoid = link.endpoint.incarnation
             # Its time at the instance was no wait: that would have it expire unexecuted.
             routed.enqueue_ns = routed.request.waited_ns = 0
-            _resend_elsewhere(routed, link, resend)
-
-
-def _resend_elsewhere(
-    routed: RoutedRequest, lost: Link, resend: Callable[[RoutedRequest], None]
-) -> None:
-    others = any(
-        other is not lost and not other.closed and (other.lane is None or other.lane.is_open)
-        for other in routed.pool.links
-    )
-    # What drained has not crashed: a successor may be on its way.
-    if others or (routed.lane is not None and routed.lane.draining):
-        resend(routed)
-    else:
-        routed.sink.fail(no_instance(routed.request.model_name))
+            # Where there is no other, it waits for the one that takes the place of this.
+            resend(routed)
 
 
 def _what_to_do(request: InferenceRequest) -> str:

@@ -54,6 +54,8 @@ class NodeRoutes:
         own_node_id: This router's node.
         remote_queue: Returns the queue of a version on another node; None while there is none.
         send_again: Sends a request that was taken back.
+        can_send: Called when a node has spoken while requests wait for a lane or a queue: it may
+            be one that had turned them away.
     """
 
     def __init__(
@@ -62,8 +64,10 @@ class NodeRoutes:
         own_node_id: str,
         remote_queue: Callable[[str, LinkPool], NodeQueue | None],
         send_again: Callable[[OwnRequest], None],
+        can_send: Callable[[LinkPool], None],
     ) -> None:
         self._send_again = send_again
+        self._can_send = can_send
         self._pool = pool
         self._own_node_id = own_node_id
         self._remote_queue = remote_queue
@@ -188,6 +192,8 @@ class NodeRoutes:
         """Take what a node says of its load."""
         now_ns = time.monotonic_ns()
         place.view.learned(load, now_ns)
+        if self._pool.waiting:
+            self._can_send(self._pool)
         self._move(now_ns)
 
     def leased(self, place: NodePlace, queue: TicketQueue, lease: Lease) -> None:

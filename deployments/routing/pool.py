@@ -121,8 +121,9 @@ class LinkPool:
         held: That queue, if it is in this process.
         routes: Its nodes; None while all its instances are on this node.
         is_dormant: Whether the version has no instance until it is woken.
+        is_restarting: Whether its instances were lost and are being started again.
         wake_s: About how long waking it takes; 0.0 where nobody knows.
-        waits_for: What the waking waits for, as far as is known.
+        waits_for: What the waking or the restart waits for, as far as is known.
     """
 
     links: list[Link] = field(default_factory=list)
@@ -142,6 +143,7 @@ class LinkPool:
     held: HeldQueue | None = None
     routes: PoolRoutes | None = None
     is_dormant: bool = False
+    is_restarting: bool = False
     wake_s: float = 0.0
     waits_for: str = ""
 

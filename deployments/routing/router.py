@@ -138,7 +138,7 @@ class Router:
                 leaving.update((each.name, each.incarnation) for each in entry.leaving)
         for pool in self._pools.of(changed):
             # Before its instances go: what they give back waits for their successors.
-            self._waiting.follow(pool, table.ready(*pool.key), waits_for(table, pool.key[0]))
+            self._waiting.follow(pool, table.served(*pool.key), waits_for(table, pool.key[0]))
         self._links.sync(changed, wanted, leaving, self._pools)
         for pool in self._pools.of(changed):
             (self.node_pools.forget if pool.is_dormant else self.node_pools.refresh)(pool)
@@ -308,7 +308,8 @@ class Router:
                 pool.routes = None
             return
         if pool.routes is None:
-            pool.routes = NodeRoutes(pool, self.node_id, self._remote_queue, self._send_again)
+            own, queue_of = self.node_id, self._remote_queue
+            pool.routes = NodeRoutes(pool, own, queue_of, self._send_again, self._waiting.send)
         pool.routes.refresh(pool.links)
 
     def _remote_queue(self, node_id: str, pool: LinkPool) -> NodeQueue | None:

@@ -91,6 +91,11 @@ class ServedStep:
         self._check = model.checker.check
         self._submit = submit
 
+    @property
+    def is_ready(self) -> bool:
+        """See `deployments.ensembles.ensemble.StepModel`."""
+        return not self._model.pool.is_restarting
+
     def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
         """Check a request and send it; everything that follows reaches the sink."""
         self._check(request)

@@ -76,14 +76,16 @@ class ServedModels:
             self._versions.pop(name, None)
             model = table.models.get(name)
             for entry in model.versions if model else ():
-                if entry.state is ModelReadyState.READY and entry.config is not None:
+                if entry.takes_requests and entry.config is not None:
                     key = (name, entry.version)
                     served = self._serve(name, entry, entry.config, before.get(key))
                     self._by_key[key] = (entry, served)
                     self._versions.setdefault(name, []).append(entry.version)
                     if served.ensemble is not None:
                         self._ensembles[key] = {x.model_key for x in served.config.ensemble_steps}
-                    self.newest[name] = served
+                    # Before one that has no instance at present an older one is preferred.
+                    if name not in self.newest or entry.state is ModelReadyState.READY:
+                        self.newest[name] = served
         names = {name_of(key) for key in changed if key != name_of(key)}
         for name, keys in table.keys_by_name(names).items():
             if len(keys) == 1:

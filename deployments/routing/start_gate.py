@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 # A successor listens no later than this: its controller may be adopting many instances.
 _INITIALISED_TIMEOUT_S: Final = 20.0
-_TABLE_TIMEOUT_S: Final = 5.0
+# A node that has come may have no other replica, and the controller may be starting anew just then.
+_TABLE_TIMEOUT_S: Final = 45.0
 # How often a replica that waits says so, and asks whether another one runs.
 _ASK_AGAIN_S: Final = 10.0
 _SHOWN_MODELS: Final = 10

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that wait for a lane: none that takes requests is open, and one may still come.
 
-Their number and their time are bounded. While a model's instances restart, or drain and their
-successors are not in the routing table yet, a request gets its answer a little later; when no
-instance comes back it gets an error instead of nothing.
+Their number and their time are bounded. While a model's instances restart, be it all of them, or
+drain and their successors are not in the routing table yet, a request gets its answer a little
+later; when no instance comes back it gets an error instead of nothing.
+
+What waits is sent when a lane opens, a queue is there or a node speaks. It is also tried with each
+look at the times, so that nothing waits for an event that has passed.
 
 Requests for a dormant version wait here too, in the bounds of `deployments.routing.wakes`.
 """
@@ -97,8 +100,15 @@ class WaitingRequests:
         self.wakes.begin(pool, self.fail)
 
     def follow(self, pool: LinkPool, entry: ModelVersion | None, waits_for: str = "") -> None:
-        """Take note of a version as the table has it now: dormant, awake, or not ready."""
+        """Take note of a version as the table has it now.
+
+        Args:
+            pool: Its instances.
+            entry: Whether it is dormant, awake or restarting; None: it takes no requests.
+            waits_for: What its start waits for.
+        """
         pool.waits_for = waits_for
+        pool.is_restarting = entry is not None and entry.is_restarting
         is_dormant = entry is not None and entry.is_dormant
         if entry is not None:
             pool.wake_s = entry.load_duration_ns / _NS_PER_S
@@ -149,7 +159,10 @@ class WaitingRequests:
 
     def _may_come(self, pool: LinkPool, *, local_only: bool = False) -> bool:
         """Whether a lane that takes requests may open."""
-        awaits_queue = pool.is_pooled and pool.queue is None
+        if pool.is_restarting and not self._is_exiting:
+            return True
+        # Also one that is known may be away: its holder has not heard of the instances yet.
+        awaits_queue = pool.is_pooled and (pool.queue is None or not self._is_exiting)
         return any(
             not link.closed
             and (link.is_local or not local_only)
@@ -175,10 +188,10 @@ class WaitingRequests:
             self._timer = self._loop.call_later(_SWEEP_S, self._sweep)
 
     def _sweep(self) -> None:
-        """Fail what has waited too long; runs only while something waits."""
+        """Fail what has waited too long and try the rest; runs only while something waits."""
         self._timer = None
         now_s = self._loop.time()
-        for pool in self._pools:
+        for pool in list(self._pools):
             limits = self.wakes.limits if pool.is_dormant else self._limits
             oldest_s = now_s - limits.wait_s
             late = [routed for routed, since_s in pool.waiting.items() if since_s <= oldest_s]
@@ -186,6 +199,8 @@ class WaitingRequests:
                 # The sinks of earlier ones may have cancelled it.
                 if pool.waiting.pop(routed, None) is not None:
                     routed.sink.fail(self._too_long(pool, routed.request.model_name))
+            if pool.waiting and not pool.is_dormant:
+                self.send(pool)
         self._pools = [pool for pool in self._pools if pool.waiting]
         if self._pools and self._timer is None:
             self._timer = self._loop.call_later(_SWEEP_S, self._sweep)
@@ -199,14 +214,21 @@ class WaitingRequests:
     def _too_long(self, pool: LinkPool, model_name: str) -> UnavailableError:
         if pool.is_dormant:
             return too_long(pool, self.wakes.limits.wait_s)
-        names = [link.endpoint.name for link in pool.links if link.lane is None]
-        shown = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        reason = f"no connection to {shown}{more} could be opened" if shown else "all have left"
         return UnavailableError(
             f"model '{model_name}' has had no instance that answers for "
-            f"{self._limits.wait_s:g} s: {reason}; the request was not executed, try again"
+            f"{self._limits.wait_s:g} s: {_why_none(pool)}; the request was not executed, try again"
         )
+
+
+def _why_none(pool: LinkPool) -> str:
+    if pool.is_restarting:
+        return pool.waits_for or "all are being started again"
+    names = [link.endpoint.name for link in pool.links if link.lane is None]
+    if not names:
+        return "its queue has moved and is not found" if pool.links else "all have left"
+    shown = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"no connection to {shown}{more} could be opened"
 
 
 def no_instance(model_name: str, *, local_only: bool = False) -> UnavailableError:

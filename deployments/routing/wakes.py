@@ -193,7 +193,11 @@ def waits_for(table: RoutingTable, key: str) -> str:
     model = table.models.get(key)
     if model is None:
         return ""
-    starting = [v for v in model.versions if v.is_dormant or v.state is ModelReadyState.LOADING]
+    starting = [
+        version
+        for version in model.versions
+        if version.is_dormant or version.is_restarting or version.state is ModelReadyState.LOADING
+    ]
     return model.waits_for or "; ".join(each.reason for each in starting if each.reason)
 
 

@@ -64,7 +64,7 @@ def judge(
             excused[fault][record.kind] += 1
     breaches = [
         *_terminal_outcomes(journals),
-        *_described(unexcused),
+        *_described(unexcused, min((each.begin_s for each in records), default=0.0)),
         *_too_many_connections(records, strikes),
         *_sequences_that_go_on(records),
         *_slow(records, strikes),
@@ -156,12 +156,16 @@ def _is_excused(record: Record, strike: Strike, cost: Cost) -> bool:
     return record.node == strike.node
 
 
-def _described(records: Sequence[Record]) -> Iterator[str]:
+def _described(records: Sequence[Record], start_s: float) -> Iterator[str]:
     texts: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
     for record in records:
         texts[record.kind, f"{record.protocol} {record.traffic}", record.code].append(record)
     for (kind, what, code), found in sorted(texts.items()):
-        shown = "; ".join(f"{each.request_id}: {each.detail}" for each in found[:_SHOWN])
+        shown = "; ".join(
+            f"{each.request_id} of {each.client}, {each.begin_s - start_s:.1f} to"
+            f" {each.end_s - start_s:.1f} s: {each.detail}"
+            for each in found[:_SHOWN]
+        )
         yield f"{len(found)} x {what} {kind} {code}: {shown}"
 
 
@@ -219,7 +223,7 @@ def _slow(records: Iterable[Record], strikes: Sequence[Strike]) -> Iterator[str]
             if not strike.left_out and _is_near(strike, record.begin_s, record.end_s)
         ]
         if took_s > USUAL_S + sum(more_s):
-            late.append(f"{record.request_id} took {took_s:.1f} s")
+            late.append(f"{record.request_id} of {record.client} took {took_s:.1f} s")
     if late:
         yield f"{len(late)} answers were late: {', '.join(late[:_SHOWN])}"
 

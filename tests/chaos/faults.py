@@ -179,10 +179,6 @@ def _needs_small_disk(plant: Plant) -> str:
     return plant.why_no_small_disk
 
 
-def _needs_lasting_gcs(plant: Plant) -> str:
-    return "" if plant.has_lasting_gcs else "the GCS keeps nothing: only with --gcs"
-
-
 def _kill_gcs(scene: Scene, event: Event, strike: Strike) -> None:
     strike.begin_s = time.monotonic()
     scene.plant.kill_gcs()
@@ -215,7 +211,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill-controller": Fault(_kill_one(CONTROLLER)),
     "stop-controller": Fault(_stop_one(CONTROLLER), 2.0, 8.0),
     "kill-serve-controller": Fault(_kill_one(SERVE_CONTROLLER)),
-    "kill-gcs": Fault(_kill_gcs, 1.0, 5.0, _needs_lasting_gcs),
+    "kill-gcs": Fault(_kill_gcs, 1.0, 5.0),
     "lose-node": Fault(_lose_node, 2.0, 8.0, _needs_second_node),
     # Shorter than Ray's patience with a node.
     "partition": Fault(_disturbed(network.FarNetwork.cut), 1.0, 6.0, _needs_second_node),

@@ -46,7 +46,7 @@ class Holdings:
 
     Attributes:
         processes: Process id -> what it holds.
-        actors: Class of actors -> how many there are.
+        actors: Sort of actors -> how many there are.
         regions: Names of registered regions.
         pending: Labels of a model -> requests that wait.
         cache_files: Files in the nodes' caches that are not whole yet.
@@ -73,7 +73,7 @@ def take(plant: Plant) -> Holdings:
             continue
     return Holdings(
         processes,
-        Counter(plant.actors(_LIVE_STATES)),
+        Counter(sort_of(name) for name in plant.actors(_LIVE_STATES)),
         tuple(plant.regions()),
         pending_of(plant.metrics()),
         tuple(plant.unfinished_files()),

@@ -53,7 +53,6 @@ class Plant:
     Args:
         folder: For the repository and the nodes' caches.
         network: The second node's; None: there is one node only.
-        redis: Where the GCS keeps what it knows; empty: nowhere.
 
     Attributes:
         repository: The models.
@@ -61,10 +60,9 @@ class Plant:
         conditions: Node -> the wall clock and the disk that its processes see.
         small_disk: Folder of the head's cache, on a small disk of its own.
         why_no_small_disk: Why it is on none; empty: it is.
-        has_lasting_gcs: Whether the GCS may be killed.
     """
 
-    def __init__(self, folder: Path, network: FarNetwork | None, redis: str = "") -> None:
+    def __init__(self, folder: Path, network: FarNetwork | None) -> None:
         self.network = network
         self.folder = folder
         self.repository = folder / "models"
@@ -78,11 +76,12 @@ class Plant:
         self.why_no_small_disk = _mount(self.small_disk)
         if not self.why_no_small_disk:
             self._undo.callback(_unmount, self.small_disk)
-        self.has_lasting_gcs = bool(redis)
-        if redis:
-            os.environ["RAY_REDIS_ADDRESS"] = redis
         head_ip = network.head_ip if network else "127.0.0.1"
         os.environ.update(_ENVIRONMENT)
+        # The GCS keeps what it knows in a folder, so that it may be killed.
+        gcs = folder / "gcs"
+        gcs.mkdir()
+        os.environ.update(RAY_gcs_storage="rocksdb", RAY_gcs_storage_path=str(gcs))
         os.environ["PYTHONPATH"] = f"{conditions.FOLDER}:{ROOT}"
         self.conditions = {
             node: Conditions(folder / f"{node}.conditions", self.repository, self._cache_of(node))

@@ -44,7 +44,6 @@ class Options:
         only: Kinds that strike; empty: all that can be had.
         schedule: To be run in place of a drawn one.
         logs: Folder that gets what was printed; None for none.
-        redis: Where the GCS keeps what it knows; empty: nowhere.
     """
 
     seed: int = 1
@@ -52,7 +51,6 @@ class Options:
     only: tuple[str, ...] = ()
     schedule: Schedule | None = None
     logs: Path | None = None
-    redis: str = ""
 
 
 def run(options: Options) -> Report:
@@ -64,7 +62,7 @@ def run(options: Options) -> Report:
     """
     with tempfile.TemporaryDirectory(prefix="chaos-", ignore_cleanup_errors=True) as folder:
         network = None if why_not() else FarNetwork()
-        plant = Plant(Path(folder), network, options.redis)
+        plant = Plant(Path(folder), network)
         report = Report(options.schedule or Schedule(options.seed, options.length_s, ()))
         try:
             with plant:

@@ -78,6 +78,7 @@ def table(
     version: int = 0,
     config: ModelConfig = CONFIG,
     leaving: tuple[Instance, ...] = (),
+    is_restarting: bool = False,
 ) -> RoutingTable:
     entry = ModelVersion(
         1,
@@ -86,6 +87,7 @@ def table(
         config,
         instances=tuple(each.endpoint for each in instances),
         leaving=tuple(each.endpoint for each in leaving),
+        is_restarting=is_restarting,
     )
     return RoutingTable(version or next(_versions), {"m": Model("m", (entry,))}, initialised)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from cluster.devices.inventory import Inventory
 from cluster.instances.device_leases import DeviceLeases, DeviceRules
-from cluster.instances.live import LiveInstance
+from cluster.instances.live import LiveInstance, LiveInstances
 from cluster.instances.node_files import NodeFilesSettings
 from cluster.instances.placer import Placer
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.node_devices import NodeDevices
 from cluster.placement.node_requests import NodeRequest
-from cluster.placement.planner import parse_actor_name
+from cluster.placement.planner import ActorName, parse_actor_name
 from cluster.release import own_release
 from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
@@ -87,6 +87,7 @@ class FakeHost:
         store: The cluster's store.
         world: Gives the pools, and is told what happens to them.
         live: Instances a controller finds alive.
+        silent: Those that are silent, and what they say later.
         devices: GPUs, by node.
         killed: Names of instances that were killed.
         retired: Names of instances that finished their requests first.
@@ -114,6 +115,7 @@ class FakeHost:
         self.devices: dict[str, Inventory] = {}
         self.was_restarted = False
         self.live: list[LiveInstance] = []
+        self.silent: dict[ActorName, LiveInstance | None] = {}
         self.killed: list[str] = []
         self.retired: list[str] = []
         self.suspects: list[str] = []
@@ -163,8 +165,12 @@ class FakeHost:
     def use_devices(self, rules: DeviceRules) -> None:
         self.device_rules = rules
 
-    async def find_live_instances(self) -> list[LiveInstance]:
-        return list(self.live)
+    async def find_live_instances(self) -> LiveInstances:
+        async def answer(live: LiveInstance | None) -> LiveInstance | None:
+            return live
+
+        late = {name: asyncio.create_task(answer(live)) for name, live in self.silent.items()}
+        return LiveInstances(list(self.live), late)
 
     async def kill_instances(self, instances: Iterable[LiveInstance]) -> None:
         self._maybe_fail("kill_instances")
@@ -208,7 +214,13 @@ class FakeHost:
 
 
 class AdoptablePool(FakePool):
-    def adopt(self, live: Iterable[LiveInstance], missing: Iterable[InstanceSpec]) -> None:
+    def adopt(
+        self,
+        live: Iterable[LiveInstance],
+        missing: Iterable[InstanceSpec],
+        taken: Collection[int] = (),
+    ) -> None:
+        self.taken = taken
         for found in live:
             spec = found.description.spec
             (self.going if found.description.is_draining else self.live)[spec.name] = spec

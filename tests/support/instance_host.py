@@ -46,6 +46,7 @@ class FakeActor:
         died: Done, with the error that calls meet, once its process is dead.
         questions: How often it was asked for its progress.
         drain_s: How long its requests take.
+        resumes: Done once it is not stopped any more; None while it never was.
     """
 
     spec: InstanceSpec
@@ -54,10 +55,13 @@ class FakeActor:
     progress: Progress | None = WELL
     questions: int = 0
     drain_s: float = 0.0
+    resumes: asyncio.Event | None = None
     is_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, method: str) -> Any:
         if method == "describe":
+            if self.resumes is not None:
+                await self.resumes.wait()
             await asyncio.sleep(LOAD_S)
             endpoint = InstanceEndpoint(
                 f"{self.spec.model_name}/1#{self.spec.index}", self.incarnation, "node", "", ("", 0)

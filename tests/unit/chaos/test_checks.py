@@ -213,7 +213,7 @@ class TestConnections:
 class TestDelays:
     def test_a_late_answer_is_a_breach(self) -> None:
         (breach,) = verdict([record(begin_s=AT_S - 40)]).breaches
-        assert breach.startswith("1 answers were late: 1 took 40.1 s")
+        assert breach.startswith("1 answers were late: 1 of a took 40.1 s")
 
     def test_a_fault_allows_its_own_length_and_its_delay(self) -> None:
         late = record(begin_s=AT_S, end_s=AT_S + 25)

@@ -262,7 +262,9 @@ async def test_live_instances_serve_at_once_and_are_not_loaded_again(folder: Pat
 
 
 @in_virtual_time_with_folder
-async def test_instances_of_a_generation_that_did_not_serve_are_killed(folder: Path) -> None:
+async def test_instances_of_a_newer_generation_that_routers_may_know_are_not_killed(
+    folder: Path,
+) -> None:
     write_model(folder, "a", count=2)
     host = FakeHost()
     controller = await controller_of(folder, host)
@@ -275,8 +277,30 @@ async def test_instances_of_a_generation_that_did_not_serve_are_killed(folder: P
     again.live = [live_instance(spec) for spec in (*old, half_made)]
     successor = await controller_of(folder, again)
     await successor.start()
-    assert again.killed == [name]
-    assert again.retired == []
+    assert again.killed == []
+    assert again.retired == [name]
+
+
+@in_virtual_time_with_folder
+async def test_a_silent_instance_is_replaced_and_finishes_its_requests_when_it_answers(
+    folder: Path,
+) -> None:
+    write_model(folder, "a", count=2)
+    host = FakeHost()
+    controller = await controller_of(folder, host)
+    await controller.start()
+    first, second = controller._lifecycle._models["a"].versions._pools[1].specs
+    again = FakeHost(host.store)
+    again.was_restarted = True
+    again.live = [live_instance(first)]
+    late = live_instance(second)
+    again.silent = {late.name: late}
+    successor = await controller_of(folder, again)
+    assert states(await successor.start()) == {"a": "READY"}
+    (pool,) = again.world.pools
+    assert pool.taken == {second.index}
+    assert again.killed == []
+    assert again.retired == [second.name]
 
 
 @in_virtual_time_with_folder

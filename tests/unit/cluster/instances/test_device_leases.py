@@ -182,7 +182,7 @@ async def test_an_instance_that_is_created_anew_may_get_another_device(world: _W
 async def test_a_new_controller_learns_from_live_instances_who_has_what(world: _World) -> None:
     before = world.pool()
     await before.start(small("m"))
-    live = await find_live_instances(world.host)
+    live = (await find_live_instances(world.host)).described
     world.leases_of_a_new_controller()
     after, other = world.pool(), world.pool()
     after.adopt(live, ())
@@ -201,7 +201,7 @@ async def test_a_mig_device_of_an_instance_on_the_cpu_is_not_given_away_either(
 ) -> None:
     before = world.pool()
     await before.start(specs_of(InstanceGroup("g", "KIND_CPU", 1), SMALL))
-    live = await find_live_instances(world.host)
+    live = (await find_live_instances(world.host)).described
     world.leases_of_a_new_controller()
     world.pool().adopt(live, ())
     assert world.leases.leases["m/1#0@1"].device.uuid == "MIG-node00"

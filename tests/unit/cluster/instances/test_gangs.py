@@ -50,7 +50,7 @@ async def test_a_new_controller_adopts_groups_and_removes_those_without_an_insta
     host = FakeHost()
     await host.create(gang(0))
     host.groups.add("m/1#1@1")
-    live = await find_live_instances(host)
+    live = (await find_live_instances(host)).described
     assert host.groups == {gang(0).name}
     after = pool_of(host)
     after.adopt(live, ())
@@ -63,6 +63,6 @@ async def test_an_orphan_is_killed_with_its_group() -> None:
     host = FakeHost()
     pool = pool_of(host)
     await pool.start([gang()])
-    await kill_instances(host, await find_live_instances(host))
+    await kill_instances(host, (await find_live_instances(host)).described)
     assert host.groups == set()
     await pool.close(0)

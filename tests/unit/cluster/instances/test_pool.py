@@ -231,7 +231,7 @@ async def test_live_instances_say_what_they_have_counted(world: _World) -> None:
 async def test_live_instances_are_found_and_adopted(world: _World) -> None:
     await world.pool.start([spec(0)])
     other = InstancePool(lambda: None, world.host, world.prober)
-    found = await find_live_instances(world.host)
+    found = (await find_live_instances(world.host)).described
     other.adopt(found, [spec(1)])
     assert [endpoint.incarnation for endpoint in other.endpoints] == ["i0"]
     await until(lambda: len(other.endpoints) == 2)
@@ -244,14 +244,51 @@ async def test_an_actor_that_cannot_describe_itself_is_killed_and_not_adopted(
 ) -> None:
     await world.pool.start([spec(0)])
     world.host.fail_load.append(ActorLostError("it is silent"))
-    assert await find_live_instances(world.host) == []
+    assert (await find_live_instances(world.host)).described == []
     assert world.host.killed == ["i0"]
+
+
+@with_world
+async def test_a_stopped_actor_does_not_hold_up_the_others_and_is_found_when_it_goes_on(
+    world: _World,
+) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.host.actors[1].resumes = goes_on = asyncio.Event()
+    begin_s = asyncio.get_running_loop().time()
+    found = await find_live_instances(world.host)
+    assert asyncio.get_running_loop().time() - begin_s == LOAD_S + 4
+    assert [str(live.name) for live in found.described] == [spec(0).name]
+    assert [str(name) for name in found.silent] == [spec(1).name]
+    goes_on.set()
+    assert [str(live.name) for live in await found.late()] == [spec(1).name]
+    assert world.host.killed == []
+
+
+@with_world
+async def test_a_stopped_actor_that_does_not_go_on_is_killed(world: _World) -> None:
+    await world.pool.start([spec(0), spec(1)])
+    world.host.actors[1].resumes = asyncio.Event()
+    found = await find_live_instances(world.host)
+    assert await found.late() == []
+    assert world.host.killed == ["i1"]
+
+
+@with_world
+async def test_what_starts_in_the_place_of_a_silent_actor_has_another_name(world: _World) -> None:
+    actor = await world.host.create(spec(1))
+    other = InstancePool(lambda: None, world.host, world.prober)
+    other.adopt((), [spec(1)], taken={1})
+    await until(lambda: len(other.endpoints) == 1)
+    assert [each.name for each in other.specs] == [spec(2).name]
+    assert world.host.killed == []
+    await other.close(0)
+    assert actor.incarnation not in world.host.killed
 
 
 @with_world
 async def test_orphans_are_killed(world: _World) -> None:
     actor = await world.host.create(spec(7))
-    found = await find_live_instances(world.host)
+    found = (await find_live_instances(world.host)).described
     await kill_instances(world.host, found)
     assert world.host.killed == [actor.incarnation]
 
@@ -261,7 +298,7 @@ async def test_instances_of_an_earlier_generation_finish_their_requests_first(
     world: _World,
 ) -> None:
     actor = await world.host.create(spec(7))
-    found = await find_live_instances(world.host)
+    found = (await find_live_instances(world.host)).described
     world.host.actors[0].drain_s = 3.0
     loop = asyncio.get_running_loop()
     begin_s = loop.time()

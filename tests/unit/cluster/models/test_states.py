@@ -90,6 +90,16 @@ def test_routers_see_versions_in_ascending_order_with_their_endpoints() -> None:
     assert model.versions[0].load_duration_ns == 5
 
 
+def test_routers_are_told_of_a_version_that_has_lost_its_instances_until_it_is_back() -> None:
+    told = []
+    record = VersionRecord(1).after(LifecycleEvent.LOAD).after(LifecycleEvent.LOADED)
+    for event in (LifecycleEvent.INSTANCES_LOST, LifecycleEvent.RECOVERED):
+        record = record.after(event).because("it died")
+        (version,) = ModelRecord("m", {1: record}).routing_model().versions
+        told.append(version.is_restarting)
+    assert told == [True, False]
+
+
 def test_only_ready_versions_count_as_ready() -> None:
     loading = VersionRecord(2).after(LifecycleEvent.LOAD)
     assert ModelRecord("m").with_version(ready(1)).with_version(loading).ready_versions == (1,)

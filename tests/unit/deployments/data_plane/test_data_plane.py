@@ -61,6 +61,17 @@ async def test_model_without_a_ready_version_has_no_available_versions() -> None
         _plane(FAILED).resolve("m")
 
 
+async def test_a_version_whose_instances_restart_takes_requests_and_is_not_ready() -> None:
+    restarting = ModelVersion(2, UNAVAILABLE, "it died", CONFIG, is_restarting=True)
+    plane = _plane(restarting)
+    assert plane.resolve("m").version == 2
+    with pytest.raises(NotFoundError, match="has no available versions"):
+        plane.model_ready("m")
+    with pytest.raises(UnavailableError, match="version 2 is not at ready state"):
+        plane.model_ready("m", "2")
+    assert _plane(ONE, restarting).resolve("m").version == 1
+
+
 @pytest.mark.parametrize("text", [" 1", "+1", "01", "1x", "1.5"])
 async def test_version_is_read_as_stol_reads_it(text: str) -> None:
     assert _plane(ONE).resolve("m", text).version == 1

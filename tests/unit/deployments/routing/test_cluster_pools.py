@@ -92,6 +92,16 @@ async def test_many_requests_of_all_nodes_are_each_answered_once() -> None:
         assert sum(sum(node.sizes) for node in cluster.nodes) == 120
 
 
+async def test_a_request_that_all_nodes_turned_away_is_sent_when_one_has_its_queue_again() -> None:
+    async with cluster_of(PLAIN, [0, 2, 2]) as cluster:
+        pool = cluster[0].routers[0].find("m").pool
+        for place in pool.routes._places:
+            place._turned_away()
+        request = cluster[0].send()
+        assert list(pool.waiting) == [request]
+        await answered([request])
+
+
 async def test_what_waits_at_a_node_whose_holder_is_gone_is_served_elsewhere() -> None:
     async with cluster_of(PLAIN, [2, 2]) as cluster:
         first, second = cluster.nodes

@@ -94,15 +94,52 @@ async def test_request_of_two_lost_instances_is_unavailable() -> None:
         assert isinstance(sink.error, UnavailableError)
 
 
-async def test_request_of_the_only_instance_is_unavailable_when_it_is_lost() -> None:
-    async with Routed(Instance()) as here:
+async def test_requests_wait_while_all_instances_of_their_model_are_lost_and_restart() -> None:
+    before, after = Instance(), Instance(echo)
+    async with Routed(before, after) as here:
+        here.router.update(table(before))
+        await _lanes(here, 1)
+        under_way, later = Sink(), Sink()
+        here.router.submit(here.model, request(), under_way)
+        await until(lambda: before.handler.requests)
+        await before.stop()
+        await _lanes(here, 0)
+        here.router.update(table(state=ModelReadyState.UNAVAILABLE, is_restarting=True))
+        here.router.submit(here.router.find("m"), request(), later)
+        assert not under_way.ended.done()
+        assert not later.ended.done()
+        here.router.update(table(after))
+        await asyncio.gather(under_way.ended, later.ended)
+        assert [under_way.error, later.error] == [None, None]
+
+
+async def test_request_that_two_instances_were_lost_with_is_unavailable_though_one_restarts() -> (
+    None
+):
+    first, second = Instance(), Instance()
+    async with Routed(first, second) as here:
+        here.router.update(table(first))
         await _lanes(here, 1)
         sink = Sink()
         here.router.submit(here.model, request(), sink)
-        await until(lambda: here.instances[0].handler.requests)
-        await here.instances[0].stop()
+        await until(lambda: first.handler.requests)
+        await first.stop()
+        here.router.update(table(second))
+        await until(lambda: second.handler.requests)
+        await second.stop()
         await sink.ended
         assert isinstance(sink.error, UnavailableError)
+        assert "send the request again" in sink.error.message
+
+
+async def test_a_restarting_version_is_unloaded_though_requests_wait_for_it() -> None:
+    async with Routed() as here:
+        here.router.update(table(state=ModelReadyState.UNAVAILABLE, is_restarting=True))
+        sink = Sink()
+        here.router.submit(here.router.find("m"), request(), sink)
+        here.router.update(table(state=ModelReadyState.UNLOADING))
+        assert isinstance(sink.error, UnavailableError)
+        assert here.router.served("m", 1) is None
 
 
 async def test_request_of_a_sequence_is_not_sent_to_another_instance() -> None:

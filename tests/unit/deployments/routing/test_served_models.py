@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from backends.api.errors import InvalidArgumentError, NotFoundError
+from backends.api.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
 from backends.api.model_identifier import name_of
 from deployments.contracts.routing_table import (
@@ -172,6 +172,18 @@ async def test_a_name_of_several_models_is_ambiguous_until_one_is_unloaded() -> 
     here.change(**{"/r/a/m": ModelVersion(1, ModelReadyState.LOADING)})
     with pytest.raises(InvalidArgumentError, match="ambiguity"):
         here.router.find("m", 1)
+
+
+async def test_an_ensemble_is_not_ready_while_all_instances_of_a_step_restart() -> None:
+    here = Tables(m=_version("m"), e=_ensemble("e", "m"))
+    ensemble = here.router.find("e").ensemble
+    assert ensemble is not None
+    ensemble.check_ready()
+    here.change(m=replace(_version("m"), state=UNAVAILABLE, is_restarting=True))
+    with pytest.raises(UnavailableError, match="'m' version 1 are being started again"):
+        ensemble.check_ready()
+    here.change(m=_version("m"))
+    ensemble.check_ready()
 
 
 async def test_a_name_whose_models_are_unloaded_has_no_identifier() -> None:

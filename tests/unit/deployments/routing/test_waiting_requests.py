@@ -11,7 +11,11 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.contracts.routing_table import (
+    InstanceEndpoint,
+    ModelReadyState,
+    ModelVersion,
+)
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
 from deployments.routing.waiting_requests import WaitingLimits, WaitingRequests
@@ -29,7 +33,12 @@ class World:
     pool: LinkPool = field(default_factory=LinkPool)
 
     def __post_init__(self) -> None:
-        self.waiting = WaitingRequests(self.sent.append, self.limits)
+        self.waiting = WaitingRequests(self.send, self.limits)
+
+    def send(self, routed: RoutedRequest) -> None:
+        """Note a request that is sent; it waits again while there is no lane."""
+        self.sent.append(routed)
+        self.waiting.add(self.pool, routed)
 
     def link(self, name: str, *, is_local: bool = True) -> Link:
         endpoint = InstanceEndpoint(name, "", "", "", ("", 0))
@@ -119,6 +128,45 @@ def test_waiting_again_does_not_extend_the_time() -> None:
             world.waiting.send(world.pool)
         await sink.ended
         assert asyncio.get_running_loop().time() <= 31
+
+    virtual_time.run(main())
+
+
+def test_a_request_that_waits_is_tried_again_though_nothing_happens() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        routed, _ = world.submit()
+        await asyncio.sleep(2.5)
+        assert world.sent == [routed, routed]
+
+    virtual_time.run(main())
+
+
+def test_a_request_waits_for_a_model_whose_instances_are_all_lost_and_restart() -> None:
+    async def main() -> None:
+        world = World()
+        lost = ModelVersion(1, ModelReadyState.UNAVAILABLE, is_restarting=True)
+        world.waiting.follow(world.pool, lost, "instance m/1#0@1 is restarting: it died")
+        _, sink = world.submit()
+        await sink.ended
+        assert 30 <= asyncio.get_running_loop().time() <= 31
+        assert text(sink.error) == (
+            "model 'm' has had no instance that answers for 30 s: instance m/1#0@1 is restarting: "
+            "it died; the request was not executed, try again"
+        )
+
+    virtual_time.run(main())
+
+
+def test_a_server_that_ends_has_nothing_wait_for_instances_that_restart() -> None:
+    async def main() -> None:
+        world = World()
+        lost = ModelVersion(1, ModelReadyState.UNAVAILABLE, is_restarting=True)
+        world.waiting.follow(world.pool, lost)
+        _, sink = world.submit()
+        world.waiting.exit()
+        assert isinstance(sink.error, UnavailableError)
 
     virtual_time.run(main())
 

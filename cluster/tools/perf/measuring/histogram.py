@@ -64,5 +64,11 @@ class LatencyHistogram:
         return math.sqrt(spread / (self.count * (self.count - 1)))
 
     def percentile_ns(self, percentile: float) -> int:
-        """Return the latency that this share of all, in percent, does not exceed; 0 of none."""
-        return int(self.buckets.get_value_at_percentile(percentile)) if self.count else 0
+        """Return the latency at a percentile, by perf_analyzer's rule which one that is; 0 of none.
+
+        Triton: perf_analyzer/src/inference_profiler.cc SummarizeLatency @263c5f6
+        """
+        if not self.count:
+            return 0
+        rank = int(percentile / 100.0 * (self.count - 1) + 0.5) + 1
+        return int(self.buckets.get_value_at_percentile(100.0 * rank / self.count))

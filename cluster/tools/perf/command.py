@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         options = parse_options(arguments)
         _require_histograms()
         with asyncio.Runner(loop_factory=new_loop(options)) as runner:
-            return runner.run(_perform(options))
+            return runner.run(perform(options))
     except (UsageError, TritonError) as error:
         print(f"error: {error}" if isinstance(error, TritonError) else error, file=sys.stderr)
         return _GENERIC_ERROR
@@ -47,7 +47,12 @@ def _require_histograms() -> None:
         raise UsageError("manta perf needs hdrhistogram; install manta-serve[perf]")
 
 
-async def _perform(options: PerfOptions) -> int:
+async def perform(options: PerfOptions) -> int:
+    """Run what options ask for, print and write its reports, and return the exit code.
+
+    Raises:
+        TritonError: The server cannot be reached or refuses, or data does not fit the model.
+    """
     async with Run(options, say=print) as run:
         print(text.settings(options, run.model))
         loop = asyncio.get_running_loop()

@@ -66,7 +66,6 @@ async def perform(options: PerfOptions) -> int:
 
 
 def _tell(run: Run, measured: Measurement) -> None:
-    print(text.level_title(run.options, measured.level))
     if failure := text.failure(run.options, measured):
         print(failure, file=sys.stderr)
     else:

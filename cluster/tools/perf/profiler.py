@@ -110,6 +110,7 @@ class Surroundings:
         sleep: Waits, in nanoseconds.
         cpu: CPU time of this process, in nanoseconds.
         statistics: Asks the server for its statistics; None where it has none.
+        on_level: Called with each level before it is measured.
         on_pass: Called with the number of each window and what it holds.
     """
 
@@ -117,6 +118,7 @@ class Surroundings:
     sleep: Callable[[int], Awaitable[None]]
     cpu: Clock
     statistics: Callable[[], Awaitable[Snapshot]] | None = None
+    on_level: Callable[[float], None] = lambda level: None
     on_pass: Callable[[int, Pass], None] = lambda number, done: None
 
 
@@ -158,6 +160,7 @@ class Profiler:
 
     async def measure(self, level: float) -> Measurement:
         """Measure one level; raises as `search` does."""
+        self._with.on_level(level)
         if self._plan.warmup_count:
             await self._run_to_end(self._make_load(level, self._plan.warmup_count))
         load = self._make_load(level, self._plan.request_count)

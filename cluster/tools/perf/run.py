@@ -37,7 +37,7 @@ from cluster.tools.perf.options.checks import is_rate, searched_range
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
-from cluster.tools.perf.reports.text import pass_line
+from cluster.tools.perf.reports.text import level_title, pass_line
 
 _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 1e9
@@ -111,7 +111,12 @@ class Run:
         self._task = asyncio.current_task()
         statistics = self._statistics if await self._has_statistics() else None
         surroundings = Surroundings(
-            time.perf_counter_ns, _sleep, time.process_time_ns, statistics, self._on_pass
+            time.perf_counter_ns,
+            _sleep,
+            time.process_time_ns,
+            statistics,
+            lambda level: self._say(level_title(self.options, level)),
+            self._on_pass,
         )
         self._profiler = Profiler(self._plan(), self._make_load, surroundings)
         return await self._profiler.search(self._levels(), on_measured)

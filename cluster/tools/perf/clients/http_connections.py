@@ -10,7 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 # More at once wait for a connection; their wait is part of their latency.
 MAX_CONNECTIONS: Final = 4096
@@ -92,8 +92,8 @@ class _Connection(asyncio.Protocol):
         self._first_ns = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - TCP has such
-        self._transport = transport
+        # Those of uvloop are not derived from asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
 
     def exchange(self, data: bytes, done: Done) -> None:
         """Send a request; the answer goes to ``done``."""

@@ -19,6 +19,7 @@ from cluster.tools.perf.data.model import Model, read_model
 from cluster.tools.perf.data.rows import DataSet, Row
 from cluster.tools.perf.options.parsing import parse_options
 from cluster.tools.perf.records import Request
+from cluster.tools.perf.run import new_loop
 from tests.support.echo_servers import METADATA, Counters, EchoGrpcServer, EchoHttpServer
 
 ECHO = read_model(METADATA, {"max_batch_size": 8})
@@ -84,6 +85,21 @@ async def test_requests_over_http_are_answered_and_checked():
         assert [each.error for each in requests] == [""] * 20
         assert all(len(each.responses_ns) == 1 for each in requests)
         await client.close()
+
+
+@pytest.mark.parametrize("arguments", [(), GRPC, STREAM])
+@pytest.mark.parametrize("load", [(), ("--request-rate-range", "5")])
+def test_clients_work_on_the_loop_of_their_load(arguments, load):
+    async def run():
+        server = EchoGrpcServer(Counters()) if arguments else EchoHttpServer(Counters())
+        async with server as port:
+            client = client_of(port, *arguments)
+            assert [each.error for each in await infer(client, 5)] == [""] * 5
+            await client.close()
+
+    factory = new_loop(parse_options(["-m", "echo", *arguments, *load]))
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(run())
 
 
 async def test_connections_are_used_again():

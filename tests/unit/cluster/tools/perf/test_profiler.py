@@ -71,7 +71,7 @@ def profile(plan, levels, *, service_ns=None, server=None, rate=False, statistic
         async def sleep(wait_ns):
             await asyncio.sleep(wait_ns / 1e9)
 
-        surroundings = Surroundings(now, sleep, lambda: 0, statistics, passes.append_pass)
+        surroundings = Surroundings(now, sleep, lambda: 0, statistics, on_pass=passes.append_pass)
         profiler = Profiler(plan, make_load, surroundings)
         return await profiler.search(levels, lambda measured: None)
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -33,7 +34,7 @@ class Counters:
         self.headers: list[dict[str, Any]] = []
         self.http_headers: list[dict[str, str]] = []
         self.regions: dict[str, dict[str, Any]] = {}
-        self.fails_with = ""
+        self.fails_with = self.stream_ends_with = ""
         self.served = 0
 
     def statistics(self) -> dict[str, Any]:
@@ -170,6 +171,8 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
     async def ModelStreamInfer(self, requests: Any, context: Any) -> Any:
         async for request in requests:
             self.requests.append(request)
+            if self._counters.stream_ends_with:
+                await context.abort(grpc.StatusCode.INTERNAL, self._counters.stream_ends_with)
             if self._counters.fails_with:
                 answer = service_pb2.ModelStreamInferResponse()
                 answer.error_message = self._counters.fails_with
@@ -199,12 +202,13 @@ class EchoGrpcServer:
         counters: Counters,
         responses: int = 1,
         credentials: grpc.ServerCredentials | None = None,
+        options: Sequence[tuple[str, int]] = (),
     ) -> None:
         self.servicer = _Servicer(counters, responses)
-        self._credentials = credentials
+        self._credentials, self._options = credentials, options
 
     async def __aenter__(self) -> int:
-        self._server = grpc.aio.server()
+        self._server = grpc.aio.server(options=self._options)
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self.servicer, self._server)
         if self._credentials:
             port: int = self._server.add_secure_port("127.0.0.1:0", self._credentials)

@@ -4,7 +4,6 @@
 
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from backends.api.errors import InvalidArgumentError
@@ -21,25 +20,19 @@ def new_client(options: PerfOptions, clock: Callable[[], int]) -> Client:
     Raises:
         InvalidArgumentError: The address is none, or a certificate cannot be read.
     """
+    address = _address(options.url)
     if options.protocol == "grpc":
-        # grpcio takes a quarter of a second to import.
-        from cluster.tools.perf.clients.grpc_client import GrpcClient, credentials  # noqa: PLC0415
+        # protobuf and tritonclient take a quarter of a second to import.
+        from cluster.tools.perf.clients.grpc_client import GrpcClient  # noqa: PLC0415
 
         return GrpcClient(
-            options.url,
+            address,
             clock,
-            credentials=credentials(
-                _bytes(options.ssl_grpc_root_certifications_file),
-                _bytes(options.ssl_grpc_private_key_file),
-                _bytes(options.ssl_grpc_certificate_chain_file),
-            )
-            if options.ssl_grpc_use_ssl
-            else None,
+            tls=_grpc_tls(options) if options.ssl_grpc_use_ssl else None,
             headers=options.header,
             compression=options.grpc_compression_algorithm,
             is_streaming=options.streaming,
         )
-    address = _address(options.url)
     tls = _tls(options) if options.url.startswith(_SCHEME) else None
     return HttpClient(address, clock, tls=tls, headers=options.header)
 
@@ -56,20 +49,32 @@ def _address(url: str) -> tuple[str, int]:
 
 
 def _tls(options: PerfOptions) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=options.ssl_https_ca_certificates_file or None)
-        if options.ssl_https_client_certificate_file:
-            context.load_cert_chain(
-                options.ssl_https_client_certificate_file,
-                options.ssl_https_private_key_file or None,
-            )
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidArgumentError(f"the certificates for -u cannot be read: {error}") from None
+    context = _context(
+        options.ssl_https_ca_certificates_file,
+        options.ssl_https_client_certificate_file,
+        options.ssl_https_private_key_file,
+    )
     context.check_hostname = options.ssl_https_verify_host > 0 < options.ssl_https_verify_peer
     if not options.ssl_https_verify_peer:
         context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def _bytes(path: str) -> bytes | None:
-    return Path(path).read_bytes() if path else None
+def _grpc_tls(options: PerfOptions) -> ssl.SSLContext:
+    context = _context(
+        options.ssl_grpc_root_certifications_file,
+        options.ssl_grpc_certificate_chain_file,
+        options.ssl_grpc_private_key_file,
+    )
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _context(roots: str, certificate: str, key: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=roots or None)
+        if certificate:
+            context.load_cert_chain(certificate, key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidArgumentError(f"the certificates for -u cannot be read: {error}") from None
+    return context

@@ -175,7 +175,7 @@ class HttpConnections:
         self._max_connections = max_connections
         self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Task[None] | None] = set()
         self._waiting: deque[tuple[bytes, Done]] = deque()
         self._heads: dict[bytes, _Head] = {}
         self._is_closed = False
@@ -200,9 +200,10 @@ class HttpConnections:
     async def close(self) -> None:
         """Close all connections."""
         self._is_closed = True
-        for task in self._opening:
+        opening = [task for task in self._opening if task is not None]
+        for task in opening:
             task.cancel()
-        await asyncio.gather(*self._opening, return_exceptions=True)
+        await asyncio.gather(*opening, return_exceptions=True)
         for connection in list(self._all):
             connection.close()
         # Transports close in the loop's next turn.
@@ -241,7 +242,6 @@ class HttpConnections:
         if opening < len(self._waiting) and len(self._all) + opening < self._max_connections:
             task = asyncio.get_running_loop().create_task(self._open_one())
             self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
 
     async def _open_one(self) -> None:
         try:
@@ -251,8 +251,13 @@ class HttpConnections:
                 now_ns = self.clock()
                 message = f"cannot connect to {self._host}:{self._port}: {error}"
                 self._waiting.popleft()[1](Answer(0, b"", message.encode(), now_ns, now_ns))
-            return
-        self.freed(connection)
+        else:
+            self.freed(connection)
+        finally:
+            # Here, not when the task has ended: what still waits may open another one.
+            self._opening.discard(asyncio.current_task())
+        if self._waiting and not self._is_closed:
+            self._open_more()
 
     async def _connect(self) -> _Connection:
         loop = asyncio.get_running_loop()

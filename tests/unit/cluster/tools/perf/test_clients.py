@@ -16,7 +16,8 @@ from cluster.tools.perf.clients.payload import Form, Places
 from cluster.tools.perf.clients.system_memory import SystemMemory
 from cluster.tools.perf.data.generated import Recipe, generate
 from cluster.tools.perf.data.model import Model, read_model
-from cluster.tools.perf.data.rows import DataSet, Row
+from cluster.tools.perf.data.rows import Content, DataSet, Row
+from cluster.tools.perf.load.loops import ClosedLoop
 from cluster.tools.perf.options.parsing import parse_options
 from cluster.tools.perf.records import Request
 from cluster.tools.perf.run import new_loop
@@ -217,19 +218,68 @@ async def test_a_decoupled_request_ends_with_its_final_response(responses):
 
 async def test_a_stream_that_breaks_fails_what_is_under_way_and_the_next_one_works():
     counters = Counters()
-    server = EchoGrpcServer(counters)
-    async with server as port:
+    counters.stream_ends_with = "it is broken"
+    async with EchoGrpcServer(counters) as port:
         client = client_of(port, *STREAM)
-        await infer(client)
-        stream = client._streams[0]
-        stream._call.cancel()
-        request = Request(client.encode(Form(ECHO), row_of(), Places(), None))
-        listener = Waiting(1)
-        client.send(request, listener)
-        await listener.all()
-        assert request.error
+        assert "it is broken" in (await infer(client))[0].error
+        counters.stream_ends_with = ""
         assert (await infer(client))[0].error == ""
         await client.close()
+
+
+@pytest.mark.parametrize("arguments", [GRPC, STREAM])
+async def test_large_messages_wait_for_their_windows(arguments):
+    row = Row({"IN": Content("INT32", (8, 100_000), bytes(3_200_000))}, {"OUT": bytes(3_200_000)})
+    async with EchoGrpcServer(Counters()) as port:
+        client = client_of(port, *arguments)
+        assert [each.error for each in await infer(client, 5, row=row)] == [""] * 5
+        await client.close()
+
+
+async def test_more_calls_than_a_connection_takes_get_other_connections():
+    async with EchoGrpcServer(Counters(), options=[("grpc.max_concurrent_streams", 3)]) as port:
+        client = client_of(port, *GRPC)
+        assert [each.error for each in await infer(client, 20)] == [""] * 20
+        await client.close()
+
+
+async def test_a_server_that_speaks_something_else_is_an_error():
+    async def serve(reader, writer):
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    client = client_of(server.sockets[0].getsockname()[1], *GRPC)
+    with pytest.raises(UnavailableError, match="the server speaks no HTTP/2"):
+        await client.open(1)
+    await client.close()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize("arguments", [(), GRPC])
+async def test_a_closed_loop_at_a_server_that_is_gone_goes_on_failing(arguments):
+    async with EchoHttpServer(Counters()) as port:
+        pass
+    client = client_of(port, *arguments)
+    payload = client.encode(Form(ECHO), row_of(), Places(), None)
+
+    class Payloads:
+        def next(self, slot):
+            return Request(payload, slot=slot)
+
+        def closing(self, slot):
+            return None
+
+    # Requests that fail at once are sent again from within the loop that tells of them.
+    loop = ClosedLoop(client, Payloads(), time.perf_counter_ns, concurrency=2, limit=30)
+    loop.start()
+    async with asyncio.timeout(60):
+        while not loop.is_done:  # noqa: ASYNC110 - a loop knows no events
+            await asyncio.sleep(0.001)
+    assert all("cannot connect" in each.error for each in loop.take())
+    await client.close()
 
 
 @pytest.mark.parametrize("arguments", [(), GRPC])

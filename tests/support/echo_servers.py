@@ -36,6 +36,7 @@ class Counters:
         self.regions: dict[str, dict[str, Any]] = {}
         self.fails_with = self.stream_ends_with = ""
         self.served = 0
+        self.metrics = 'nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5\n'
 
     def statistics(self) -> dict[str, Any]:
         kinds = ("success", "queue", "compute_input", "compute_infer", "compute_output")
@@ -110,10 +111,12 @@ class EchoHttpServer:
             "/v2/models/echo": METADATA,
             "/v2/models/echo/config": counters.config,
             "/v2/models/stats": counters.statistics(),
+            "/metrics": counters.metrics,
         }.get(path)
         if found is None:
             return "404 Not Found", b'{"error":"there is none"}', ""
-        return "200 OK", json.dumps(found).encode(), ""
+        text = found if isinstance(found, str) else json.dumps(found)
+        return "200 OK", text.encode(), ""
 
     def _infer(self, fields: dict[str, str], body: bytes) -> tuple[str, bytes, str]:
         counters = self._counters

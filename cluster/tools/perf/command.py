@@ -25,10 +25,12 @@ from cluster.tools.perf.run import Run, new_loop
 # perf_analyzer's, from its src/constants.h.
 _STABILITY_ERROR: Final = 2
 _GENERIC_ERROR: Final = 99
+# As shells report a command that SIGINT has ended.
+_INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``manta perf`` and return perf_analyzer's exit code: 0, 2 when not stable, or 99."""
+    """Run ``manta perf`` and return its exit code: 0, 2 when not stable, 99, or 130."""
     if not arguments or "--help" in arguments:
         print(usage())
         return 0 if arguments else _GENERIC_ERROR
@@ -37,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
         _require_histograms()
         with asyncio.Runner(loop_factory=new_loop(options)) as runner:
             return runner.run(perform(options))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return _INTERRUPTED
     except (UsageError, TritonError) as error:
         print(f"error: {error}" if isinstance(error, TritonError) else error, file=sys.stderr)
         return _GENERIC_ERROR
@@ -66,7 +70,11 @@ async def perform(options: PerfOptions) -> int:
 
 
 def _tell(run: Run, measured: Measurement) -> None:
-    if failure := text.failure(run.options, measured):
+    failure = text.failure(run.options, measured)
+    if run.is_interrupted and not measured.is_stable:
+        failure = ""
+        print("Received exit signal.", file=sys.stderr)
+    if failure:
         print(failure, file=sys.stderr)
     else:
         print(text.level_report(run.options, run.model, measured, _level(run, measured)[1]))
@@ -82,7 +90,7 @@ def _level(run: Run, measured: Measurement) -> Level:
 
 def _finish(run: Run, measurements: Sequence[Measurement], epoch_ns: int) -> int:
     options = run.options
-    good = [each for each in measurements if each.meets]
+    good = [each for each in measurements if each.meets or run.is_interrupted]
     print(text.summary(options, good))
     if options.csv_file and good:
         levels = [_level(run, each) for each in good]
@@ -93,6 +101,8 @@ def _finish(run: Run, measurements: Sequence[Measurement], epoch_ns: int) -> int
     if options.profile_export_file:
         export = profile_export(options, run.data, measurements, __version__, epoch_ns)
         Path(options.profile_export_file).write_text(export)
+    if run.is_interrupted:
+        return _INTERRUPTED
     if len(measurements) == 1 and not measurements[0].is_stable:
         print("Failed to obtain stable measurement.", file=sys.stderr)
         return _STABILITY_ERROR

@@ -11,8 +11,9 @@ from typing import Final
 
 from backends.api.errors import UnavailableError
 from cluster.tools.perf.load.loops import Clock, Load
-from cluster.tools.perf.measuring import server_statistics
+from cluster.tools.perf.measuring import server_metrics, server_statistics
 from cluster.tools.perf.measuring.search import Levels
+from cluster.tools.perf.measuring.server_metrics import Gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot
 from cluster.tools.perf.measuring.stability import WINDOWS, StabilityRule
 from cluster.tools.perf.measuring.windows import Objective, Window, clamped, merge, summarise
@@ -65,12 +66,14 @@ class Pass:
         counted: What the server counted meanwhile, by model; None without its statistics.
         busy_percentage: CPU time of this process, in percent of the window.
         latency_ns: Mean latency, or the percentile that has to be stable.
+        gauges: What the server's metrics said meanwhile; None when they are not looked at.
     """
 
     window: Window
     counted: Snapshot | None
     busy_percentage: float
     latency_ns: float
+    gauges: Gauges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Surroundings:
         sleep: Waits, in nanoseconds.
         cpu: CPU time of this process, in nanoseconds.
         statistics: Asks the server for its statistics; None where it has none.
+        take_gauges: Returns the gauges read since it was last called; None without them.
         on_level: Called with each level before it is measured.
         on_pass: Called with the number of each window and what it holds.
     """
@@ -118,6 +122,7 @@ class Surroundings:
     sleep: Callable[[int], Awaitable[None]]
     cpu: Clock
     statistics: Callable[[], Awaitable[Snapshot]] | None = None
+    take_gauges: Callable[[], list[Gauges]] | None = None
     on_level: Callable[[float], None] = lambda level: None
     on_pass: Callable[[int, Pass], None] = lambda number, done: None
 
@@ -165,13 +170,16 @@ class Profiler:
             await self._run_to_end(self._make_load(level, self._plan.warmup_count))
         load = self._make_load(level, self._plan.request_count)
         load.start()
+        way = self._exactly if self._plan.request_count else self._until_stable
         try:
-            if self._plan.request_count:
-                return await self._exactly(level, load)
-            return await self._until_stable(level, load)
-        finally:
+            measured = await way(level, load)
+        except BaseException:
+            # What is under way may never end.
             load.stop()
-            await self._drained(load)
+            raise
+        load.stop()
+        await self._drained(load)
+        return measured
 
     async def _run_to_end(self, load: Load) -> None:
         load.start()
@@ -231,6 +239,8 @@ class Profiler:
 
     async def _begin(self, load: Load) -> "_Begun":
         counted = await self._with.statistics() if self._with.statistics else None
+        if self._with.take_gauges:
+            self._with.take_gauges()
         return _Begun(self._with.clock(), load.sent, self._with.cpu(), [counted])
 
     async def _pass(
@@ -249,7 +259,10 @@ class Profiler:
             counted = server_statistics.difference(before, after)
             begun.after.append(after)
         length_ns = max(bounds[1] - bounds[0], 1)
-        return Pass(window, counted, 100.0 * cpu_ns / length_ns, self._latency(window))
+        gauges = (
+            server_metrics.together(self._with.take_gauges()) if self._with.take_gauges else None
+        )
+        return Pass(window, counted, 100.0 * cpu_ns / length_ns, self._latency(window), gauges)
 
     def _latency(self, window: Window) -> float:
         if self._plan.percentile == AVERAGE:
@@ -262,11 +275,13 @@ class Profiler:
         last = passes[-WINDOWS:]
         window = merge([each.window for each in last])
         counted = [each.counted for each in last if each.counted is not None]
+        gauges = [each.gauges for each in last if each.gauges is not None]
         total = Pass(
             window,
             server_statistics.together(counted) if counted else None,
             sum(each.busy_percentage for each in last) / len(last),
             self._latency(window),
+            server_metrics.together(gauges) if gauges else None,
         )
         return Measurement(
             level,

@@ -5,15 +5,16 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from backends.api.errors import InvalidArgumentError, UnavailableError
-from cluster.tools.perf.clients.connecting import new_client
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from cluster.tools.perf.clients.connecting import metrics_page, new_client
 from cluster.tools.perf.clients.contract import Client
+from cluster.tools.perf.clients.http_client import HttpClient
 from cluster.tools.perf.clients.payload import Form, Payload, Places
 from cluster.tools.perf.clients.system_memory import SystemMemory
 from cluster.tools.perf.data.generated import Recipe, generate
@@ -30,6 +31,7 @@ from cluster.tools.perf.load import schedules
 from cluster.tools.perf.load.loops import ClosedLoop, Load, OpenLoop, PeriodicLoop, Source
 from cluster.tools.perf.load.timing import precise_loop
 from cluster.tools.perf.measuring import search
+from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot, read_snapshot
 from cluster.tools.perf.measuring.stability import StabilityRule
 from cluster.tools.perf.measuring.windows import objective
@@ -78,6 +80,7 @@ class Run:
         self._memory: SystemMemory | None = None
         self._profiler: Profiler | None = None
         self._intervals: tuple[int, ...] = ()
+        self._gauges: list[Gauges] = []
         self._interrupts = 0
         self._task: asyncio.Task[object] | None = None
 
@@ -115,11 +118,17 @@ class Run:
             _sleep,
             time.process_time_ns,
             statistics,
+            self._take_gauges if self.options.collect_metrics else None,
             lambda level: self._say(level_title(self.options, level)),
             self._on_pass,
         )
         self._profiler = Profiler(self._plan(), self._make_load, surroundings)
         return await self._profiler.search(self._levels(), on_measured)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run was told to stop."""
+        return self._interrupts > 0
 
     def interrupt(self) -> None:
         """Stop after the current window; the second time at once."""
@@ -155,6 +164,8 @@ class Run:
             )
             self._exits.push_async_callback(self._memory.close)
             await self._memory.open()
+        if options.collect_metrics:
+            await self._watch_metrics()
         await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
 
     def _most_at_once(self) -> int:
@@ -282,6 +293,25 @@ class Run:
         if self.options.verbose:
             self._say(pass_line(self.options, index, done))
 
+    async def _watch_metrics(self) -> None:
+        """Read the metrics again and again; the first time in vain ends the run."""
+        client, path = metrics_page(self.options, time.perf_counter_ns)
+        self._exits.push_async_callback(client.close)
+        self._gauges.append(await _gauges(client, path))
+        watching = asyncio.create_task(self._read_metrics(client, path))
+        self._exits.callback(watching.cancel)
+
+    async def _read_metrics(self, client: HttpClient, path: str) -> None:
+        while True:
+            # A page that cannot be read is left out: the load goes on.
+            with suppress(TritonError):
+                self._gauges.append(await _gauges(client, path))
+            await asyncio.sleep(self.options.metrics_interval / 1000)
+
+    def _take_gauges(self) -> list[Gauges]:
+        taken, self._gauges = self._gauges, []
+        return taken
+
     async def _has_statistics(self) -> bool:
         try:
             await self._client.statistics()
@@ -291,6 +321,14 @@ class Run:
 
     async def _statistics(self) -> Snapshot:
         return read_snapshot(await self._client.statistics())
+
+
+async def _gauges(client: HttpClient, path: str) -> Gauges:
+    page = await client.page(path)
+    try:
+        return read_gauges(page)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{path} is no page of Prometheus: {error}") from None
 
 
 async def _sleep(time_ns: int) -> None:

@@ -37,6 +37,16 @@ def new_client(options: PerfOptions, clock: Callable[[], int]) -> Client:
     return HttpClient(address, clock, tls=tls, headers=options.header)
 
 
+def metrics_page(options: PerfOptions, clock: Callable[[], int]) -> tuple[HttpClient, str]:
+    """Return the client of the server's metrics, and their path.
+
+    Raises:
+        InvalidArgumentError: The address is none.
+    """
+    host, _, path = options.metrics_url.removeprefix("http://").partition("/")
+    return HttpClient(_address(host), clock), f"/{path or 'metrics'}"
+
+
 def _address(url: str) -> tuple[str, int]:
     is_tls = url.startswith(_SCHEME)
     text = url.removeprefix(_SCHEME).removeprefix("http://").rstrip("/")
@@ -44,7 +54,7 @@ def _address(url: str) -> tuple[str, int]:
     if not colon:
         host, port = text, "443" if is_tls else "80"
     if not (host and port.isdecimal()):
-        raise InvalidArgumentError(f"-u '{url}' is no address; expected host:port")
+        raise InvalidArgumentError(f"'{url}' is no address; expected host:port")
     return host.strip("[]"), int(port)
 
 

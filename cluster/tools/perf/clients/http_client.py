@@ -109,15 +109,22 @@ class HttpClient:
         """Unregister a region; raises as `metadata` does."""
         await self._json("POST", f"{_region_path(name)}/unregister")
 
+    async def page(self, path: str) -> str:
+        """Return a page's text; raises as `metadata` does."""
+        return (await self._answer("GET", path)).decode(errors="replace")
+
     async def _json(self, method: str, path: str, body: bytes = b"") -> Mapping[str, Any]:
+        document: Mapping[str, Any] = json.loads(await self._answer(method, path, body) or b"{}")
+        return document
+
+    async def _answer(self, method: str, path: str, body: bytes = b"") -> bytes:
         came: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         data = request_bytes(method, path, self._host, body, self._headers)
         self._connections.exchange(data, came.set_result)
         answer = await came
         if answer.error:
             raise UnavailableError(f"{method} http://{self._host}{path}: {answer.error}")
-        document: Mapping[str, Any] = json.loads(answer.body or b"{}")
-        return document
+        return answer.body
 
 
 def _region_path(name: str) -> str:

@@ -26,7 +26,7 @@ class LatencyHistogram:
     """
 
     def __init__(self, latencies_ns: Iterable[int] = ()) -> None:
-        # Of the extra ``perf``; a server has no use for it.
+        # Of the extra `perf`; a server has no use for it.
         from hdrh.histogram import HdrHistogram  # noqa: PLC0415
 
         self.buckets: Any = HdrHistogram(_LOWEST_NS, _HIGHEST_NS, _DIGITS)

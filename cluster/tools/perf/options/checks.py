@@ -38,6 +38,11 @@ def check(options: PerfOptions, given: frozenset[str]) -> PerfOptions:
     modes = [name for field, name in LOAD_MODES.items() if field in given]
     if len(modes) > 1:
         raise RefusedValueError(f"Cannot use both {modes[0]} and {modes[1]} inference load modes.")
+    for field in ("metrics_url", "metrics_interval"):
+        if field in given and not options.collect_metrics:
+            raise RefusedValueError(
+                f"Must specify --collect-metrics when using the --{field.replace('_', '-')} option."
+            )
     for message, is_refused in _RULES:
         if is_refused(options):
             raise RefusedValueError(message)
@@ -58,6 +63,9 @@ def _completed(options: PerfOptions) -> PerfOptions:
     changes: dict[str, object] = {}
     if not options.url:
         changes["url"] = _DEFAULT_URLS[options.protocol]
+    if not options.metrics_url:
+        host = (options.url or "localhost").removeprefix("https://").removeprefix("http://")
+        changes["metrics_url"] = f"{host.rpartition(':')[0] or host}:8002/metrics"
     if options.request_count:
         changes["measurement_mode"] = "count_windows"
         changes["measurement_request_count"] = options.request_count

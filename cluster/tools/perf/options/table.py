@@ -24,6 +24,7 @@ _LOAD: Final = "Load"
 _SEQUENCES: Final = "Sequences"
 _DATA: Final = "Input and output"
 _TRANSPORT: Final = "Transport"
+_METRICS: Final = "Server metrics"
 _FILES: Final = "Files"
 _OWN: Final = "Not perf_analyzer's"
 
@@ -324,6 +325,19 @@ class PerfOptions:
         _TRANSPORT,
         "The client's key, in PEM.",
         values.existing_file("--ssl-https-private-key-file"),
+    )
+
+    collect_metrics: bool = _option(
+        False, _METRICS, "Report the gauges of the server's GPUs and CPUs."
+    )
+    metrics_url: str = _option(
+        "", _METRICS, "Where they are; the server's host, port 8002, /metrics."
+    )
+    metrics_interval: int = _option(
+        1000,
+        _METRICS,
+        "How often they are read, in milliseconds.",
+        values.least("--metrics-interval", 1, "> 0 msecs."),
     )
 
     csv_file: str = _option("", _FILES, "Write the CSV report to this file.", short="f")

@@ -10,12 +10,13 @@ import io
 from collections.abc import Sequence
 
 from cluster.tools.perf.data.model import Model
+from cluster.tools.perf.measuring.server_metrics import Gauges
 from cluster.tools.perf.measuring.server_statistics import ServerCounts, ServerSide
 from cluster.tools.perf.measuring.windows import Window
 from cluster.tools.perf.options.checks import is_rate
 from cluster.tools.perf.options.table import NO_PERCENTILE, PerfOptions
 from cluster.tools.perf.profiler import Measurement
-from cluster.tools.perf.reports.text import average_us, number, percentiles
+from cluster.tools.perf.reports.text import average_us, gauge, number, percentiles
 
 # A level and what it cost on the server.
 Level = tuple[Measurement, ServerSide | None]
@@ -68,6 +69,8 @@ def _cells(
         cells[f"p{each} latency"] = _us(window.latencies.percentile_ns(each))
     if options.verbose_csv:
         cells |= _verbose_cells(options, window, send_ns + receive_ns)
+        if measured.total.gauges is not None:
+            cells |= _gauge_cells(measured.total.gauges)
     return cells
 
 
@@ -103,6 +106,19 @@ def _verbose_cells(options: PerfOptions, window: Window, transport_ns: int) -> d
     cells["request/response"] = _us(transport_ns)
     cells["response wait"] = _us(mean_ns - transport_ns)
     return cells
+
+
+def _gauge_cells(gauges: Gauges) -> dict[str, str]:
+    columns = {
+        "Avg GPU Utilization": gauges.gpu_utilization,
+        "Avg GPU Power Usage": gauges.gpu_power_w,
+        "Max GPU Memory Usage": gauges.gpu_memory_used_bytes,
+        "Total GPU Memory": gauges.gpu_memory_total_bytes,
+    }
+    return {
+        title: "".join(f"{label}:{gauge(value)};" for label, value in values.items())
+        for title, values in columns.items()
+    }
 
 
 def _composing_cells(

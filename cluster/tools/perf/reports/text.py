@@ -14,6 +14,7 @@ from typing import Final
 from cluster.tools.perf.data.model import Model
 from cluster.tools.perf.measuring.confidence import latency_of, throughput_of
 from cluster.tools.perf.measuring.histogram import LatencyHistogram
+from cluster.tools.perf.measuring.server_metrics import Gauges
 from cluster.tools.perf.measuring.server_statistics import ServerCounts, ServerSide
 from cluster.tools.perf.measuring.windows import Window
 from cluster.tools.perf.options.checks import is_rate, searched_range
@@ -111,6 +112,8 @@ def level_report(
     lines = ["  Client: ", *_client(options, model, measured)]
     if server is not None:
         lines += ["  Server: ", *_server(model, server)]
+    if measured.total.gauges is not None:
+        lines += ["  Server Prometheus Metrics: ", *_gauges(measured.total.gauges)]
     if measured.total.busy_percentage > _BUSY_PERCENT:
         lines.append(
             "[WARNING] Perf Analyzer is not able to keep up with the desired load. The results may "
@@ -274,6 +277,32 @@ def _compute(counts: ServerCounts) -> str:
 
 def _average_us(counts: ServerCounts, name: str) -> int:
     return average_us(getattr(counts, f"{name}_ns"), getattr(counts, f"{name}_count"))
+
+
+def _gauges(gauges: Gauges) -> Iterator[str]:
+    for title, name, scale, unit in _GAUGES:
+        values = getattr(gauges, name)
+        # Of GPUs perf_analyzer prints the title also when there is none.
+        if values or title.count("GPU"):
+            yield f"    {title}:"
+        for label, value in values.items():
+            yield f"      {label or 'all'} : {gauge(value * scale)}{unit}"
+
+
+def gauge(value: float) -> str:
+    """Return a gauge's value; bytes are whole."""
+    return str(int(value)) if value.is_integer() else number(value)
+
+
+# Title, field, factor and unit.
+_GAUGES: Final = (
+    ("Avg GPU Utilization", "gpu_utilization", 100, "%"),
+    ("Avg GPU Power Usage", "gpu_power_w", 1, " watts"),
+    ("Max GPU Memory Usage", "gpu_memory_used_bytes", 1, " bytes"),
+    ("Total GPU Memory", "gpu_memory_total_bytes", 1, " bytes"),
+    ("Avg CPU Utilization", "cpu_utilization", 100, "%"),
+    ("Max Memory Usage", "cpu_memory_used_bytes", 1, " bytes"),
+)
 
 
 def average_us(total_ns: int, count: int) -> int:

@@ -3,13 +3,16 @@
 
 """The whole command against tiny servers on this machine; what they measure is not looked at."""
 
+import asyncio
 import csv
 import json
+import os
+import signal
 import ssl
 
 import pytest
 
-from backends.api.errors import InvalidArgumentError, UnavailableError
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from cluster.tools.perf.command import main, perform
 from cluster.tools.perf.options.parsing import parse_options
 from tests.support.certificates import make_certificates
@@ -186,6 +189,55 @@ async def test_a_level_that_is_not_stable_has_an_exit_code_of_its_own(capsys):
     async with EchoHttpServer(Counters()) as port:
         assert await perf(port, "-p", "20", "-r", "2") == 2
     assert "Failed to obtain stable measurement within 2" in capsys.readouterr().err
+
+
+async def test_the_server_s_metrics_are_read_alongside(tmp_path, capsys):
+    report = tmp_path / "report.csv"
+    async with EchoHttpServer(Counters()) as port:
+        arguments = ("--collect-metrics", "--metrics-url", f"127.0.0.1:{port}/metrics")
+        more = ("--metrics-interval", "20", "--verbose-csv", "-f", str(report))
+        assert await perf(port, *arguments, *more, *QUICK) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("  Server Prometheus Metrics: ")
+    assert lines[start + 1 : start + 3] == ["    Avg GPU Utilization:", "      GPU-1 : 50%"]
+    assert rows(report)[0]["Avg GPU Utilization"] == "GPU-1:0.5;"
+
+
+@pytest.mark.parametrize("page", ["{", None])
+async def test_metrics_that_cannot_be_read_end_the_run_before_it_begins(page):
+    counters = Counters()
+    counters.metrics = page
+    async with EchoHttpServer(counters) as port:
+        arguments = ("--collect-metrics", "--metrics-url", f"127.0.0.1:{port}/metrics")
+        with pytest.raises(TritonError, match="metrics"):
+            await perf(port, *arguments)
+
+
+async def test_an_interrupted_run_reports_what_there_is(capsys):
+    async with EchoHttpServer(Counters()) as port:
+        running = asyncio.create_task(perf(port, "-p", "100", "-s", "0", "-r", "1000", "-v"))
+        printed = ""
+        while "Pass [1]" not in printed:
+            await asyncio.sleep(0.01)
+            printed += capsys.readouterr().out
+        os.kill(os.getpid(), signal.SIGINT)
+        assert await running == 130
+    shown = capsys.readouterr()
+    assert "Received exit signal." in shown.err
+    assert "  Client: " in (printed + shown.out).splitlines()
+    assert "Concurrency: 1, throughput: " in shown.out
+
+
+async def test_a_second_interrupt_ends_a_run_at_once(capsys):
+    async with EchoHttpServer(Counters()) as port:
+        running = asyncio.create_task(perf(port, "-p", "100000"))
+        while "Request concurrency" not in capsys.readouterr().out:  # noqa: ASYNC110 - printed
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.01)
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 def test_a_run_that_cannot_begin_is_an_error(capsys):

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.tools.perf.measuring import search
+from cluster.tools.perf.measuring import search, server_metrics
 from cluster.tools.perf.measuring.confidence import mean_of
 from cluster.tools.perf.measuring.histogram import LatencyHistogram
+from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
 from cluster.tools.perf.measuring.server_statistics import (
     ServerCounts,
     difference,
@@ -226,3 +227,36 @@ def test_composing_models_are_named_with_the_version_that_worked():
 def test_differences_of_windows_add_up():
     one = {("m", "1"): ServerCounts(inference_count=2, success_ns=5)}
     assert together([one, one])["m", "1"] == ServerCounts(inference_count=4, success_ns=10)
+
+
+PAGE = """# HELP nv_gpu_utilization GPU utilization rate [0.0 - 1.0)
+# TYPE nv_gpu_utilization gauge
+nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5
+nv_gpu_utilization{gpu_uuid="GPU-2"} 0.25
+# TYPE nv_gpu_memory_used_bytes gauge
+nv_gpu_memory_used_bytes{gpu_uuid="GPU-1"} 1000
+# TYPE nv_cpu_utilization gauge
+nv_cpu_utilization 0.75
+# TYPE nv_inference_count counter
+nv_inference_count{model="m",version="1"} 7
+"""
+
+
+def test_gauges_of_gpus_and_cpus_are_read_from_the_page():
+    gauges = read_gauges(PAGE)
+    assert gauges.gpu_utilization == {"GPU-1": 0.5, "GPU-2": 0.25}
+    assert gauges.cpu_utilization == {"": 0.75}
+    assert gauges.gpu_power_w == {}
+
+
+def test_pages_together_are_means_of_use_and_maxima_of_memory():
+    later = PAGE.replace(" 0.5", " 0.7").replace(" 1000", " 3000").replace(" 0.75", " 0.25")
+    gauges = server_metrics.together([read_gauges(PAGE), read_gauges(later), Gauges()])
+    assert gauges.gpu_utilization == pytest.approx({"GPU-1": 0.6, "GPU-2": 0.25})
+    assert gauges.gpu_memory_used_bytes == {"GPU-1": 3000}
+    assert gauges.cpu_utilization == {"": 0.5}
+
+
+def test_what_is_no_page_is_refused():
+    with pytest.raises(ValueError, match="html"):
+        read_gauges("<html>{</html>")

@@ -66,6 +66,13 @@ def test_grpc_has_its_own_port():
     assert parsed("-i", "gRPC").url == "localhost:8001"
 
 
+def test_metrics_are_those_of_the_server_s_host():
+    assert parsed("-u", "https://there:9000", "--collect-metrics").metrics_url == (
+        "there:8002/metrics"
+    )
+    assert parsed().metrics_url == "localhost:8002/metrics"
+
+
 def test_a_request_count_is_one_count_window():
     options = parsed("--request-count", "80")
     assert options.measurement_mode == "count_windows"
@@ -159,6 +166,10 @@ M = ("-m", "simple")
         (
             (*M, "--request-parameter", "a:b:string"),
             "The --request-parameter option is currently only supported by gRPC protocol.",
+        ),
+        (
+            (*M, "--metrics-interval", "5"),
+            "Must specify --collect-metrics when using the --metrics-interval option.",
         ),
         ((*M, "--streaming"), "Streaming is only allowed with gRPC protocol and Triton C API."),
         ((*M, "-a", "--sync"), "Cannot specify --async and --sync simultaneously."),

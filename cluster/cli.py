@@ -30,6 +30,7 @@ _TOOLS = {
     "graph": "cluster.tools.graph",
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
+    "perf": "cluster.tools.perf.command",
     "upgrade": "cluster.server.upgrade_command",
 }
 
@@ -40,6 +41,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
        manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
+       manta perf -m MODEL [options] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version
 """

@@ -133,6 +133,12 @@ class ModelController(OwnerCalls):
         self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         self._begin_renewal()
+        self._on_demand: OnDemand | None = None
+        self._keep_following()
+
+    def _keep_following(self) -> None:
+        """Begin what goes on for as long as the controller lives."""
+        options, host = self._options, self._host
         if self._lifeline.period_s:
             lifeline = self._lifeline
             self._supervisor.keep("watch of the owner", lambda: watch_owner(lifeline, self.end))
@@ -148,7 +154,6 @@ class ModelController(OwnerCalls):
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
         self._supervisor.keep("workers for instances", prestarting.run)
-        self._on_demand: OnDemand | None = None
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
             self._supervisor.keep("names of the models", self._on_demand.follow_names)

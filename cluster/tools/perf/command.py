@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``manta perf``."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from backends.api.errors import TritonError
+from cluster import __version__
+from cluster.tools.perf.measuring.server_statistics import server_side
+from cluster.tools.perf.options.parsing import UsageError, parse_options, usage
+from cluster.tools.perf.options.table import PerfOptions
+from cluster.tools.perf.profiler import Measurement
+from cluster.tools.perf.reports import text
+from cluster.tools.perf.reports.csv_file import Level, composing_reports, csv_report
+from cluster.tools.perf.reports.profile_export import profile_export
+from cluster.tools.perf.run import Run, new_loop
+
+# perf_analyzer's, from its src/constants.h.
+_STABILITY_ERROR: Final = 2
+_GENERIC_ERROR: Final = 99
+# As shells report a command that SIGINT has ended.
+_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``manta perf`` and return its exit code: 0, 2 when not stable, 99, or 130."""
+    if not arguments or "--help" in arguments:
+        print(usage())
+        return 0 if arguments else _GENERIC_ERROR
+    try:
+        options = parse_options(arguments)
+        _require_histograms()
+        with asyncio.Runner(loop_factory=new_loop(options)) as runner:
+            return runner.run(perform(options))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return _INTERRUPTED
+    except (UsageError, TritonError) as error:
+        print(f"error: {error}" if isinstance(error, TritonError) else error, file=sys.stderr)
+        return _GENERIC_ERROR
+
+
+def _require_histograms() -> None:
+    if find_spec("hdrh") is None:
+        raise UsageError("manta perf needs hdrhistogram; install manta-serve[perf]")
+
+
+async def perform(options: PerfOptions) -> int:
+    """Run what options ask for, print and write its reports, and return the exit code.
+
+    Raises:
+        TritonError: The server cannot be reached or refuses, or data does not fit the model.
+    """
+    async with Run(options, say=print) as run:
+        print(text.settings(options, run.model))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, run.interrupt)
+        try:
+            measurements = await run.measure(lambda measured: _tell(run, measured))
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+        epoch_ns = time.time_ns() - time.perf_counter_ns()
+        return _finish(run, measurements, epoch_ns)
+
+
+def _tell(run: Run, measured: Measurement) -> None:
+    failure = text.failure(run.options, measured)
+    if run.is_interrupted and not measured.is_stable:
+        failure = ""
+        print("Received exit signal.", file=sys.stderr)
+    if failure:
+        print(failure, file=sys.stderr)
+    else:
+        print(text.level_report(run.options, run.model, measured, _level(run, measured)[1]))
+
+
+def _level(run: Run, measured: Measurement) -> Level:
+    counted = measured.total.counted
+    if counted is None:
+        return measured, None
+    model = run.model
+    return measured, server_side(counted, model.name, model.version, model.composing)
+
+
+def _finish(run: Run, measurements: Sequence[Measurement], epoch_ns: int) -> int:
+    options = run.options
+    good = [each for each in measurements if each.meets or run.is_interrupted]
+    print(text.summary(options, good))
+    if options.csv_file and good:
+        levels = [_level(run, each) for each in good]
+        path = Path(options.csv_file)
+        path.write_text(csv_report(options, run.model, levels))
+        for prefix, report in composing_reports(options, levels).items():
+            path.with_name(f"{prefix}.{path.name}").write_text(report)
+    if options.profile_export_file:
+        export = profile_export(options, run.data, measurements, __version__, epoch_ns)
+        Path(options.profile_export_file).write_text(export)
+    if run.is_interrupted:
+        return _INTERRUPTED
+    if len(measurements) == 1 and not measurements[0].is_stable:
+        print("Failed to obtain stable measurement.", file=sys.stderr)
+        return _STABILITY_ERROR
+    return 0

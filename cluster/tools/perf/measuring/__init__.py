@@ -1,0 +1,3 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""From records of requests to numbers: windows, stability, percentiles, confidence."""

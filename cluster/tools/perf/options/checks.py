@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which options go together, as perf_analyzer has it.
+
+Triton: perf_analyzer/src/command_line_parser.cc VerifyOptions @263c5f6
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from cluster.tools.perf.options.table import NO_PERCENTILE, PerfOptions
+from cluster.tools.perf.options.values import Range, RefusedValueError
+
+Refused = Callable[[PerfOptions], bool]
+
+# In the order in which the options would be given to be named in.
+LOAD_MODES: Final = {
+    "concurrency_range": "Concurrency",
+    "periodic_concurrency_range": "PeriodicConcurrency",
+    "request_rate_range": "RequestRate",
+    "request_intervals": "CustomIntervals",
+}
+_DEFAULT_URLS: Final = {"http": "localhost:8000", "grpc": "localhost:8001"}
+_HIGHEST_PERCENTILE: Final = 99
+
+
+def check(options: PerfOptions, given: frozenset[str]) -> PerfOptions:
+    """Refuse what does not go together, and fill in what follows from the rest.
+
+    Args:
+        options: As given.
+        given: Fields that were given.
+
+    Raises:
+        RefusedValueError: Two options contradict each other, or the model is missing.
+    """
+    modes = [name for field, name in LOAD_MODES.items() if field in given]
+    if len(modes) > 1:
+        raise RefusedValueError(f"Cannot use both {modes[0]} and {modes[1]} inference load modes.")
+    for field in ("metrics_url", "metrics_interval"):
+        if field in given and not options.collect_metrics:
+            raise RefusedValueError(
+                f"Must specify --collect-metrics when using the --{field.replace('_', '-')} option."
+            )
+    for message, is_refused in _RULES:
+        if is_refused(options):
+            raise RefusedValueError(message)
+    return _completed(options)
+
+
+def searched_range(options: PerfOptions) -> Range:
+    """Return the levels of the load that was chosen."""
+    return options.request_rate_range or options.concurrency_range or Range(1, 1, 1)
+
+
+def is_rate(options: PerfOptions) -> bool:
+    """Whether the load is an open loop: it does not wait for answers."""
+    return options.request_rate_range is not None or bool(options.request_intervals)
+
+
+def _completed(options: PerfOptions) -> PerfOptions:
+    changes: dict[str, object] = {}
+    if not options.url:
+        changes["url"] = _DEFAULT_URLS[options.protocol]
+    if not options.metrics_url:
+        host = (options.url or "localhost").removeprefix("https://").removeprefix("http://")
+        changes["metrics_url"] = f"{host.rpartition(':')[0] or host}:8002/metrics"
+    if options.request_count:
+        changes["measurement_mode"] = "count_windows"
+        changes["measurement_request_count"] = options.request_count
+    return replace(options, **changes) if changes else options  # type: ignore[arg-type]
+
+
+def _has_no_end(options: PerfOptions) -> bool:
+    return searched_range(options).end == 0
+
+
+def _is_single(options: PerfOptions) -> bool:
+    levels = searched_range(options)
+    return levels.start >= levels.end
+
+
+def _both_given(options: PerfOptions) -> bool:
+    return "zero" in options.input_data and len(options.input_data) > 1
+
+
+def _fewer_than_in_flight(options: PerfOptions) -> bool:
+    return 0 < options.request_count < searched_range(options).start and not is_rate(options)
+
+
+def _fewer_than_a_second(options: PerfOptions) -> bool:
+    levels = options.request_rate_range
+    return levels is not None and 0 < options.request_count < int(levels.start)
+
+
+_RULES: Final[tuple[tuple[str, Refused], ...]] = (
+    (
+        "Failed to parse -m (model name). The value must be specified.",
+        lambda o: not o.model_name,
+    ),
+    (
+        "Streaming is only allowed with gRPC protocol and Triton C API.",
+        lambda o: o.streaming and o.protocol != "grpc",
+    ),
+    (
+        "Using compression algorithm is only allowed with gRPC protocol.",
+        lambda o: o.grpc_compression_algorithm != "none" and o.protocol != "grpc",
+    ),
+    (
+        "Failed to parse --percentile. The value must be -1 for not reporting or in range "
+        "(0, 100).",
+        lambda o: o.percentile != NO_PERCENTILE and not 1 <= o.percentile <= _HIGHEST_PERCENTILE,
+    ),
+    ("Zero input data does not go with other input data.", _both_given),
+    (
+        "Cannot specify --async and --sync simultaneously.",
+        lambda o: o.is_async and o.sync,
+    ),
+    (
+        "The --periodic-concurrency-range option requires bi-directional gRPC streaming.",
+        lambda o: o.periodic_concurrency_range is not None and not o.streaming,
+    ),
+    (
+        "Must provide --profile-export-file when using the --periodic-concurrency-range option.",
+        lambda o: o.periodic_concurrency_range is not None and not o.profile_export_file,
+    ),
+    (
+        "The --request-parameter option is currently only supported by gRPC protocol.",
+        lambda o: bool(o.request_parameter) and o.protocol != "grpc",
+    ),
+    (
+        "The end of the search range and the latency limit can not be both 0 (or 0.0) "
+        "simultaneously",
+        lambda o: _has_no_end(o) and o.latency_threshold == 0,
+    ),
+    (
+        "The end of the range can not be 0 (or 0.0) for binary search mode.",
+        lambda o: _has_no_end(o) and o.binary_search,
+    ),
+    (
+        "The --latency-threshold cannot be 0 for binary search mode.",
+        lambda o: o.binary_search and o.latency_threshold == 0,
+    ),
+    (
+        "The end of the range can not be less than start of the range for binary search mode.",
+        lambda o: o.binary_search and searched_range(o).end < searched_range(o).start,
+    ),
+    (
+        "--warmup-request-count not supported with multiple concurrency values in one run",
+        lambda o: bool(o.warmup_request_count) and not is_rate(o) and not _is_single(o),
+    ),
+    (
+        "--warmup-request-count not supported with multiple request rate values in one run",
+        lambda o: bool(o.warmup_request_count) and is_rate(o) and not _is_single(o),
+    ),
+    ("--request-count can not be less than concurrency", _fewer_than_in_flight),
+    (
+        "--request-count not supported with multiple concurrency values in one run",
+        lambda o: bool(o.request_count) and not is_rate(o) and not _is_single(o),
+    ),
+    ("--request-count can not be less than request rate", _fewer_than_a_second),
+    (
+        "--request-count not supported with multiple request rate values in one run",
+        lambda o: bool(o.request_count) and is_rate(o) and not _is_single(o),
+    ),
+)

@@ -1,0 +1,335 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""One run: the client, the model, its data, the load and the profiler, put together."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Self
+
+from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from cluster.tools.perf.clients.connecting import metrics_page, new_client
+from cluster.tools.perf.clients.contract import Client
+from cluster.tools.perf.clients.http_client import HttpClient
+from cluster.tools.perf.clients.payload import Form, Payload, Places
+from cluster.tools.perf.clients.system_memory import SystemMemory
+from cluster.tools.perf.data.generated import Recipe, generate
+from cluster.tools.perf.data.input_file import read_inputs
+from cluster.tools.perf.data.model import Model, read_model, with_shapes
+from cluster.tools.perf.data.rows import DataSet
+from cluster.tools.perf.data.sequences import (
+    RowSource,
+    SequencePart,
+    SequencePlan,
+    SequenceSource,
+)
+from cluster.tools.perf.load import schedules
+from cluster.tools.perf.load.loops import ClosedLoop, Load, OpenLoop, PeriodicLoop, Source
+from cluster.tools.perf.load.timing import precise_loop
+from cluster.tools.perf.measuring import search
+from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
+from cluster.tools.perf.measuring.server_statistics import Snapshot, read_snapshot
+from cluster.tools.perf.measuring.stability import StabilityRule
+from cluster.tools.perf.measuring.windows import objective
+from cluster.tools.perf.options.checks import is_rate, searched_range
+from cluster.tools.perf.options.table import PerfOptions
+from cluster.tools.perf.options.values import Range
+from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
+from cluster.tools.perf.reports.text import level_title, pass_line
+
+_NS_PER_MS: Final = 10**6
+_NS_PER_S: Final = 1e9
+_EARLY_CONNECTIONS: Final = 256
+
+
+def new_loop(options: PerfOptions) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return what makes the event loop: a fast one, or for rates one whose timers are right."""
+    if is_rate(options):
+        return precise_loop
+    import uvloop  # noqa: PLC0415 - rates do without
+
+    return uvloop.new_event_loop
+
+
+class Run:
+    """A run against a server.
+
+    Attributes:
+        options: What was asked for.
+        model: The model; known once the run is entered.
+        data: What requests carry; known once the run is entered.
+    """
+
+    model: Model
+    data: DataSet
+
+    def __init__(self, options: PerfOptions, say: Callable[[str], None]) -> None:
+        """Make a run.
+
+        Args:
+            options: What is asked for.
+            say: Prints a line.
+        """
+        self.options, self._say = options, say
+        self._exits = AsyncExitStack()
+        self._client: Client
+        self._memory: SystemMemory | None = None
+        self._profiler: Profiler | None = None
+        self._intervals: tuple[int, ...] = ()
+        self._gauges: list[Gauges] = []
+        self._interrupts = 0
+        self._task: asyncio.Task[object] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect, and prepare the data.
+
+        Raises:
+            UnavailableError: The server cannot be reached or does not have the model.
+            InvalidArgumentError: The data does not fit the model.
+        """
+        try:
+            await self._prepare()
+        except BaseException:
+            await self._exits.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *ignored: object) -> None:
+        """Close connections and remove shared memory."""
+        await self._exits.aclose()
+
+    async def measure(self, on_measured: Callable[[Measurement], None]) -> list[Measurement]:
+        """Measure all levels.
+
+        Args:
+            on_measured: Called with each once it is measured.
+
+        Raises:
+            UnavailableError: No request of a window succeeded.
+        """
+        self._task = asyncio.current_task()
+        statistics = self._statistics if await self._has_statistics() else None
+        surroundings = Surroundings(
+            time.perf_counter_ns,
+            _sleep,
+            time.process_time_ns,
+            statistics,
+            self._take_gauges if self.options.collect_metrics else None,
+            lambda level: self._say(level_title(self.options, level)),
+            self._on_pass,
+        )
+        self._profiler = Profiler(self._plan(), self._make_load, surroundings)
+        return await self._profiler.search(self._levels(), on_measured)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run was told to stop."""
+        return self._interrupts > 0
+
+    def interrupt(self) -> None:
+        """Stop after the current window; the second time at once."""
+        self._interrupts += 1
+        if self._profiler is not None:
+            self._profiler.is_stopping = True
+        if (self._interrupts > 1 or self._profiler is None) and self._task is not None:
+            self._task.cancel()
+
+    async def _prepare(self) -> None:
+        options = self.options
+        self._client = new_client(options, time.perf_counter_ns)
+        self._exits.push_async_callback(self._client.close)
+        await self._client.open(1)
+        asked = Model(options.model_name, options.model_version, (), ())
+        model = read_model(
+            await self._client.metadata(asked),
+            await self._client.config(asked),
+            options.model_version,
+        )
+        if model.is_decoupled and not options.streaming:
+            raise InvalidArgumentError(
+                f"model '{model.name}' is decoupled, which takes a stream: give -i grpc --streaming"
+            )
+        called = tuple(each for group in options.bls_composing_models for each in group)
+        model = with_shapes(model, options.shape, options.batch_size)
+        self.model = replace(model, composing=(*model.composing, *called))
+        self.data = self._read_data()
+        self._intervals = self._read_intervals()
+        if options.shared_memory == "system":
+            self._memory = SystemMemory(
+                self._client, self.data, self.model, options.output_shared_memory_size
+            )
+            self._exits.push_async_callback(self._memory.close)
+            await self._memory.open()
+        if options.collect_metrics:
+            await self._watch_metrics()
+        await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
+
+    def _most_at_once(self) -> int:
+        levels = searched_range(self.options)
+        return 1 if is_rate(self.options) else int(max(levels.start, levels.end))
+
+    def _read_data(self) -> DataSet:
+        options = self.options
+        paths = [Path(each) for each in options.input_data if each not in ("zero", "random")]
+        if paths:
+            return read_inputs(paths, self.model, options.batch_size)
+        recipe = Recipe(
+            is_zero="zero" in options.input_data,
+            string_data=options.string_data,
+            string_length=options.string_length,
+            seed=options.seed,
+        )
+        return generate(self.model, options.batch_size, recipe)
+
+    def _read_intervals(self) -> tuple[int, ...]:
+        path = self.options.request_intervals
+        return schedules.read_intervals(Path(path).read_text(), path) if path else ()
+
+    def _source(self) -> Source:
+        options = self.options
+        lengths = [len(stream) for stream in self.data.streams]
+        form = Form(
+            self.model,
+            options.input_tensor_format == "json",
+            options.output_tensor_format == "json",
+            options.header,
+            options.request_parameter,
+        )
+        encode = partial(self._encode, form)
+        if not self.model.is_sequence:
+            return RowSource(lengths, encode)
+        first, end = options.sequence_id_range or (1, 0)
+        plan = SequencePlan(
+            options.sequence_length,
+            options.sequence_length_variation,
+            max(first, 1),
+            seed=options.seed,
+        )
+        if end:
+            plan = replace(plan, id_count=end - first)
+        return SequenceSource(lengths, encode, plan, is_read=self.data.is_read)
+
+    def _encode(self, form: Form, stream: int, step: int, part: SequencePart | None) -> Payload:
+        row = self.data.streams[stream][step]
+        places = self._memory.places(row) if self._memory else Places()
+        return self._client.encode(form, row, places, part)
+
+    def _make_load(self, level: float, limit: int) -> Load:
+        options, clock = self.options, time.perf_counter_ns
+        source = self._source()
+        if options.periodic_concurrency_range:
+            levels = options.periodic_concurrency_range
+            return PeriodicLoop(
+                self._client,
+                source,
+                clock,
+                start=int(levels.start),
+                end=int(levels.end),
+                step=int(levels.step),
+                period=options.request_period,
+            )
+        if not is_rate(options):
+            return ClosedLoop(self._client, source, clock, concurrency=int(level), limit=limit)
+        if self._intervals:
+            schedule = schedules.replayed(self._intervals)
+        elif options.request_distribution == "poisson":
+            schedule = schedules.poisson(level, options.seed)
+        else:
+            schedule = schedules.constant(level)
+        loop = asyncio.get_running_loop()
+        return OpenLoop(
+            self._client,
+            source,
+            clock,
+            lambda wait_ns, call: loop.call_later(wait_ns / _NS_PER_S, call),
+            schedule=schedule,
+            slots=options.num_of_sequences if self.model.is_sequence else 1,
+            is_serial=options.serial_sequences and self.model.is_sequence,
+            limit=limit,
+        )
+
+    def _levels(self) -> search.Levels:
+        options = self.options
+        if self._intervals:
+            rate = schedules.mean_rate(self._intervals)
+            return search.linear(rate, rate, rate)
+        if options.periodic_concurrency_range:
+            return search.linear(1, 1, 1)
+        levels: Range = searched_range(options)
+        if options.binary_search:
+            is_whole = not is_rate(options)
+            return search.binary(levels.start, levels.end, levels.step, is_whole=is_whole)
+        return search.linear(levels.start, levels.end, levels.step)
+
+    def _plan(self) -> Plan:
+        options = self.options
+        periodic = options.periodic_concurrency_range
+        is_time = options.measurement_mode == "time_windows"
+        return Plan(
+            StabilityRule(
+                options.stability_percentage, options.latency_threshold, options.is_async
+            ),
+            window_ns=options.measurement_interval * _NS_PER_MS if is_time else 0,
+            window_requests=options.measurement_request_count,
+            # All requests of a periodic concurrency are sent once.
+            request_count=int(periodic.end) if periodic else options.request_count,
+            warmup_count=options.warmup_request_count,
+            max_trials=options.max_trials,
+            percentile=options.percentile,
+            batch_size=options.batch_size,
+            objectives=tuple(
+                objective(metric, limit_ms)
+                for group in options.goodput
+                for metric, limit_ms in group
+            ),
+            keeps_requests=bool(options.profile_export_file),
+        )
+
+    def _on_pass(self, index: int, done: Pass) -> None:
+        if self.options.verbose:
+            self._say(pass_line(self.options, index, done))
+
+    async def _watch_metrics(self) -> None:
+        """Read the metrics again and again; the first time in vain ends the run."""
+        client, path = metrics_page(self.options, time.perf_counter_ns)
+        self._exits.push_async_callback(client.close)
+        self._gauges.append(await _gauges(client, path))
+        watching = asyncio.create_task(self._read_metrics(client, path))
+        self._exits.callback(watching.cancel)
+
+    async def _read_metrics(self, client: HttpClient, path: str) -> None:
+        while True:
+            # A page that cannot be read is left out: the load goes on.
+            with suppress(TritonError):
+                self._gauges.append(await _gauges(client, path))
+            await asyncio.sleep(self.options.metrics_interval / 1000)
+
+    def _take_gauges(self) -> list[Gauges]:
+        taken, self._gauges = self._gauges, []
+        return taken
+
+    async def _has_statistics(self) -> bool:
+        try:
+            await self._client.statistics()
+        except UnavailableError:
+            return False
+        return True
+
+    async def _statistics(self) -> Snapshot:
+        return read_snapshot(await self._client.statistics())
+
+
+async def _gauges(client: HttpClient, path: str) -> Gauges:
+    page = await client.page(path)
+    try:
+        return read_gauges(page)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{path} is no page of Prometheus: {error}") from None
+
+
+async def _sleep(time_ns: int) -> None:
+    await asyncio.sleep(time_ns / _NS_PER_S)

@@ -110,6 +110,7 @@ class EchoHttpServer:
         found = {
             "/v2/models/echo": METADATA,
             "/v2/models/echo/config": counters.config,
+            "/v2/models/echo/stats": counters.statistics(),
             "/v2/models/stats": counters.statistics(),
             "/metrics": counters.metrics,
         }.get(path)

@@ -314,13 +314,15 @@ class Run:
 
     async def _has_statistics(self) -> bool:
         try:
-            await self._client.statistics()
+            await self._statistics()
         except UnavailableError:
             return False
         return True
 
     async def _statistics(self) -> Snapshot:
-        return read_snapshot(await self._client.statistics())
+        # All models only where several take part: a cluster may have thousands.
+        which = None if self.model.composing else self.model
+        return read_snapshot(await self._client.statistics(which))
 
 
 async def _gauges(client: HttpClient, path: str) -> Gauges:

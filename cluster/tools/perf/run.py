@@ -20,6 +20,7 @@ from cluster.tools.perf.clients.system_memory import SystemMemory
 from cluster.tools.perf.data.generated import Recipe, generate
 from cluster.tools.perf.data.input_file import read_inputs
 from cluster.tools.perf.data.model import Model, read_model, with_shapes
+from cluster.tools.perf.data.payload_file import endpoint_model, read_payloads
 from cluster.tools.perf.data.rows import DataSet
 from cluster.tools.perf.data.sequences import (
     RowSource,
@@ -143,6 +144,25 @@ class Run:
         self._client = new_client(options, time.perf_counter_ns)
         self._exits.push_async_callback(self._client.close)
         await self._client.open(1)
+        await self._describe()
+        self._intervals = self._read_intervals()
+        if options.shared_memory == "system":
+            self._memory = SystemMemory(
+                self._client, self.data, self.model, options.output_shared_memory_size
+            )
+            self._exits.push_async_callback(self._memory.close)
+            await self._memory.open()
+        if options.collect_metrics:
+            await self._watch_metrics()
+        await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
+
+    async def _describe(self) -> None:
+        """Learn what the model is, and make its data."""
+        options = self.options
+        if options.service_kind == "openai":
+            self.data = read_payloads([Path(each) for each in options.input_data])
+            self.model = endpoint_model(options.model_name, self.data)
+            return
         asked = Model(options.model_name, options.model_version, (), ())
         model = read_model(
             await self._client.metadata(asked),
@@ -157,16 +177,6 @@ class Run:
         model = with_shapes(model, options.shape, options.batch_size)
         self.model = replace(model, composing=(*model.composing, *called))
         self.data = self._read_data()
-        self._intervals = self._read_intervals()
-        if options.shared_memory == "system":
-            self._memory = SystemMemory(
-                self._client, self.data, self.model, options.output_shared_memory_size
-            )
-            self._exits.push_async_callback(self._memory.close)
-            await self._memory.open()
-        if options.collect_metrics:
-            await self._watch_metrics()
-        await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
 
     def _most_at_once(self) -> int:
         levels = searched_range(self.options)

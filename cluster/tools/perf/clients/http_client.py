@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from backends.api.errors import UnavailableError
-from cluster.tools.perf.clients.http_connections import Answer, HttpConnections
+from cluster.tools.perf.clients.http_answers import Answer
+from cluster.tools.perf.clients.http_connections import HttpConnections
 from cluster.tools.perf.clients.http_encoding import (
     encode_http,
     mismatch_http,

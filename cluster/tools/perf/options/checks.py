@@ -130,6 +130,33 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
         lambda o: bool(o.request_parameter) and o.protocol != "grpc",
     ),
     (
+        "Must supply --input-data for OpenAI service kind.",
+        lambda o: o.service_kind == "openai" and not o.input_data,
+    ),
+    (
+        'Must supply --endpoint for OpenAI service kind. For example, "v1/chat/completions".',
+        lambda o: o.service_kind == "openai" and not o.endpoint,
+    ),
+    (
+        "Only async mode is currently supported for OpenAI service-kind",
+        lambda o: o.service_kind == "openai" and not o.is_async,
+    ),
+    (
+        "Batching is not currently supported with OpenAI service-kind",
+        lambda o: o.service_kind == "openai" and o.batch_size != 1,
+    ),
+    (
+        "Shared memory, gRPC and generated data do not go with OpenAI service-kind",
+        lambda o: (
+            o.service_kind == "openai"
+            and (
+                o.shared_memory != "none"
+                or o.protocol != "http"
+                or not {"zero", "random"}.isdisjoint(o.input_data)
+            )
+        ),
+    ),
+    (
         "The end of the search range and the latency limit can not be both 0 (or 0.0) "
         "simultaneously",
         lambda o: _has_no_end(o) and o.latency_threshold == 0,

@@ -167,7 +167,7 @@ async def test_requests_to_a_server_that_is_gone_fail():
 @pytest.mark.parametrize(
     ("head", "part"),
     [
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "has no Content-Length"),
+        (b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "neither a Content-Length nor chunks"),
         (b"SSH-2.0-x\r\n\r\n", "is not HTTP/1"),
         (b"", "the connection was closed"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "the connection was closed"),

@@ -90,7 +90,7 @@ class EchoHttpServer:
                 writer.write(start.encode() + answer)
                 if self._closes:
                     break
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
         writer.close()
         with contextlib.suppress(ConnectionError):

@@ -38,7 +38,7 @@ async def chat_server(events):
 
     async def serve(reader, writer):
         handlers.append(asyncio.current_task())
-        with contextlib.suppress(asyncio.IncompleteReadError):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 length = int(head.partition("content-length: ")[2].partition("\r\n")[0])

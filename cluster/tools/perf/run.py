@@ -30,7 +30,6 @@ from cluster.tools.perf.data.sequences import (
 )
 from cluster.tools.perf.load import schedules
 from cluster.tools.perf.load.loops import ClosedLoop, Load, OpenLoop, PeriodicLoop, Source
-from cluster.tools.perf.load.timing import precise_loop
 from cluster.tools.perf.measuring import search
 from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot, read_snapshot
@@ -41,19 +40,11 @@ from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
 from cluster.tools.perf.reports.text import level_title, pass_line
+from deployments.pool_queue.precise_timer import PreciseTimer
 
 _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 1e9
 _EARLY_CONNECTIONS: Final = 256
-
-
-def new_loop(options: PerfOptions) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the event loop: a fast one, or for rates one whose timers are right."""
-    if is_rate(options):
-        return precise_loop
-    import uvloop  # noqa: PLC0415 - rates do without
-
-    return uvloop.new_event_loop
 
 
 class Run:
@@ -78,6 +69,7 @@ class Run:
         self.options, self._say = options, say
         self._exits = AsyncExitStack()
         self._client: Client
+        self._timer: PreciseTimer
         self._memory: SystemMemory | None = None
         self._profiler: Profiler | None = None
         self._intervals: tuple[int, ...] = ()
@@ -115,7 +107,7 @@ class Run:
         self._task = asyncio.current_task()
         statistics = self._statistics if await self._has_statistics() else None
         surroundings = Surroundings(
-            time.perf_counter_ns,
+            time.monotonic_ns,
             _sleep,
             time.process_time_ns,
             statistics,
@@ -141,7 +133,10 @@ class Run:
 
     async def _prepare(self) -> None:
         options = self.options
-        self._client = new_client(options, time.perf_counter_ns)
+        # Timers of event loops count milliseconds, which is the latency of a whole request.
+        self._timer = PreciseTimer()
+        self._exits.callback(self._timer.close)
+        self._client = new_client(options, time.monotonic_ns)
         self._exits.push_async_callback(self._client.close)
         await self._client.open(1)
         await self._describe()
@@ -229,7 +224,7 @@ class Run:
         return self._client.encode(form, row, places, part)
 
     def _make_load(self, level: float, limit: int) -> Load:
-        options, clock = self.options, time.perf_counter_ns
+        options, clock = self.options, time.monotonic_ns
         source = self._source()
         if options.periodic_concurrency_range:
             levels = options.periodic_concurrency_range
@@ -250,12 +245,12 @@ class Run:
             schedule = schedules.poisson(level, options.seed)
         else:
             schedule = schedules.constant(level)
-        loop = asyncio.get_running_loop()
+        timer = self._timer
         return OpenLoop(
             self._client,
             source,
             clock,
-            lambda wait_ns, call: loop.call_later(wait_ns / _NS_PER_S, call),
+            lambda wait_ns, call: timer.call_at_ns(clock() + wait_ns, call),
             schedule=schedule,
             slots=options.num_of_sequences if self.model.is_sequence else 1,
             is_serial=options.serial_sequences and self.model.is_sequence,
@@ -305,7 +300,7 @@ class Run:
 
     async def _watch_metrics(self) -> None:
         """Read the metrics again and again; the first time in vain ends the run."""
-        client, path = metrics_page(self.options, time.perf_counter_ns)
+        client, path = metrics_page(self.options, time.monotonic_ns)
         self._exits.push_async_callback(client.close)
         self._gauges.append(await _gauges(client, path))
         watching = asyncio.create_task(self._read_metrics(client, path))

@@ -249,8 +249,3 @@ def test_a_run_that_cannot_begin_is_an_error(capsys):
 def test_the_help_is_printed(capsys):
     assert main(["--help"]) == 0
     assert "--concurrency-range" in capsys.readouterr().out
-
-
-def test_a_rate_has_a_loop_with_precise_timers():
-    # Nobody answers there: the loop is made, and closed again.
-    assert main(["-m", "m", "-u", "127.0.0.1:1", "--request-rate-range", "5"]) == 99

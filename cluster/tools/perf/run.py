@@ -157,6 +157,7 @@ class Run:
         if options.service_kind == "openai":
             self.data = read_payloads([Path(each) for each in options.input_data])
             self.model = endpoint_model(options.model_name, self.data)
+            self._check_schedule()
             return
         asked = Model(options.model_name, options.model_version, (), ())
         model = read_model(
@@ -172,6 +173,14 @@ class Run:
         model = with_shapes(model, options.shape, options.batch_size)
         self.model = replace(model, composing=(*model.composing, *called))
         self.data = self._read_data()
+
+    def _check_schedule(self) -> None:
+        due_ms = self.data.due_ms
+        if self.options.fixed_schedule and (not due_ms or list(due_ms) != sorted(due_ms)):
+            raise InvalidArgumentError(
+                "--fixed-schedule takes a timestamp for every payload, none earlier than the one "
+                f"before it: {self.options.input_data[0]} has {len(due_ms)} in some order"
+            )
 
     def _most_at_once(self) -> int:
         levels = searched_range(self.options)
@@ -239,7 +248,9 @@ class Run:
             )
         if not is_rate(options):
             return ClosedLoop(self._client, source, clock, concurrency=int(level), limit=limit)
-        if self._intervals:
+        if options.fixed_schedule:
+            schedule = schedules.fixed(self.data.due_ms)
+        elif self._intervals:
             schedule = schedules.replayed(self._intervals)
         elif options.request_distribution == "poisson":
             schedule = schedules.poisson(level, options.seed)
@@ -259,6 +270,9 @@ class Run:
 
     def _levels(self) -> search.Levels:
         options = self.options
+        if options.fixed_schedule:
+            rate = len(self.data.due_ms) * 1000 / max(self.data.due_ms[-1], 1)
+            return search.linear(rate, rate, rate)
         if self._intervals:
             rate = schedules.mean_rate(self._intervals)
             return search.linear(rate, rate, rate)
@@ -272,7 +286,6 @@ class Run:
 
     def _plan(self) -> Plan:
         options = self.options
-        periodic = options.periodic_concurrency_range
         is_time = options.measurement_mode == "time_windows"
         return Plan(
             StabilityRule(
@@ -280,8 +293,7 @@ class Run:
             ),
             window_ns=options.measurement_interval * _NS_PER_MS if is_time else 0,
             window_requests=options.measurement_request_count,
-            # All requests of a periodic concurrency are sent once.
-            request_count=int(periodic.end) if periodic else options.request_count,
+            request_count=self._count(),
             warmup_count=options.warmup_request_count,
             max_trials=options.max_trials,
             percentile=options.percentile,
@@ -293,6 +305,13 @@ class Run:
             ),
             keeps_requests=bool(options.profile_export_file),
         )
+
+    def _count(self) -> int:
+        """Return how many requests are measured; of these two loads all are sent once."""
+        periodic = self.options.periodic_concurrency_range
+        if periodic:
+            return int(periodic.end)
+        return len(self.data.due_ms) if self.options.fixed_schedule else self.options.request_count
 
     def _on_pass(self, index: int, done: Pass) -> None:
         if self.options.verbose:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies for an endpoint that takes JSON: ``{"data": [{"payload": [{...}]}, ...]}``.
 
+An entry may also say when it is due: ``"timestamp": [250]``, in milliseconds.
+
 Triton: perf_analyzer/src/data_loader.cc, model_parser.cc InitOpenAI @263c5f6
 """
 
@@ -24,10 +26,13 @@ def read_payloads(paths: Sequence[Path]) -> DataSet:
     Raises:
         InvalidArgumentError: A file cannot be read, or is not such JSON.
     """
-    rows = [_row(entry, path, index) for path in paths for index, entry in _entries(path)]
+    entries = [(entry, path, index) for path in paths for index, entry in _entries(path)]
+    rows = [_row(*each) for each in entries]
     if not rows:
         raise InvalidArgumentError(f"{paths[0]}: the data has no payloads; give at least one")
-    return DataSet((tuple(rows),), is_read=True)
+    due_ms = [_due_ms(*each) for each in entries]
+    known = tuple(each for each in due_ms if each is not None)
+    return DataSet((tuple(rows),), is_read=True, due_ms=known if len(known) == len(rows) else ())
 
 
 def endpoint_model(name: str, data: DataSet) -> Model:
@@ -52,6 +57,21 @@ def _entries(path: Path) -> list[tuple[int, Any]]:
             f'The json file doesn\'t contain data field: {path}: expected {{"data": [...]}}'
         )
     return list(enumerate(document["data"]))
+
+
+def _due_ms(entry: Any, path: Path, index: int) -> int | None:
+    given = entry.get("timestamp")
+    if given is None:
+        return None
+    if not (
+        isinstance(given, list) and len(given) == 1 and type(given[0]) is int and given[0] >= 0
+    ):
+        raise InvalidArgumentError(
+            f"{path}: entry {index} of the data has the timestamp {given}, expected one whole "
+            "number of milliseconds, like [250]"
+        )
+    found: int = given[0]
+    return found
 
 
 def _row(entry: Any, path: Path, index: int) -> Row:

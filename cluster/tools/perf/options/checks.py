@@ -20,6 +20,7 @@ LOAD_MODES: Final = {
     "periodic_concurrency_range": "PeriodicConcurrency",
     "request_rate_range": "RequestRate",
     "request_intervals": "CustomIntervals",
+    "fixed_schedule": "FixedSchedule",
 }
 _DEFAULT_URLS: Final = {"http": "localhost:8000", "grpc": "localhost:8001"}
 _HIGHEST_PERCENTILE: Final = 99
@@ -56,7 +57,11 @@ def searched_range(options: PerfOptions) -> Range:
 
 def is_rate(options: PerfOptions) -> bool:
     """Whether the load is an open loop: it does not wait for answers."""
-    return options.request_rate_range is not None or bool(options.request_intervals)
+    return (
+        options.request_rate_range is not None
+        or bool(options.request_intervals)
+        or options.fixed_schedule
+    )
 
 
 def _completed(options: PerfOptions) -> PerfOptions:
@@ -180,6 +185,16 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
     (
         "--warmup-request-count not supported with multiple request rate values in one run",
         lambda o: bool(o.warmup_request_count) and is_rate(o) and not _is_single(o),
+    ),
+    (
+        "Cannot specify `--request-count` when using `--fixed-schedule`. The request count will be "
+        "equal to the number of requests in the input data minus the warmup request count.",
+        lambda o: o.fixed_schedule and bool(o.request_count),
+    ),
+    (
+        "--fixed-schedule takes the timestamps of payloads: it goes with OpenAI service-kind, and "
+        "without --warmup-request-count",
+        lambda o: o.fixed_schedule and (o.service_kind != "openai" or bool(o.warmup_request_count)),
     ),
     ("--request-count can not be less than concurrency", _fewer_than_in_flight),
     (

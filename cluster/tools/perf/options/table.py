@@ -173,6 +173,11 @@ class PerfOptions:
         "File with the distances of arrivals, in microseconds, a line each; it is repeated.",
         values.existing_file("--request-intervals"),
     )
+    fixed_schedule: bool = _option(
+        False,
+        _LOAD,
+        "Send each payload of an endpoint's data once, at its timestamp, in milliseconds.",
+    )
     latency_threshold: int = _option(
         0,
         _LOAD,

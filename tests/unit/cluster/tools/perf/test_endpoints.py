@@ -91,6 +91,33 @@ async def test_an_answer_in_one_piece_is_one_response(tmp_path, capsys):
     assert "Time to first response" not in capsys.readouterr().out
 
 
+def timed(tmp_path, *instants_ms):
+    path = tmp_path / "trace.json"
+    entries = [{"payload": [{**CHAT, "n": each}], "timestamp": [each]} for each in instants_ms]
+    path.write_text(json.dumps({"data": entries}))
+    return path
+
+
+async def test_a_fixed_schedule_sends_each_payload_once_when_it_is_due(tmp_path):
+    export = tmp_path / "export.json"
+    path = timed(tmp_path, 0, 20, 20, 60)
+    async with chat_server([]) as (port, bodies):
+        more = ("--fixed-schedule", "--profile-export-file", str(export))
+        assert await perform(options_of(port, path, "v1/chat/completions", *more)) == 0
+    assert sorted(body["n"] for body in bodies) == [0, 20, 20, 60]
+    requests = json.loads(export.read_text())["experiments"][0]["requests"]
+    starts = sorted(each.get("intended_timestamp", each["timestamp"]) for each in requests)
+    assert [(start - starts[0]) // 10**6 for start in starts] == [0, 20, 20, 60]
+
+
+@pytest.mark.parametrize("instants_ms", [(5, 4), (None,), (-1,), ("1",)])
+async def test_a_schedule_that_is_none_is_refused(tmp_path, instants_ms):
+    path = timed(tmp_path, *instants_ms)
+    async with chat_server([]) as (port, _):
+        with pytest.raises(InvalidArgumentError, match="timestamp"):
+            await perform(options_of(port, path, "v1", "--fixed-schedule"))
+
+
 async def test_an_event_that_is_an_error_is_a_failure(tmp_path):
     path = written(tmp_path, STREAMED)
     async with chat_server([b'{"a":1}', b'{"error":"out of memory"}']) as (port, _):
@@ -145,6 +172,18 @@ def test_a_model_streams_when_a_payload_asks_for_it(tmp_path):
         (
             ("--input-data", ".", "--endpoint", "v1", "-a", "-b", "2"),
             "Batching is not currently supported with OpenAI service-kind",
+        ),
+        (
+            (
+                "--input-data",
+                ".",
+                "--endpoint",
+                "v1",
+                "-a",
+                "--fixed-schedule",
+                "--request-count=2",
+            ),
+            "Cannot specify `--request-count` when using `--fixed-schedule`. The request count",
         ),
         (
             ("--input-data", "zero", "--endpoint", "v1", "-a"),

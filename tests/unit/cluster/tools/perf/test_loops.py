@@ -190,6 +190,11 @@ def test_replayed_intervals_begin_again():
     assert list(offsets) == [MS, 3 * MS, 4 * MS, 6 * MS]
 
 
+def test_a_trace_stays_at_its_last_instant():
+    offsets = itertools.islice(schedules.fixed([0, 250]), 4)
+    assert list(offsets) == [0, 250 * MS, 250 * MS, 250 * MS]
+
+
 def test_intervals_are_microseconds_in_lines():
     assert schedules.read_intervals("10\n\n20\n", "file") == (10, 20)
 

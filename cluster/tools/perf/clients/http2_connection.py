@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client's connection of HTTP/2 with the calls of gRPC on it.
 
-A unary call costs 20 us in Python and about 40 us with the kernel's part; with grpcio's asyncio it cost
-more than twice of what it did with this on the same machine.
+A unary call costs 20 us in Python, and about 40 us with the kernel's part. With grpcio's asyncio it
+cost more than twice of what it did with this.
 """
 
 import asyncio

@@ -90,7 +90,7 @@ class EchoHttpServer:
                 writer.write(start.encode() + answer)
                 if self._closes:
                     break
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
         writer.close()
         with contextlib.suppress(ConnectionError):
@@ -110,6 +110,7 @@ class EchoHttpServer:
         found = {
             "/v2/models/echo": METADATA,
             "/v2/models/echo/config": counters.config,
+            "/v2/models/echo/stats": counters.statistics(),
             "/v2/models/stats": counters.statistics(),
             "/metrics": counters.metrics,
         }.get(path)

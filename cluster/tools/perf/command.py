@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import uvloop
+
 from backends.api.errors import TritonError
 from cluster import __version__
 from cluster.tools.perf.measuring.server_statistics import server_side
@@ -20,7 +22,7 @@ from cluster.tools.perf.profiler import Measurement
 from cluster.tools.perf.reports import text
 from cluster.tools.perf.reports.csv_file import Level, composing_reports, csv_report
 from cluster.tools.perf.reports.profile_export import profile_export
-from cluster.tools.perf.run import Run, new_loop
+from cluster.tools.perf.run import Run
 
 # perf_analyzer's, from its src/constants.h.
 _STABILITY_ERROR: Final = 2
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = parse_options(arguments)
         _require_histograms()
-        with asyncio.Runner(loop_factory=new_loop(options)) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(perform(options))
     except (asyncio.CancelledError, KeyboardInterrupt):
         return _INTERRUPTED
@@ -65,7 +67,7 @@ async def perform(options: PerfOptions) -> int:
             measurements = await run.measure(lambda measured: _tell(run, measured))
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-        epoch_ns = time.time_ns() - time.perf_counter_ns()
+        epoch_ns = time.time_ns() - time.monotonic_ns()
         return _finish(run, measurements, epoch_ns)
 
 

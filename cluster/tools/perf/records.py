@@ -20,6 +20,7 @@ class Request:
         receive_ns: What receiving took, from the first byte of the response.
         sequence_id: 0 when it is of no sequence.
         is_sequence_end: Whether it is the last of its sequence.
+        is_counted: Whether it is part of the load; not when it only ends a sequence early.
         is_delayed: Whether it was sent later than intended by more than a millisecond.
         slot: Which of the concurrent requests, or of the live sequences, it is.
         data: Stream and step of its data.
@@ -30,6 +31,7 @@ class Request:
         "end_ns",
         "error",
         "intended_ns",
+        "is_counted",
         "is_delayed",
         "is_sequence_end",
         "payload",
@@ -57,7 +59,7 @@ class Request:
         self.send_ns = self.receive_ns = 0
         self.sequence_id = sequence_id
         self.is_sequence_end = is_sequence_end
-        self.is_delayed = False
+        self.is_counted, self.is_delayed = True, False
         self.slot = slot
         self.data = data
 

@@ -20,6 +20,7 @@ from cluster.tools.perf.clients.system_memory import SystemMemory
 from cluster.tools.perf.data.generated import Recipe, generate
 from cluster.tools.perf.data.input_file import read_inputs
 from cluster.tools.perf.data.model import Model, read_model, with_shapes
+from cluster.tools.perf.data.payload_file import endpoint_model, read_payloads
 from cluster.tools.perf.data.rows import DataSet
 from cluster.tools.perf.data.sequences import (
     RowSource,
@@ -29,7 +30,6 @@ from cluster.tools.perf.data.sequences import (
 )
 from cluster.tools.perf.load import schedules
 from cluster.tools.perf.load.loops import ClosedLoop, Load, OpenLoop, PeriodicLoop, Source
-from cluster.tools.perf.load.timing import precise_loop
 from cluster.tools.perf.measuring import search
 from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot, read_snapshot
@@ -40,19 +40,11 @@ from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
 from cluster.tools.perf.reports.text import level_title, pass_line
+from deployments.pool_queue.precise_timer import PreciseTimer
 
 _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 1e9
 _EARLY_CONNECTIONS: Final = 256
-
-
-def new_loop(options: PerfOptions) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the event loop: a fast one, or for rates one whose timers are right."""
-    if is_rate(options):
-        return precise_loop
-    import uvloop  # noqa: PLC0415 - rates do without
-
-    return uvloop.new_event_loop
 
 
 class Run:
@@ -77,6 +69,7 @@ class Run:
         self.options, self._say = options, say
         self._exits = AsyncExitStack()
         self._client: Client
+        self._timer: PreciseTimer
         self._memory: SystemMemory | None = None
         self._profiler: Profiler | None = None
         self._intervals: tuple[int, ...] = ()
@@ -114,7 +107,7 @@ class Run:
         self._task = asyncio.current_task()
         statistics = self._statistics if await self._has_statistics() else None
         surroundings = Surroundings(
-            time.perf_counter_ns,
+            time.monotonic_ns,
             _sleep,
             time.process_time_ns,
             statistics,
@@ -140,9 +133,32 @@ class Run:
 
     async def _prepare(self) -> None:
         options = self.options
-        self._client = new_client(options, time.perf_counter_ns)
+        # Timers of event loops count milliseconds, which is the latency of a whole request.
+        self._timer = PreciseTimer()
+        self._exits.callback(self._timer.close)
+        self._client = new_client(options, time.monotonic_ns)
         self._exits.push_async_callback(self._client.close)
         await self._client.open(1)
+        await self._describe()
+        self._intervals = self._read_intervals()
+        if options.shared_memory == "system":
+            self._memory = SystemMemory(
+                self._client, self.data, self.model, options.output_shared_memory_size
+            )
+            self._exits.push_async_callback(self._memory.close)
+            await self._memory.open()
+        if options.collect_metrics:
+            await self._watch_metrics()
+        await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
+
+    async def _describe(self) -> None:
+        """Learn what the model is, and make its data."""
+        options = self.options
+        if options.service_kind == "openai":
+            self.data = read_payloads([Path(each) for each in options.input_data])
+            self.model = endpoint_model(options.model_name, self.data)
+            self._check_schedule()
+            return
         asked = Model(options.model_name, options.model_version, (), ())
         model = read_model(
             await self._client.metadata(asked),
@@ -157,16 +173,14 @@ class Run:
         model = with_shapes(model, options.shape, options.batch_size)
         self.model = replace(model, composing=(*model.composing, *called))
         self.data = self._read_data()
-        self._intervals = self._read_intervals()
-        if options.shared_memory == "system":
-            self._memory = SystemMemory(
-                self._client, self.data, self.model, options.output_shared_memory_size
+
+    def _check_schedule(self) -> None:
+        due_ms = self.data.due_ms
+        if self.options.fixed_schedule and (not due_ms or list(due_ms) != sorted(due_ms)):
+            raise InvalidArgumentError(
+                "--fixed-schedule takes a timestamp for every payload, none earlier than the one "
+                f"before it: {self.options.input_data[0]} has {len(due_ms)} in some order"
             )
-            self._exits.push_async_callback(self._memory.close)
-            await self._memory.open()
-        if options.collect_metrics:
-            await self._watch_metrics()
-        await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
 
     def _most_at_once(self) -> int:
         levels = searched_range(self.options)
@@ -219,7 +233,7 @@ class Run:
         return self._client.encode(form, row, places, part)
 
     def _make_load(self, level: float, limit: int) -> Load:
-        options, clock = self.options, time.perf_counter_ns
+        options, clock = self.options, time.monotonic_ns
         source = self._source()
         if options.periodic_concurrency_range:
             levels = options.periodic_concurrency_range
@@ -234,18 +248,20 @@ class Run:
             )
         if not is_rate(options):
             return ClosedLoop(self._client, source, clock, concurrency=int(level), limit=limit)
-        if self._intervals:
+        if options.fixed_schedule:
+            schedule = schedules.fixed(self.data.due_ms)
+        elif self._intervals:
             schedule = schedules.replayed(self._intervals)
         elif options.request_distribution == "poisson":
             schedule = schedules.poisson(level, options.seed)
         else:
             schedule = schedules.constant(level)
-        loop = asyncio.get_running_loop()
+        timer = self._timer
         return OpenLoop(
             self._client,
             source,
             clock,
-            lambda wait_ns, call: loop.call_later(wait_ns / _NS_PER_S, call),
+            lambda wait_ns, call: timer.call_at_ns(clock() + wait_ns, call),
             schedule=schedule,
             slots=options.num_of_sequences if self.model.is_sequence else 1,
             is_serial=options.serial_sequences and self.model.is_sequence,
@@ -254,6 +270,9 @@ class Run:
 
     def _levels(self) -> search.Levels:
         options = self.options
+        if options.fixed_schedule:
+            rate = len(self.data.due_ms) * 1000 / max(self.data.due_ms[-1], 1)
+            return search.linear(rate, rate, rate)
         if self._intervals:
             rate = schedules.mean_rate(self._intervals)
             return search.linear(rate, rate, rate)
@@ -267,7 +286,6 @@ class Run:
 
     def _plan(self) -> Plan:
         options = self.options
-        periodic = options.periodic_concurrency_range
         is_time = options.measurement_mode == "time_windows"
         return Plan(
             StabilityRule(
@@ -275,8 +293,7 @@ class Run:
             ),
             window_ns=options.measurement_interval * _NS_PER_MS if is_time else 0,
             window_requests=options.measurement_request_count,
-            # All requests of a periodic concurrency are sent once.
-            request_count=int(periodic.end) if periodic else options.request_count,
+            request_count=self._count(),
             warmup_count=options.warmup_request_count,
             max_trials=options.max_trials,
             percentile=options.percentile,
@@ -289,13 +306,20 @@ class Run:
             keeps_requests=bool(options.profile_export_file),
         )
 
+    def _count(self) -> int:
+        """Return how many requests are measured; of these two loads all are sent once."""
+        periodic = self.options.periodic_concurrency_range
+        if periodic:
+            return int(periodic.end)
+        return len(self.data.due_ms) if self.options.fixed_schedule else self.options.request_count
+
     def _on_pass(self, index: int, done: Pass) -> None:
         if self.options.verbose:
             self._say(pass_line(self.options, index, done))
 
     async def _watch_metrics(self) -> None:
         """Read the metrics again and again; the first time in vain ends the run."""
-        client, path = metrics_page(self.options, time.perf_counter_ns)
+        client, path = metrics_page(self.options, time.monotonic_ns)
         self._exits.push_async_callback(client.close)
         self._gauges.append(await _gauges(client, path))
         watching = asyncio.create_task(self._read_metrics(client, path))
@@ -314,13 +338,15 @@ class Run:
 
     async def _has_statistics(self) -> bool:
         try:
-            await self._client.statistics()
+            await self._statistics()
         except UnavailableError:
             return False
         return True
 
     async def _statistics(self) -> Snapshot:
-        return read_snapshot(await self._client.statistics())
+        # All models only where several take part: a cluster may have thousands.
+        which = None if self.model.composing else self.model
+        return read_snapshot(await self._client.statistics(which))
 
 
 async def _gauges(client: HttpClient, path: str) -> Gauges:

@@ -8,6 +8,7 @@ from typing import Final
 
 from backends.api.errors import InvalidArgumentError
 from cluster.tools.perf.clients.contract import Client
+from cluster.tools.perf.clients.endpoint_client import EndpointClient
 from cluster.tools.perf.clients.http_client import HttpClient
 from cluster.tools.perf.options.table import PerfOptions
 
@@ -34,6 +35,8 @@ def new_client(options: PerfOptions, clock: Callable[[], int]) -> Client:
             is_streaming=options.streaming,
         )
     tls = _tls(options) if options.url.startswith(_SCHEME) else None
+    if options.service_kind == "openai":
+        return EndpointClient(options.endpoint, address, clock, tls=tls, headers=options.header)
     return HttpClient(address, clock, tls=tls, headers=options.header)
 
 

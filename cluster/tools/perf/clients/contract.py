@@ -33,8 +33,8 @@ class Client(Protocol):
     async def config(self, model: Model) -> Mapping[str, Any]:
         """Return the model's config, as JSON has it."""
 
-    async def statistics(self) -> Mapping[str, Any]:
-        """Return the statistics of all models, as JSON has them."""
+    async def statistics(self, model: Model | None = None) -> Mapping[str, Any]:
+        """Return the statistics of a model or of all, as JSON has them."""
 
     async def register_memory(self, name: str, key: str, size_bytes: int) -> None:
         """Register a region of system shared memory."""

@@ -133,9 +133,10 @@ class GrpcClient:
         config: Mapping[str, Any] = answer.get("config", {})
         return config
 
-    async def statistics(self) -> Mapping[str, Any]:
-        """Return the statistics of all models; raises as `metadata` does."""
-        return await self._ask("ModelStatistics")
+    async def statistics(self, model: Model | None = None) -> Mapping[str, Any]:
+        """Return the statistics of a model or of all; raises as `metadata` does."""
+        which = {"name": model.name, "version": model.version} if model else {}
+        return await self._ask("ModelStatistics", **which)
 
     async def register_memory(self, name: str, key: str, size_bytes: int) -> None:
         """Register a region of system shared memory; raises as `metadata` does."""

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client's connection of HTTP/2 with the calls of gRPC on it.
 
-On the same busy machine a unary call cost 290 us of CPU with grpcio's asyncio and 120 us with this,
-one on a stream 170 us and 70 us; 20 us of them are spent in Python.
+A unary call costs 20 us in Python, and about 40 us with the kernel's part. With grpcio's asyncio it
+cost more than twice of what it did with this.
 """
 
 import asyncio

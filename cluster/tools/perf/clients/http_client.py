@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from backends.api.errors import UnavailableError
-from cluster.tools.perf.clients.http_connections import Answer, HttpConnections
+from cluster.tools.perf.clients.http_answers import Answer
+from cluster.tools.perf.clients.http_connections import HttpConnections
 from cluster.tools.perf.clients.http_encoding import (
     encode_http,
     mismatch_http,
@@ -96,9 +97,10 @@ class HttpClient:
         """Return the model's config; raises as `metadata` does."""
         return await self._json("GET", f"{model_path(model)}/config")
 
-    async def statistics(self) -> Mapping[str, Any]:
-        """Return the statistics of all models; raises as `metadata` does."""
-        return await self._json("GET", "/v2/models/stats")
+    async def statistics(self, model: Model | None = None) -> Mapping[str, Any]:
+        """Return the statistics of a model or of all; raises as `metadata` does."""
+        path = f"{model_path(model)}/stats" if model else "/v2/models/stats"
+        return await self._json("GET", path)
 
     async def register_memory(self, name: str, key: str, size_bytes: int) -> None:
         """Register a region of system shared memory; raises as `metadata` does."""

@@ -1,82 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of HTTP/1.1 that stay open, one exchange at a time on each.
-
-Answers of one model have the same head again and again, which is read once.
-"""
+"""Connections of HTTP/1.1 that stay open, one exchange at a time on each."""
 
 import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, cast
+
+from cluster.tools.perf.clients.http_answers import Answer, AnswerReader, Head
 
 # More at once wait for a connection; their wait is part of their latency.
 MAX_CONNECTIONS: Final = 4096
-_KNOWN_HEADS: Final = 64
-_HEAD_END: Final = b"\r\n\r\n"
-_MAX_HEAD_BYTES: Final = 1 << 16
-_CREATED: Final = 300
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What a head says."""
-
-    status: int
-    length: int
-    closes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer, or why there is none.
-
-    Attributes:
-        status: Of HTTP; 0 when there is no answer.
-        head: The bytes before the body.
-        body: The body; without an answer what went wrong.
-        first_ns: When its first byte came.
-        end_ns: When its last byte came.
-    """
-
-    status: int
-    head: bytes
-    body: bytes
-    first_ns: int
-    end_ns: int
-
-    @property
-    def error(self) -> str:
-        """Why this is no success; empty for one."""
-        if 200 <= self.status < _CREATED:  # noqa: PLR2004 - success begins there
-            return ""
-        text = self.body.decode(errors="replace")
-        return f"HTTP {self.status}: {text}" if self.status else text
-
 
 Done = Callable[[Answer], None]
-
-
-def _read_head(head: bytes) -> _Head:
-    """Read a head.
-
-    Raises:
-        ValueError: It is none of HTTP/1, or the body's length is not said.
-    """
-    first, *lines = head.decode("latin-1").split("\r\n")
-    protocol, _, rest = first.partition(" ")
-    if not protocol.startswith("HTTP/1."):
-        raise ValueError(f"the answer is not HTTP/1: {first[:80]!r}")
-    fields = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        fields[name.strip().lower()] = value.strip()
-    if "content-length" not in fields:
-        raise ValueError("the answer has no Content-Length")
-    closes = fields.get("connection", "").lower() == "close"
-    return _Head(int(rest[:3]), int(fields["content-length"]), closes)
+# Takes each chunk of an answer that comes in chunks.
+OnPart = Callable[[bytes], None]
 
 
 class _Connection(asyncio.Protocol):
@@ -85,19 +24,18 @@ class _Connection(asyncio.Protocol):
     def __init__(self, pool: "HttpConnections") -> None:
         self._pool = pool
         self._transport: asyncio.Transport | None = None
+        self._reader = AnswerReader(pool.heads)
         self._done: Done | None = None
-        self._buffer = bytearray()
-        self._head: _Head | None = None
-        self._head_bytes = b""
+        self._on_part: OnPart | None = None
         self._first_ns = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Those of uvloop are not derived from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
 
-    def exchange(self, data: bytes, done: Done) -> None:
+    def exchange(self, data: bytes, done: Done, on_part: OnPart | None) -> None:
         """Send a request; the answer goes to ``done``."""
-        self._done = done
+        self._done, self._on_part = done, on_part
         assert self._transport is not None  # noqa: S101 - it is in the pool once it is open
         self._transport.write(data)
 
@@ -107,11 +45,15 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._done is None:
+            # Nothing was asked: whatever it is, the next answer would be taken for another.
+            self.close()
+            return
         if not self._first_ns:
             self._first_ns = self._pool.clock()
-        self._buffer += data
         try:
-            self._read()
+            if self._reader.feed(data, self._on_part):
+                self._finish()
         except ValueError as error:
             self._fail(str(error))
             self.close()
@@ -120,25 +62,11 @@ class _Connection(asyncio.Protocol):
         self._pool.lost(self)
         self._fail(f"the connection was closed: {exc or 'by the server'}")
 
-    def _read(self) -> None:
-        buffer = self._buffer
-        if self._head is None:
-            end = buffer.find(_HEAD_END)
-            if end < 0:
-                if len(buffer) > _MAX_HEAD_BYTES:
-                    raise ValueError("the answer's head is too long")
-                return
-            self._head_bytes = bytes(buffer[:end])
-            self._head = self._pool.head(self._head_bytes)
-            del buffer[: end + len(_HEAD_END)]
-        if len(buffer) < self._head.length:
-            return
-        body = bytes(buffer[: self._head.length])
-        del buffer[: self._head.length]
-        self._finish(body, self._head)
-
-    def _finish(self, body: bytes, head: _Head) -> None:
-        answer = Answer(head.status, self._head_bytes, body, self._first_ns, self._pool.clock())
+    def _finish(self) -> None:
+        reader, head = self._reader, self._reader.head
+        assert head is not None  # noqa: S101 - the answer is complete
+        end_ns = self._pool.clock()
+        answer = Answer(head.status, reader.raw_head, reader.body, self._first_ns, end_ns)
         done = self._reset()
         if head.closes:
             self.close()
@@ -154,8 +82,9 @@ class _Connection(asyncio.Protocol):
             done(Answer(0, b"", message.encode(), now_ns, now_ns))
 
     def _reset(self) -> Done | None:
-        done, self._done = self._done, None
-        self._head, self._first_ns = None, 0
+        done, self._done, self._on_part = self._done, None, None
+        self._reader.restart()
+        self._first_ns = 0
         return done
 
 
@@ -176,16 +105,16 @@ class HttpConnections:
         self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening: set[asyncio.Task[None] | None] = set()
-        self._waiting: deque[tuple[bytes, Done]] = deque()
-        self._heads: dict[bytes, _Head] = {}
+        self._waiting: deque[tuple[bytes, Done, OnPart | None]] = deque()
+        self.heads: dict[bytes, Head] = {}
         self._is_closed = False
 
-    def exchange(self, data: bytes, done: Done) -> None:
+    def exchange(self, data: bytes, done: Done, on_part: OnPart | None = None) -> None:
         """Send a request; the answer goes to ``done``, never before this returns."""
         if self._free:
-            self._free.pop().exchange(data, done)
+            self._free.pop().exchange(data, done, on_part)
             return
-        self._waiting.append((data, done))
+        self._waiting.append((data, done, on_part))
         self._open_more()
 
     async def open(self, count: int) -> None:
@@ -208,19 +137,6 @@ class HttpConnections:
             connection.close()
         # Transports close in the loop's next turn.
         await asyncio.sleep(0)
-
-    def head(self, raw: bytes) -> _Head:
-        """Return what a head says.
-
-        Raises:
-            ValueError: It is none.
-        """
-        known = self._heads.get(raw)
-        if known is None:
-            known = _read_head(raw)
-            if len(self._heads) < _KNOWN_HEADS:
-                self._heads[raw] = known
-        return known
 
     def freed(self, connection: _Connection) -> None:
         """Use a connection for what waits, or keep it."""

@@ -42,8 +42,10 @@ class DataSet:
 
     Attributes:
         streams: Rows of each stream; a sequence takes its requests from one stream.
+        due_ms: When each row of the first stream is to be sent, where its file says so.
         is_read: Whether it came from files, so that a sequence is as long as its stream.
     """
 
     streams: tuple[tuple[Row, ...], ...]
     is_read: bool = False
+    due_ms: tuple[int, ...] = ()

@@ -14,6 +14,8 @@ from cluster.tools.perf.records import Request, Sender
 
 # A request that leaves later than this was delayed by its sender.
 _DELAYED_NS: Final = 1_000_000
+# Then answers are taken: at a rate that is too high for the client more is due all the time.
+_MOST_AT_ONCE: Final = 32
 
 Clock = Callable[[], int]
 # Calls back after so many nanoseconds.
@@ -78,8 +80,9 @@ class _Loop:
         """Note the end of a request; that of a decoupled one is its last response with content."""
         request.end_ns = request.responses_ns[-1] if request.responses_ns else now_ns
         self.in_flight -= 1
-        self.ended_count += 1
-        self._ended.append(request)
+        if request.is_counted:
+            self.ended_count += 1
+            self._ended.append(request)
         self._goes_on(request)
 
     def _goes_on(self, request: Request) -> None:
@@ -95,13 +98,14 @@ class _Loop:
         request.start_ns = now_ns
         request.intended_ns = intended_ns or now_ns
         request.is_delayed = now_ns - request.intended_ns > _DELAYED_NS
-        self.sent += 1
+        self.sent += request.is_counted
         self.in_flight += 1
         self._sender.send(request, self)
 
     def _close(self, slot: int) -> None:
         request = self._source.closing(slot)
         if request is not None:
+            request.is_counted = False
             self._issue(request)
 
 
@@ -183,13 +187,16 @@ class OpenLoop(_Loop):
         return super().is_done and not self._waiting
 
     def _tick(self) -> None:
-        while not self._is_stopping and not self._is_planned_out:
+        wait_ns = 0
+        for _ in range(_MOST_AT_ONCE):
+            if self._is_stopping or self._is_planned_out:
+                return
             wait_ns = self._due_ns - self._clock()
             if wait_ns > 0:
-                self._timer(wait_ns, self._tick)
-                return
+                break
             self._dispatch(self._due_ns)
             self._due_ns = self._start_ns + next(self._schedule)
+        self._timer(max(wait_ns, 0), self._tick)
 
     @property
     def _is_planned_out(self) -> bool:

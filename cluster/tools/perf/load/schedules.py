@@ -13,6 +13,7 @@ from typing import Final
 from backends.api.errors import InvalidArgumentError
 
 _NS_PER_S: Final = 1e9
+_NS_PER_MS: Final = 10**6
 _NS_PER_US: Final = 1000
 
 
@@ -37,6 +38,12 @@ def replayed(intervals_us: Sequence[int]) -> Iterator[int]:
     return itertools.accumulate(
         interval_us * _NS_PER_US for interval_us in itertools.cycle(intervals_us)
     )
+
+
+def fixed(due_ms: Sequence[int]) -> Iterator[int]:
+    """Yield the instants of a trace, in milliseconds; after the last one it stays at that."""
+    offsets = [each * _NS_PER_MS for each in due_ms]
+    return itertools.chain(offsets, itertools.repeat(offsets[-1]))
 
 
 def read_intervals(text: str, path: str) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ LOAD_MODES: Final = {
     "periodic_concurrency_range": "PeriodicConcurrency",
     "request_rate_range": "RequestRate",
     "request_intervals": "CustomIntervals",
+    "fixed_schedule": "FixedSchedule",
 }
 _DEFAULT_URLS: Final = {"http": "localhost:8000", "grpc": "localhost:8001"}
 _HIGHEST_PERCENTILE: Final = 99
@@ -56,7 +57,11 @@ def searched_range(options: PerfOptions) -> Range:
 
 def is_rate(options: PerfOptions) -> bool:
     """Whether the load is an open loop: it does not wait for answers."""
-    return options.request_rate_range is not None or bool(options.request_intervals)
+    return (
+        options.request_rate_range is not None
+        or bool(options.request_intervals)
+        or options.fixed_schedule
+    )
 
 
 def _completed(options: PerfOptions) -> PerfOptions:
@@ -130,6 +135,33 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
         lambda o: bool(o.request_parameter) and o.protocol != "grpc",
     ),
     (
+        "Must supply --input-data for OpenAI service kind.",
+        lambda o: o.service_kind == "openai" and not o.input_data,
+    ),
+    (
+        'Must supply --endpoint for OpenAI service kind. For example, "v1/chat/completions".',
+        lambda o: o.service_kind == "openai" and not o.endpoint,
+    ),
+    (
+        "Only async mode is currently supported for OpenAI service-kind",
+        lambda o: o.service_kind == "openai" and not o.is_async,
+    ),
+    (
+        "Batching is not currently supported with OpenAI service-kind",
+        lambda o: o.service_kind == "openai" and o.batch_size != 1,
+    ),
+    (
+        "Shared memory, gRPC and generated data do not go with OpenAI service-kind",
+        lambda o: (
+            o.service_kind == "openai"
+            and (
+                o.shared_memory != "none"
+                or o.protocol != "http"
+                or not {"zero", "random"}.isdisjoint(o.input_data)
+            )
+        ),
+    ),
+    (
         "The end of the search range and the latency limit can not be both 0 (or 0.0) "
         "simultaneously",
         lambda o: _has_no_end(o) and o.latency_threshold == 0,
@@ -153,6 +185,16 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
     (
         "--warmup-request-count not supported with multiple request rate values in one run",
         lambda o: bool(o.warmup_request_count) and is_rate(o) and not _is_single(o),
+    ),
+    (
+        "Cannot specify `--request-count` when using `--fixed-schedule`. The request count will be "
+        "equal to the number of requests in the input data minus the warmup request count.",
+        lambda o: o.fixed_schedule and bool(o.request_count),
+    ),
+    (
+        "--fixed-schedule takes the timestamps of payloads: it goes with OpenAI service-kind, and "
+        "without --warmup-request-count",
+        lambda o: o.fixed_schedule and (o.service_kind != "openai" or bool(o.warmup_request_count)),
     ),
     ("--request-count can not be less than concurrency", _fewer_than_in_flight),
     (

@@ -142,9 +142,13 @@ def _next(arguments: Iterator[str], flag: str) -> str:
 
 
 def _field(flag: str, refusal: str) -> str:
-    if flag not in _BY_FLAG:
-        raise RefusedValueError(refusal)
-    return _BY_FLAG[flag]
+    if flag in _BY_FLAG:
+        return _BY_FLAG[flag]
+    # As getopt_long has it, a beginning that only one option has is that option.
+    begun = [field for name, field in _BY_FLAG.items() if len(flag) > 2 and name.startswith(flag)]  # noqa: PLR2004 - dashes
+    if len(begun) == 1:
+        return begun[0]
+    raise RefusedValueError(refusal)
 
 
 def _value(option: Option, flag: str, text: str) -> Any:

@@ -79,9 +79,10 @@ class PerfOptions:
     service_kind: str = _option(
         "triton",
         _MODEL,
-        "The kind of service: triton.",
-        values.word("--service-kind", "triton", listed="'triton'"),
+        "The kind of service: triton, or openai for an endpoint that takes a JSON body.",
+        values.word("--service-kind", "triton", "openai"),
     )
+    endpoint: str = _option("", _MODEL, "The endpoint's path, for example v1/chat/completions.")
     bls_composing_models: tuple[tuple[tuple[str, str], ...], ...] = _option(
         (),
         _MODEL,
@@ -171,6 +172,11 @@ class PerfOptions:
         _LOAD,
         "File with the distances of arrivals, in microseconds, a line each; it is repeated.",
         values.existing_file("--request-intervals"),
+    )
+    fixed_schedule: bool = _option(
+        False,
+        _LOAD,
+        "Send each payload of an endpoint's data once, at its timestamp, in milliseconds.",
     )
     latency_threshold: int = _option(
         0,

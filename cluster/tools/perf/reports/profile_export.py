@@ -61,7 +61,7 @@ def profile_export(
         ],
         "version": release,
         "service_kind": options.service_kind,
-        "endpoint": "",
+        "endpoint": options.endpoint,
     }
     return json.dumps(document, separators=(",", ":"))
 
@@ -80,6 +80,8 @@ def _request(request: Request, inputs: dict[str, Any], epoch_ns: int) -> dict[st
 
 def _values(content: Content) -> Any:
     """Return a tensor's contents; one element stands alone, as perf_analyzer has it."""
+    if content.datatype == "JSON":
+        return content.raw.decode()
     if content.datatype == "BYTES":
         elements = deserialize_bytes(memoryview(content.raw))
         values: list[Any] = [each.decode(errors="replace") for each in elements]

@@ -46,7 +46,7 @@ def settings(options: PerfOptions, model: Model) -> str:
 
 def _settings(options: PerfOptions, model: Model) -> Iterator[str]:
     yield f"  Batch size: {options.batch_size}"
-    yield "  Service Kind: TRITON"
+    yield f"  Service Kind: {options.service_kind.upper()}"
     if options.warmup_request_count:
         plural = "s" if options.warmup_request_count > 1 else ""
         yield f"  Sending {options.warmup_request_count} warmup request{plural}"

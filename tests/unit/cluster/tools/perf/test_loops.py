@@ -100,6 +100,26 @@ def test_an_open_loop_does_not_wait_for_answers():
     assert [each.start_ns for each in ended] == [0, MS, 2 * MS, 3 * MS, 4 * MS]
 
 
+def test_an_open_loop_that_is_behind_lets_answers_be_taken():
+    waits = []
+    rig = Rig()
+    loop = OpenLoop(
+        rig.server, Rows(), rig.now, lambda *wait: waits.append(wait), schedule=itertools.repeat(0)
+    )
+    loop.start()
+    # All is due at once, without end.
+    assert loop.sent < 100
+    assert [wait_ns for wait_ns, _ in waits] == [0]
+
+
+def test_what_ends_a_sequence_early_is_not_counted():
+    rig = Rig()
+    source, parts = sequences(length=100, variation=0.0)
+    loop = rig.closed(source, concurrency=3, limit=9)
+    assert len(rig.run(loop)) == loop.sent == loop.ended_count == 9
+    assert sum(part.is_end for part in parts) == 3
+
+
 def test_serial_sequences_have_one_request_in_flight_each():
     rig = Rig()
     source, _ = sequences(length=4, variation=0.0)
@@ -168,6 +188,11 @@ def test_the_same_seed_is_the_same_load():
 def test_replayed_intervals_begin_again():
     offsets = itertools.islice(schedules.replayed([1000, 2000]), 4)
     assert list(offsets) == [MS, 3 * MS, 4 * MS, 6 * MS]
+
+
+def test_a_trace_stays_at_its_last_instant():
+    offsets = itertools.islice(schedules.fixed([0, 250]), 4)
+    assert list(offsets) == [0, 250 * MS, 250 * MS, 250 * MS]
 
 
 def test_intervals_are_microseconds_in_lines():

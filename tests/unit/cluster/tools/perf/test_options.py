@@ -35,6 +35,11 @@ def test_a_value_follows_its_flag_or_an_equals_sign():
     assert parsed("-b", "4") == parsed("-b4")
 
 
+def test_a_beginning_that_one_option_has_is_that_option():
+    assert parsed("--max-tr=3").max_trials == 3
+    assert refusal(*M, "--ssl=1") == "Error: Invalid long option '--ssl'"
+
+
 def test_letters_may_stand_together():
     options = parsed("-vab", "2")
     assert (options.verbose, options.is_async, options.batch_size) == (1, True, 2)

@@ -67,10 +67,11 @@ ARGUMENTS: Final = {
 }
 
 
-def wait_for(holds: Callable[[], bool], timeout_s: float = _TIMEOUT_S) -> None:
-    until_s = time.monotonic() + timeout_s
+def wait_for(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
+    until_s = time.monotonic() + _TIMEOUT_S
     while not holds():
         assert time.monotonic() < until_s, "it never came to hold"
+        meanwhile()
         time.sleep(_POLL_S)
 
 
@@ -117,8 +118,11 @@ def start(network: PodNetwork, name: str, workers: int, store: Path | None = Non
     cluster = RayCluster(network, name, store)
     for _ in range(workers):
         cluster.add_worker()
-    wait_for(lambda: cluster.put(**ARGUMENTS))
-    wait_for(cluster.is_running)
+    wait_for(lambda: cluster.put(**ARGUMENTS), meanwhile=cluster.restart_ended)
+    wait_for(
+        lambda: cluster.is_running() and all(is_healthy(health(each)) for each in cluster.workers),
+        meanwhile=cluster.restart_ended,
+    )
     return cluster
 
 
@@ -167,10 +171,10 @@ def test_application_is_running_and_pods_are_ready_only_when_the_models_are_load
     write_gated_model(network.models)
     cluster = RayCluster(network, "a")
     worker = cluster.add_worker()
-    wait_for(lambda: cluster.put(**ARGUMENTS))
+    wait_for(lambda: cluster.put(**ARGUMENTS), meanwhile=cluster.restart_ended)
 
     # Before the models: sockets are open, what is loaded answers, no probe succeeds.
-    wait_for(lambda: model_is_ready(worker, BUSY))
+    wait_for(lambda: model_is_ready(worker, BUSY), meanwhile=cluster.restart_ended)
     assert healthz(worker) == (503, b"starting")
     assert worker.execute(PROBE).returncode != 0
     assert cluster.application()["status"] == "DEPLOYING"

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,8 +117,10 @@ def network(tmp_path: Path) -> Iterator[PodNetwork]:
 def start(network: PodNetwork, name: str, workers: int, store: Path | None = None) -> RayCluster:
     """Start a cluster, and return when its application is RUNNING."""
     cluster = RayCluster(network, name, store)
+    # One after the other: a raylet ends whose agent has not started after 15 s.
     for _ in range(workers):
-        cluster.add_worker()
+        agent = f"http://{cluster.add_worker().address}:52365/api/healthz"
+        wait_for(partial(is_healthy, agent), meanwhile=cluster.restart_ended)
     wait_for(lambda: cluster.put(**ARGUMENTS), meanwhile=cluster.restart_ended)
     wait_for(
         lambda: cluster.is_running() and all(is_healthy(health(each)) for each in cluster.workers),

@@ -3,7 +3,7 @@
 """A RayService as KubeRay 1.7 runs it: its commands, its calls of Ray's REST API, its probes.
 
 The pods are namespaces of this machine, see `tests.support.pods`; a proxy stands for the Service.
-Only the first test is for CI; ``make test-all`` runs all of them, with ``MANTA_PODS=all``.
+``make test-all`` runs them, with ``MANTA_PODS=all``.
 """
 
 import json
@@ -26,12 +26,13 @@ from tests.support.pods import Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import Endpoints, ReadinessProxy, is_healthy
 
 _LACKS = missing_for_pods()
-_IS_WANTED = os.environ.get("MANTA_PODS") == "all"
 pytestmark = [
+    pytest.mark.skipif(
+        os.environ.get("MANTA_PODS") != "all", reason="takes minutes: MANTA_PODS=all"
+    ),
     pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}"),
     pytest.mark.timeout(1800),
 ]
-long = pytest.mark.skipif(not _IS_WANTED, reason="takes minutes: MANTA_PODS=all")
 
 # A model that is loaded once a file is there.
 GATED: Final = "gated"
@@ -188,7 +189,6 @@ def test_application_is_running_and_pods_are_ready_only_when_the_models_are_load
     assert healthz(worker) == (200, b"success")
 
 
-@long
 def test_changes_in_place_keep_the_instances_and_a_deleted_pod_costs_nothing(
     network: PodNetwork,
 ) -> None:
@@ -225,7 +225,6 @@ def test_changes_in_place_keep_the_instances_and_a_deleted_pod_costs_nothing(
     assert not lost
 
 
-@long
 def test_upgrade_to_a_second_cluster_loses_nothing(network: PodNetwork) -> None:
     old = start(network, "a", workers=1)
     with clients_of(old) as (endpoints, clients):
@@ -243,7 +242,6 @@ def test_upgrade_to_a_second_cluster_loses_nothing(network: PodNetwork) -> None:
     assert not lost
 
 
-@long
 def test_lost_head_that_comes_back_with_its_store_loses_nothing(
     network: PodNetwork, tmp_path: Path
 ) -> None:

@@ -97,6 +97,11 @@ class RayCluster:
         self.workers.append(worker)
         return worker
 
+    def restart_ended(self) -> None:
+        """Start again what has ended of itself: on a slow machine a node of Ray gives up."""
+        for pod in (self.head, *self.workers):
+            pod.restart_ended()
+
     def put(self, **arguments: Any) -> bool:
         """PUT serveConfigV2; returns whether the dashboard has taken it."""
         arguments = {"model_repository": [MODELS], "http_port": 8000, **arguments}

@@ -80,18 +80,28 @@ class Pod:
         mounts = [f"mount --bind {shlex.quote(str(at))} {to}" for at, to in places.items()]
         # KubeRay's entry point is bash, which becomes the last command that it is given.
         script = " && ".join([*mounts, f"exec /bin/bash -c -- {shlex.quote(command)}"])
-        with self.log.open("w") as log:
+        self._command = [
+            *("ip", "netns", "exec", self._namespace),
+            *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+            *("/bin/bash", "-c", script),
+        ]
+        self._environment = {**_own_environment(), **environment, "POD_IP": self.address}
+        self._start()
+
+    def _start(self) -> None:
+        with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [
-                    *("ip", "netns", "exec", self._namespace),
-                    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
-                    *("/bin/bash", "-c", script),
-                ],
+                self._command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
-                env={**_own_environment(), **environment, "POD_IP": self.address},
+                env=self._environment,
             )
+
+    def restart_ended(self) -> None:
+        """Start its command again if that has ended, as the kubelet does."""
+        if self.process.poll() is not None:
+            self._start()
 
     @property
     def first_process(self) -> psutil.Process:

@@ -171,14 +171,18 @@ def test_metadata_of_a_model_that_was_never_loaded_loads_it(server: RunningServe
 
 
 def test_an_instance_starts_in_a_process_that_was_idle(server: RunningServer) -> None:
-    def starts_in_an_idle_process(name: str) -> bool:
-        idle = {process.pid for process in server.processes("ray::IDLE")}
-        assert over_http(server, name, 1) == 1
-        (found,) = instances(server, name)
-        put_to_rest(server, name)
-        return found.pid in idle
+    def pids(found: list[psutil.Process]) -> set[int]:
+        return {process.pid for process in found}
 
-    # Whose worker it is that is idle, Ray does not tell; and one is started when nothing else is.
+    def starts_in_an_idle_process(name: str) -> bool:
+        until(lambda: bool(server.processes("ray::IDLE")), 180)
+        idle, ending = pids(server.processes("ray::IDLE")), pids(instances(server, name))
+        assert over_http(server, name, 1) == 1
+        started = pids(instances(server, name)) - ending
+        put_to_rest(server, name)
+        return bool(started & idle)
+
+    # What is idle may still be about to be ready, or be somebody else's.
     until(lambda: starts_in_an_idle_process("m12"), 300)
 
 

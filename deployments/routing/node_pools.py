@@ -264,7 +264,7 @@ class NodePools:
 
         That of a model with sequences first learns from all instances which of them run already.
         """
-        if pool.held is None or not pool.held.has_instances:
+        if pool.held is None or not pool.held.is_open:
             return False
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
@@ -340,7 +340,7 @@ class NodePools:
             return
         queue.leave(instance.link.endpoint.incarnation)
         pool = instance.link.pool
-        if pool.held is queue and not queue.has_instances:
+        if pool.held is queue and not queue.is_open:
             # They wait as requests do for which there is no lane: in bounds of number and time.
             pool.queue = None
             self._queue_changed(pool)

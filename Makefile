@@ -170,8 +170,6 @@ test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
 	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
 		$(PYTEST) tests/integration
-	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
-		$(BIN)/python -m tests.chaos $(CHAOS_IN_TEST)
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
 faults: $(VENV)/.installed-test
@@ -179,8 +177,6 @@ faults: $(VENV)/.installed-test
 
 # Faults at random under mixed load, docs/chaos.md. CHAOS="--minutes 30 --seed 1 2 3" chooses.
 CHAOS ?= --minutes 3 --seed 7
-# A fixed seed: what breaks has broken by a change.
-CHAOS_IN_TEST := --minutes 3 --seed 7
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos $(CHAOS)
 

@@ -122,6 +122,13 @@ class HeldQueue:
         """Whether an instance is there that takes what comes."""
         return any(not each.is_leaving for each in self._queue.instances.values())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether what comes is executed, be it by instances that leave: of their sequences."""
+        if self._config.sequence_batching is None:
+            return self.has_instances
+        return bool(self._queue.instances)
+
     async def knows(self, correlation_id: int | str) -> bool:
         """Whether a sequence goes on here, in a slot or in the backlog."""
         return self.has_sequence(correlation_id)
@@ -131,8 +138,16 @@ class HeldQueue:
         return self._queue.knows(correlation_id)
 
     def configure(self, config: ModelConfig) -> bool:
-        """Go by another config of the same model version; return whether that can be done."""
-        if any(getattr(config, name) != getattr(self._config, name) for name in _DECIDING):
+        """Go by another config of the same model version; return whether that can be done.
+
+        No parameter concerns sequences: those that run at instances of the config before go on.
+        """
+        is_parameterless = config.sequence_batching is not None
+        if any(
+            getattr(config, name) != getattr(self._config, name)
+            for name in _DECIDING
+            if not (is_parameterless and name == "parameters")
+        ):
             return False
         self._config = config
         return True

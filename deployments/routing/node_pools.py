@@ -210,7 +210,15 @@ class NodePools:
             instance = self._links.get(link)
             if instance is not None:
                 self._adopt_now(instance)
+        # One that was on its own and has left the table goes on with its sequences.
+        for instance in self._retired(pool):
+            self._ask(instance)
         self._settle(pool)
+
+    def _retired(self, pool: LinkPool) -> list[InstanceLink]:
+        retired = () if pool.sequences is None else pool.sequences.retired
+        found = (self._links.get(link) for link in retired if link.is_local)
+        return [instance for instance in found if instance is not None]
 
     def forget(self, pool: LinkPool) -> None:
         """Let go of a pool whose version is served no more.
@@ -264,7 +272,9 @@ class NodePools:
 
         That of a model with sequences first learns from all instances which of them run already.
         """
-        if pool.held is None or not pool.held.has_instances:
+        if pool.held is None or not pool.held.is_open:
+            return False
+        if any(instance.is_asked for instance in self._retired(pool)):
             return False
         if self._gathering is None or pool.held.config.sequence_batching is None:
             return True
@@ -340,7 +350,7 @@ class NodePools:
             return
         queue.leave(instance.link.endpoint.incarnation)
         pool = instance.link.pool
-        if pool.held is queue and not queue.has_instances:
+        if pool.held is queue and not queue.is_open:
             # They wait as requests do for which there is no lane: in bounds of number and time.
             pool.queue = None
             self._queue_changed(pool)

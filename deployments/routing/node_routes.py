@@ -176,7 +176,13 @@ class NodeRoutes:
         """Return the queue of a link's node; None when its instances are on their own."""
         node_id = link.endpoint.node_id
         place = next((each for each in self._places if each.node_id == node_id), None)
-        return None if place is None else place.queue
+        if place is not None:
+            return place.queue
+        # All its instances leave, and go on with their sequences.
+        if link.is_local:
+            return self._pool.queue
+        is_held = link.lane is not None and link.lane.holder is not None
+        return self._remote_queue(node_id, self._pool) if is_held else None
 
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""

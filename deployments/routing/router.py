@@ -302,7 +302,9 @@ class Router:
 
     def _refresh_routes(self, pool: LinkPool) -> None:
         """Look again at the nodes of a version."""
-        if all(link.is_local for link in pool.links):
+        # Sequences go on at those that have left the table.
+        retired = [] if pool.sequences is None else pool.sequences.retired
+        if all(link.is_local for link in (*pool.links, *retired)):
             if pool.routes is not None:
                 pool.routes.close()
                 pool.routes = None

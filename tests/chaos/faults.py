@@ -14,7 +14,14 @@ import psutil
 
 from tests.chaos import network
 from tests.chaos.models import EXTRA, SIMPLE, SUMS, load_with_files
-from tests.chaos.plant import CONTROLLER, INGRESS, REPLICAS, SERVE_CONTROLLER, Plant
+from tests.chaos.plant import (
+    CONTROLLER,
+    INGRESS,
+    REPLICAS,
+    SERVE_CONTROLLER,
+    Plant,
+    wait_until,
+)
 from tests.chaos.records import FAR, Strike
 from tests.chaos.rules import TIED
 from tests.chaos.scene import NotNowError, Scene, fill
@@ -22,6 +29,9 @@ from tests.chaos.schedule import Event, Kind
 
 # What a load still finds on a full disk.
 _LEFT_BYTES: Final = 1 << 20
+# How long the GCS is let live while actors are being created.
+_CALM_S: Final = 10.0
+_STARTING: Final = ("PENDING_CREATION", "RESTARTING", "DEPENDENCIES_UNREADY")
 _SLOW_OPEN_US: Final = 200_000
 _STEPS_S: Final = (-86_400, -3_600, -20, 20, 3_600, 86_400)
 _COUNTS: Final = {SIMPLE: (2, 3, 5, 6), SUMS: (2, 3, 4)}
@@ -180,6 +190,12 @@ def _needs_small_disk(plant: Plant) -> str:
 
 
 def _kill_gcs(scene: Scene, event: Event, strike: Strike) -> None:
+    # Of an actor that is being created the restarted GCS does not know where it is: it takes what
+    # the actor has reserved for taken, for ever, and kills it in vain.
+    try:
+        wait_until(lambda: not scene.plant.actors(_STARTING), _CALM_S, "actors are being created")
+    except TimeoutError as error:
+        raise NotNowError(f"{error}") from None
     strike.begin_s = time.monotonic()
     scene.plant.kill_gcs()
     time.sleep(event.lasts_s)

@@ -124,7 +124,7 @@ def publish(
     nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = (), *, is_dormant: bool = False
 ) -> None:
     """Give all routers of some nodes a table with the instances that these have now."""
-    known = {each: node for node in nodes for each in (*node.instances, *leaving)}
+    known = {each: node for node in nodes for each in node._endpoints}
     entry = ModelVersion(
         1,
         ModelReadyState.READY,

@@ -3,17 +3,20 @@
 """Sequences over the pools of several nodes: each stays where it has started."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 from tests.support.pool_cluster import Cluster, cluster_of, executed
-from tests.support.pool_node import Node, outcome
-from tests.support.pool_rig import request_for
+from tests.support.pool_node import Node, outcome, publish
+from tests.support.pool_rig import PooledInstance, request_for
 
 SEQUENCES = ModelConfig(
     "m", max_batch_size=4, sequence_batching=SequenceBatching(max_sequence_idle_us=60_000_000)
@@ -95,3 +98,33 @@ async def test_a_sequence_that_waits_for_a_slot_is_found_by_all_routers(router: 
         ends = begin(second, waiting, SEQUENCE_END, router)
         assert not failures(await send(first, taken, SEQUENCE_END))
         assert not failures([await outcome(each) for each in (*begins, *ends)])
+
+
+@pytest.mark.parametrize("is_leaving", [True, False])
+@pytest.mark.parametrize("after", [[1, 1], [0, 2], [2, 0], [2, 1], [1, 2]])
+@pytest.mark.parametrize("before", [[3, 0], [2, 1], [0, 2], [1, 1]])
+async def test_sequences_go_on_at_instances_that_a_reload_replaces_on_whichever_nodes(
+    before: list[int], after: list[int], *, is_leaving: bool
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(cluster_of(SEQUENCES, before, router_count=2))
+        first, second = cluster.nodes
+        assert not failures(await send(first, range(1, 5), SEQUENCE_START))
+        assert not failures(await send(second, range(5, 9), SEQUENCE_START))
+        leaving: list[PooledInstance] = []
+        for node, count in zip(cluster.nodes, after, strict=True):
+            leaving += node.instances
+            node.instances.clear()
+            node.config = replace(SEQUENCES, parameters={"round": "2"})
+            for _ in range(count):
+                instance = PooledInstance(node.config, ScriptedModel())
+                node.add(await stack.enter_async_context(instance))
+        publish(cluster.nodes, tuple(leaving) if is_leaving else ())
+        for flags in (0, SEQUENCE_END):
+            asked = [
+                *begin(first, range(1, 3), flags, router=0),
+                *begin(first, range(3, 5), flags, router=1),
+                *begin(second, range(5, 7), flags, router=0),
+                *begin(second, range(7, 9), flags, router=1),
+            ]
+            assert not failures([await outcome(each) for each in asked])

@@ -21,7 +21,7 @@ def is_healthy(url: str, timeout_s: float = 2.0) -> bool:
     """Probe as a kubelet does with ``httpGet``."""
     try:
         with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-            return 200 <= answer.status < 400
+            return bool(200 <= answer.status < 400)
     except OSError:
         return False
 

@@ -229,11 +229,14 @@ def test_upgrade_to_a_second_cluster_loses_nothing(network: PodNetwork) -> None:
     old = start(network, "a", workers=1)
     with clients_of(old) as (endpoints, clients):
         new = start(network, "b", workers=1)
+        there = [each.address for each in new.workers]
+        endpoints.probe(there)
+        wait_for(lambda: all(map(endpoints.is_healthy, there)))
         serve_on(clients)
         # What the operator does at this moment: the Service's selector.
-        endpoints.select([each.address for each in new.workers])
+        endpoints.select(there)
         serve_on(clients)
-        assert endpoints.ready == {each.address for each in new.workers}
+        assert endpoints.ready == set(there)
         # rayClusterDeletionDelaySeconds are over; long connections still go to the old cluster.
         old.delete()
         serve_on(clients)

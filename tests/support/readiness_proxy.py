@@ -21,13 +21,13 @@ def is_healthy(url: str, timeout_s: float = 2.0) -> bool:
     """Probe as a kubelet does with ``httpGet``."""
     try:
         with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-            return 200 <= answer.status < 400
+            return bool(200 <= answer.status < 400)
     except OSError:
         return False
 
 
 class Endpoints:
-    """Probes the pods that a selector chooses, again and again.
+    """Probes pods again and again, and has those that are ready of the ones a selector chooses.
 
     Args:
         addresses: Of the pods.
@@ -44,12 +44,20 @@ class Endpoints:
     @property
     def ready(self) -> frozenset[str]:
         """Those that get new connections."""
-        return frozenset(each for each in self._selected if self._healthy.get(each))
+        return frozenset(each for each in self._selected if self.is_healthy(each))
 
     def select(self, addresses: Sequence[str]) -> None:
         """Choose other pods from now on."""
+        self.probe(addresses)
         self._selected = frozenset(addresses)
-        for address in self._selected - self._threads.keys():
+
+    def is_healthy(self, address: str) -> bool:
+        """Whether a pod's probe succeeds, chosen or not."""
+        return self._healthy.get(address, False)
+
+    def probe(self, addresses: Sequence[str]) -> None:
+        """Probe pods that are not chosen yet too, as a kubelet does."""
+        for address in set(addresses) - self._threads.keys():
             thread = threading.Thread(target=self._probe, args=(address,), daemon=True)
             self._threads[address] = thread
             thread.start()

@@ -40,6 +40,8 @@ _ENVIRONMENT = {
     "RAY_enable_autoscaler_v2": "1",
     "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
     "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
+    # Else the nodes ask for the token of the machine, if it has one.
+    "RAY_AUTH_MODE": "disabled",
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster.tools.perf.clients import http2_frames as h2
+from cluster.tools.perf.clients.closing import close_all
 from cluster.tools.perf.clients.http2_connection import UNAVAILABLE, Call, Http2Connection
 
 MAX_CONNECTIONS: Final = 256
@@ -118,14 +119,7 @@ class GrpcChannel:
     async def close(self) -> None:
         """Close all connections; calls under way end."""
         self._is_closed = True
-        opening = [task for task in self._opening if task is not None]
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
-        for connection in self._connections:
-            connection.close()
-        # Transports close in the loop's next turn.
-        await asyncio.sleep(0)
+        await close_all(self._opening, self._connections)
 
     def _dispatch(self) -> None:
         while self._waiting:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from cluster.tools.perf.clients.closing import close_all
 from cluster.tools.perf.clients.http_answers import Answer, AnswerReader, Head
 
 # More at once wait for a connection; their wait is part of their latency.
@@ -129,14 +130,7 @@ class HttpConnections:
     async def close(self) -> None:
         """Close all connections."""
         self._is_closed = True
-        opening = [task for task in self._opening if task is not None]
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
-        for connection in list(self._all):
-            connection.close()
-        # Transports close in the loop's next turn.
-        await asyncio.sleep(0)
+        await close_all(self._opening, self._all)
 
     def freed(self, connection: _Connection) -> None:
         """Use a connection for what waits, or keep it."""

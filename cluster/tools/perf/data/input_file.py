@@ -7,7 +7,6 @@ Triton: perf_analyzer/src/data_loader.cc ParseData, ReadTensorData, ReadDataFrom
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from backends.api.bytes_tensor import count_elements, serialize_bytes
 from backends.api.datatypes import SIZE_BYTES, numpy_dtype
 from backends.api.errors import InvalidArgumentError
+from cluster.tools.perf.data.document import read_document
 from cluster.tools.perf.data.generated import batched
 from cluster.tools.perf.data.model import Model, Shape, Tensor, fits
 from cluster.tools.perf.data.rows import Content, DataSet, Row
@@ -47,7 +47,7 @@ def read_inputs(paths: Sequence[Path], model: Model, batch_size: int) -> DataSet
         if path.is_dir():
             streams.append([_directory(path, model, batch_size)])
             continue
-        document = _load(path)
+        document = read_document(path)
         steps, outputs, are_streams = _streams(document)
         for index, stream in enumerate(steps):
             rows = [
@@ -62,20 +62,6 @@ def read_inputs(paths: Sequence[Path], model: Model, batch_size: int) -> DataSet
     if not streams or not all(streams):
         raise InvalidArgumentError(f"{paths[0]}: the data has no steps; give at least one")
     return DataSet(tuple(map(tuple, streams)), is_read=True)
-
-
-def _load(path: Path) -> Mapping[str, Any]:
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"failed to parse the specified json file for reading provided data: {path}: {error}"
-        ) from None
-    if not isinstance(document, dict) or not isinstance(document.get("data"), list):
-        raise InvalidArgumentError(
-            f'The json file doesn\'t contain data field: {path}: expected {{"data": [...]}}'
-        )
-    return document
 
 
 def _streams(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
+from cluster.tools.perf.data.document import read_document
 from cluster.tools.perf.data.model import Model, Tensor
 from cluster.tools.perf.data.rows import Content, DataSet, Row
 
@@ -26,7 +27,11 @@ def read_payloads(paths: Sequence[Path]) -> DataSet:
     Raises:
         InvalidArgumentError: A file cannot be read, or is not such JSON.
     """
-    entries = [(entry, path, index) for path in paths for index, entry in _entries(path)]
+    entries = [
+        (entry, path, index)
+        for path in paths
+        for index, entry in enumerate(read_document(path)["data"])
+    ]
     rows = [_row(*each) for each in entries]
     if not rows:
         raise InvalidArgumentError(f"{paths[0]}: the data has no payloads; give at least one")
@@ -43,20 +48,6 @@ def endpoint_model(name: str, data: DataSet) -> Model:
     bodies = [json.loads(row.inputs[PAYLOAD].raw) for stream in data.streams for row in stream]
     streams = any(isinstance(body, dict) and body.get("stream") is True for body in bodies)
     return Model(name, "", (_TENSOR,), (), is_decoupled=streams)
-
-
-def _entries(path: Path) -> list[tuple[int, Any]]:
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"failed to parse the specified json file for reading provided data: {path}: {error}"
-        ) from None
-    if not isinstance(document, dict) or not isinstance(document.get("data"), list):
-        raise InvalidArgumentError(
-            f'The json file doesn\'t contain data field: {path}: expected {{"data": [...]}}'
-        )
-    return list(enumerate(document["data"]))
 
 
 def _due_ms(entry: Any, path: Path, index: int) -> int | None:

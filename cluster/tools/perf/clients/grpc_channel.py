@@ -97,6 +97,7 @@ class GrpcChannel:
 
     def unary(self, block: bytes, framed: bytes, call: Call) -> None:
         """Begin a call with one message; nothing of it is told before this returns."""
+        call.request = (block, framed)
         self._waiting.append((call, block, framed, None))
         self._dispatch()
 
@@ -138,6 +139,11 @@ class GrpcChannel:
         if self._waiting and not self._is_closed:
             self._dispatch()
 
+    def _refused(self, call: Call) -> None:
+        if call.request is not None:
+            self._waiting.appendleft((call, *call.request, None))
+        self._freed()
+
     def _open_more(self) -> None:
         if not self._opening and len(self._connections) < MAX_CONNECTIONS:
             task = asyncio.get_running_loop().create_task(self._open_one())
@@ -159,7 +165,7 @@ class GrpcChannel:
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(
-            lambda: Http2Connection(self._clock, self._reader, self._freed),
+            lambda: Http2Connection(self._clock, self._reader, self._freed, self._refused),
             self._host,
             self._port,
             ssl=self._tls,

@@ -18,6 +18,8 @@ UNAVAILABLE: Final = 14
 UNIMPLEMENTED: Final = 12
 # Windows are given back when so much of them is used.
 _REFILL_BYTES: Final = 1 << 30
+# How often a call may be refused: a refused call was not begun, so it is sent again.
+_MOST_REFUSALS: Final = 100
 _STREAM_BITS: Final = 0x7FFFFFFF
 
 
@@ -32,6 +34,8 @@ class Call:
         "on_end",
         "on_message",
         "outgoing",
+        "refusals",
+        "request",
         "window",
     )
 
@@ -45,7 +49,9 @@ class Call:
             on_end: Called with gRPC's status and its text.
         """
         self.on_message, self.on_end = on_message, on_end
-        self.id = self.window = self.consumed = self.first_ns = 0
+        self.id = self.window = self.consumed = self.first_ns = self.refusals = 0
+        # Headers and message of a unary call, which may be sent again when it was refused.
+        self.request: tuple[bytes, bytes] | None = None
         self.buffer = bytearray()
         # What waits for the peer's window: bytes, and whether they are the last ones.
         self.outgoing: list[tuple[memoryview, bool]] = []
@@ -55,7 +61,11 @@ class Http2Connection(asyncio.Protocol):
     """A connection to a gRPC server."""
 
     def __init__(
-        self, clock: Callable[[], int], reader: h2.HeaderReader, on_free: Callable[[], None]
+        self,
+        clock: Callable[[], int],
+        reader: h2.HeaderReader,
+        on_free: Callable[[], None],
+        on_refused: Callable[[Call], None],
     ) -> None:
         """Make a connection.
 
@@ -63,8 +73,11 @@ class Http2Connection(asyncio.Protocol):
             clock: The time, in nanoseconds.
             reader: Reads header blocks.
             on_free: Called when a call has ended, so that there is room for another.
+            on_refused: Called with a unary call that the server had no room for.
         """
-        self._clock, self._reader, self._on_free = clock, reader, on_free
+        self._clock, self._reader = clock, reader
+        self._on_free, self._on_refused = on_free, on_refused
+        self._is_full = False
         self._transport: asyncio.Transport | None = None
         self._calls: dict[int, Call] = {}
         self._next_id = 1
@@ -80,7 +93,9 @@ class Http2Connection(asyncio.Protocol):
     @property
     def has_room(self) -> bool:
         """Whether another call can begin."""
-        return not self._reason and len(self._calls) < self._max_streams
+        # A server may count a call for a moment after it has answered it.
+        is_full = self._is_full and self._calls
+        return not self._reason and not is_full and len(self._calls) < self._max_streams
 
     @property
     def is_closed(self) -> bool:
@@ -178,10 +193,21 @@ class Http2Connection(asyncio.Protocol):
             if not flags & h2.ACK:
                 self._write(h2.frame(h2.PING, h2.ACK, 0, payload))
         elif kind == h2.RST_STREAM:
-            code = struct.unpack(">I", payload)[0]
-            self._end(stream_id, UNAVAILABLE, f"the server reset the call with code {code}")
+            self._take_reset(stream_id, struct.unpack(">I", payload)[0])
         elif kind == h2.GOAWAY:
             self._take_goaway(payload)
+
+    def _take_reset(self, stream_id: int, code: int) -> None:
+        call = self._calls.get(stream_id)
+        is_refused = code == h2.REFUSED_STREAM and call is not None and call.request is not None
+        if call is None or not is_refused or call.refusals >= _MOST_REFUSALS:
+            self._end(stream_id, UNAVAILABLE, f"the server reset the call with code {code}")
+            return
+        del self._calls[stream_id]
+        call.refusals += 1
+        call.outgoing.clear()
+        self._is_full = True
+        self._on_refused(call)
 
     def _take_data(self, flags: int, stream_id: int, payload: bytes) -> None:
         self._consumed += len(payload)
@@ -281,6 +307,7 @@ class Http2Connection(asyncio.Protocol):
     def _end(self, call_id: int, status: int, text: str) -> None:
         call = self._calls.pop(call_id, None)
         if call is not None:
+            self._is_full = False
             call.on_end(status, text)
             self._on_free()
             if self._reason and not self._calls:

@@ -18,6 +18,8 @@ from hpack.exceptions import HPACKError
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     0x0, 0x1, 0x3, 0x4, 0x6, 0x7, 0x8, 0x9,
 )  # fmt: skip
+# An error's code: the stream was not begun.
+REFUSED_STREAM: Final = 0x7
 END_STREAM: Final = 0x1
 ACK: Final = 0x1
 END_HEADERS: Final = 0x4

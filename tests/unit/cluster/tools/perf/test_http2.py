@@ -35,7 +35,10 @@ class Wire:
 class Peer:
     def __init__(self):
         self.wire = Wire()
-        self.connection = Http2Connection(lambda: 5, h2.HeaderReader(), lambda: None)
+        self.refused = []
+        self.connection = Http2Connection(
+            lambda: 5, h2.HeaderReader(), lambda: None, self.refused.append
+        )
         self.connection.connection_made(self.wire)
         assert self.wire.written.startswith(h2.PREFACE)
         self.frames()
@@ -117,6 +120,44 @@ async def test_a_refusal_without_a_message_is_its_status(peer):
     fields = ((":status", "200"), ("grpc-status", "5"), ("grpc-message", "no%20model"))
     peer.gives(h2.frame(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, 1, block(*fields)))
     assert peer.ends == [(5, "no model")]
+
+
+def refusal(stream_id):
+    return h2.frame(h2.RST_STREAM, 0, stream_id, struct.pack(">I", h2.REFUSED_STREAM))
+
+
+async def test_a_call_that_the_server_has_no_room_for_is_told_to_be_sent_again(peer):
+    peer.gives(OPENING)
+    first, second = peer.call(), peer.call()
+    second.request = (b"", b"")
+    peer.gives(refusal(second.id))
+    assert peer.refused == [second]
+    assert not peer.ends
+    # Until the other call has ended the connection takes none.
+    assert not peer.connection.has_room
+    peer.gives(HEADERS, TRAILERS)
+    assert peer.ends == [(0, "")]
+    assert first.id == 1
+    assert peer.connection.has_room
+
+
+async def test_a_stream_that_the_server_has_no_room_for_is_an_error(peer):
+    call = peer.call(is_last=False)
+    peer.gives(refusal(call.id))
+    assert not peer.refused
+    assert peer.ends == [(UNAVAILABLE, "the server reset the call with code 7")]
+
+
+async def test_a_call_that_is_refused_again_and_again_is_an_error(peer):
+    peer.gives(OPENING)
+    call = peer.call()
+    while not peer.ends:
+        call.request = (b"", b"")
+        peer.gives(refusal(call.id))
+        if peer.refused:
+            peer.refused.clear()
+            peer.connection.begin(call, b"", b"", is_last=True)
+    assert call.refusals == 100
 
 
 async def test_an_answer_that_is_not_grpc_is_named(peer):

@@ -17,7 +17,7 @@ from cluster.tools.analyze.options.models import ProfiledModel
 from cluster.tools.analyze.options.option import PROFILE
 from cluster.tools.analyze.options.table import AnalyzeOptions
 from cluster.tools.analyze.options.values import unknown
-from cluster.tools.analyze.tags import P99, TAGS, THROUGHPUT
+from cluster.tools.analyze.tags import COST, P99, TAGS, THROUGHPUT
 
 Refused = Callable[[AnalyzeOptions], bool]
 
@@ -123,6 +123,13 @@ def _has_nothing_to_start(options: AnalyzeOptions) -> bool:
     return not options.model_repository and options.triton_launch_mode != "remote"
 
 
+def _has_no_price(options: AnalyzeOptions) -> bool:
+    wanted = [tag for tag, _ in options.objectives] + [each.tag for each in options.constraints]
+    for model in options.profile_models:
+        wanted += [tag for tag, _ in model.objectives] + [each.tag for each in model.constraints]
+    return COST in wanted and not options.price_per_node_hour
+
+
 _RULES: Final[tuple[tuple[str, Refused], ...]] = (
     (
         "no model is given; name one as 'manta analyze MODEL', or with --profile-models",
@@ -146,6 +153,10 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
     (
         "'min_percentage_of_search_space' is above 'max_percentage_of_search_space'",
         lambda o: o.min_percentage_of_search_space > o.max_percentage_of_search_space,
+    ),
+    (
+        f"{COST} is wanted without a price; give --price-per-node-hour",
+        _has_no_price,
     ),
     (
         "'optuna_min_trials' is above 'optuna_max_trials'",

@@ -28,6 +28,8 @@ USAGE: Final = (
 # Options of Model Analyzer itself, before or after the subcommand.
 _VERBOSITY: Final = {"-v": 1, "--verbose": 1, "-q": -1, "--quiet": -1}
 _MODES: Final = ("-m", "--mode")
+# Launch modes without a meaning of their own.
+_AS_LOCAL: Final = ("docker", "c_api")
 _ONLINE_MODES: Final = ("online", "offline")
 
 
@@ -82,6 +84,9 @@ def parse(argv: Sequence[str], read_file: Callable[[str], str]) -> Invocation:
         given["profile_models"] = tuple(kept)
     found = from_file | given
     warnings += [_without_effect(OPTIONS[key]) for key in found if not OPTIONS[key].has_effect]
+    if found.get("triton_launch_mode") in _AS_LOCAL:
+        mode = found["triton_launch_mode"]
+        warnings.append(f"'triton_launch_mode' {mode} starts a server as local does")
     options = completed(AnalyzeOptions(**found), frozenset(found), command)
     return Invocation(
         command,

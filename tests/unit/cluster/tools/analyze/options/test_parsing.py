@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model Analyzer's files and command lines are read; what is wrong in them is named."""
 
+from pathlib import Path
+
 import pytest
 
 from backends.api.errors import InvalidArgumentError
@@ -74,6 +76,7 @@ def test_what_has_no_effect_is_named():
     warnings = "\n".join(parsed(text).warnings)
     for key in ("triton_docker_image", "genai_perf_flags", "dcgm_disable", "triton_docker_args"):
         assert f"'{key}'" in warnings
+    assert "'triton_launch_mode' docker" in warnings
 
 
 def test_the_command_line_comes_before_the_file():
@@ -157,6 +160,7 @@ def test_request_rates_change_the_columns():
         ("plots: {p: {x_axis: latency, y_axis: perf_throughput}}", "'latency' is unknown"),
         ("num_top_model_configs: 2", "needs global 'constraints'"),
         ("collect_cpu_metrics: maybe", "true or false"),
+        ("objectives: [cost_per_million_inferences]", "--price-per-node-hour"),
         ("a: [", "is no YAML"),
     ],
 )
@@ -189,6 +193,9 @@ def test_a_repository_is_needed_unless_the_server_is_remote():
 
 def test_help_and_documentation_have_every_option():
     text, table = usage() + usage("report"), options_table()
+    page = Path("docs/analyze.md").read_text()
     for option in OPTIONS.values():
-        assert f"--{option.name.replace('_', '-')}" in text
+        flag = f"--{option.name.replace('_', '-')}"
+        assert flag in text
         assert f"`{option.name}`" in table
+        assert f"`{option.name}`" in page or flag in page

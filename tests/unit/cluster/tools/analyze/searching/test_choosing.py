@@ -116,6 +116,24 @@ def test_an_ensemble_is_searched_by_its_steps_and_quickly():
         assert values(each, "e") == {"max_batch_size": min(batches)}
 
 
+def test_models_that_a_bls_model_calls_are_searched_with_it():
+    configs = {name: config_of(name) for name in "ma"}
+    chose = chosen("m", "--bls-composing-models", "a", configs=configs)
+    assert chose.mode == "quick"
+    (task,) = chose.tasks
+    assert {each.model for each in task.space.dimensions} == {"m", "a"}
+    assert [each.model for each in task.asked] == ["m"]
+
+
+def test_composing_models_may_be_kept_on_cpus():
+    configs = {name: config_of(name) for name in "ma"}
+    (task,) = chosen(
+        "m", "--bls-composing-models", "a", "--cpu-only-composing-models", "a", configs=configs
+    ).tasks
+    kinds = [each for each in task.space.dimensions if each.name == "instance_group.kind"]
+    assert [each.model for each in kinds] == ["a"]
+
+
 def test_models_at_once_are_loaded_together():
     configs = {name: config_of(name) for name in "ab"}
     chose = chosen(

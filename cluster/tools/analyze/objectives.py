@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from cluster.tools.analyze.records import Candidate, Measured
-from cluster.tools.analyze.tags import ALIASES, COST, SUMMED, TAGS, THROUGHPUT
+from cluster.tools.analyze.tags import ALIASES, COST, SUMMED, TAGS, THROUGHPUT, TIMES
 
 _SECONDS_PER_HOUR: Final = 3600.0
 _MILLION: Final = 1e6
@@ -103,25 +103,26 @@ class Judge:
         )
 
     def overload(self, measured: Measured) -> float:
-        """Return how many times the worst metric is its upper limit; up to 1.0 keeps them all.
+        """Return how many times the worst time is its upper limit; up to 1.0 keeps them all.
 
-        Less load may keep upper limits that a load exceeds; a lower limit it does not help.
+        Less load may keep limits on times that a load exceeds. It helps against no lower limit, and
+        not against one on memory or cost.
         """
         return max(
             (
                 value / bound.limit if bound.limit else 1.0 + value
                 for goal in self.goals
                 for bound in goal.constraints
-                if bound.side == "max"
+                if _is_of_load(bound)
                 and (value := self.metric(measured, goal.model, bound.tag)) is not None
             ),
             default=0.0,
         )
 
     @property
-    def has_upper_limits(self) -> bool:
+    def limits_load(self) -> bool:
         """Whether any constraint is one that more load may exceed."""
-        return any(bound.side == "max" for goal in self.goals for bound in goal.constraints)
+        return any(_is_of_load(bound) for goal in self.goals for bound in goal.constraints)
 
     def gain(self, measured: Measured, over: Measured) -> float:
         """Return the weighted relative gain over another measurement.
@@ -198,6 +199,10 @@ class Judge:
             return None
         price = self.price_per_node_hour * self.nodes
         return price / (sum(throughputs) * _SECONDS_PER_HOUR) * _MILLION
+
+
+def _is_of_load(bound: Bound) -> bool:
+    return bound.side == "max" and ALIASES.get(bound.tag, bound.tag) in TIMES
 
 
 def reference(succeeded: Sequence[Measured]) -> Measured | None:

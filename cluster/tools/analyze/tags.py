@@ -64,3 +64,5 @@ TAGS: Final[dict[str, Tag]] = {
 }
 # What a report sums over GPUs; other metrics of them are averages.
 SUMMED: Final = frozenset({"gpu_used_memory", "gpu_free_memory", "gpu_power_usage"})
+# What grows with the load; less of it helps against limits on these alone.
+TIMES: Final = frozenset(tag for tag, row in TAGS.items() if row.title.endswith("(ms)"))

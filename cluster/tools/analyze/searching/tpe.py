@@ -132,7 +132,7 @@ def _level_count(task: Task) -> int:
     """
     if listed := _listed_count(task):
         return listed
-    return 0 if task.uses_formula or task.judge.has_upper_limits else len(task.ladder())
+    return 0 if task.uses_formula or task.judge.limits_load else len(task.ladder())
 
 
 def _listed_count(task: Task) -> int:

@@ -68,6 +68,14 @@ def test_a_metric_that_was_not_measured_is_not_bound():
     assert judge(constraints=(Bound("gpu_used_memory", "max", 1.0),)).satisfies(measured(1))
 
 
+def test_less_load_is_tried_against_limits_on_times_alone():
+    over_memory = Bound("cpu_used_ram", "max", 1.0)
+    assert judge(constraints=(LATENCY, over_memory)).overload(measured(1, 25.0)) == 2.5
+    assert judge(constraints=(over_memory,)).overload(measured(1, 25.0)) == 0.0
+    assert not judge(constraints=(over_memory,)).limits_load
+    assert judge(constraints=(Bound("perf_latency", "max", 1.0),)).limits_load
+
+
 def test_metrics_of_gpus_are_summed_or_averaged():
     gpus = {"A": {"gpu_used_memory": 100.0, "gpu_utilization": 20.0},
             "B": {"gpu_used_memory": 50.0, "gpu_utilization": 40.0}}  # fmt: skip

@@ -118,6 +118,14 @@ def test_a_checkpoint_of_the_sampler_is_gone_on_from():
         each.trial for each in whole[20:]]  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", ["quick", "halving"])
+def test_a_limit_on_memory_is_kept(mode):
+    world = "convolutions on 4 cores"
+    limit = ("--constraints", "cpu_used_ram<=260")
+    best, _ = best_of(world, "brute", *limit)
+    assert best_of(world, mode, *limit)[0] >= 0.95 * best
+
+
 def test_the_sampler_keeps_to_its_trials():
     limits = ("--optuna-min-trials", "5", "--optuna-max-trials", "8", "--concurrency-sweep-disable")
     found = run(chosen("tiny add/sub", "optuna", *limits).search(), server_of("tiny add/sub"))

@@ -53,7 +53,8 @@ class Adoption:
         with executor.mutex:
             batch_count = pushed.adopted()
             running = pushed.coming
-        executor.look_again()
+        # Also sets its alarm anew: batches wait for less long.
+        executor.queue((), lambda: True)
         return Adopted(batch_count, running, is_limited=executor.grant is not None)
 
     def _begin(self) -> PushedBatches:

@@ -20,6 +20,9 @@ Item = TypeVar("Item")
 
 # A router that has a grant sends its part at once; this is for one that does not get to run.
 PART_WAIT_NS: Final = 100_000_000
+# A request of a sequence that comes after its batch may find another sequence in its slot. So this
+# is for a router that lives but cannot send: that one is gone the holder says before, or the next.
+SEQUENCE_PART_WAIT_NS: Final = 10_000_000_000
 # Batches that wait for a part; the oldest is given out when there are more.
 MAX_INCOMPLETE_COUNT: Final = 1024
 _REMEMBERED_COUNT: Final = 4096
@@ -130,11 +133,16 @@ class PoolBatch(Generic[Item]):
 
 
 class Assembly(Generic[Item]):
-    """The batches that wait for parts."""
+    """The batches that wait for parts.
 
-    __slots__ = ("_given_out", "_incomplete", "_order")
+    Args:
+        part_wait_ns: How long one waits.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_given_out", "_incomplete", "_order", "_part_wait_ns")
+
+    def __init__(self, part_wait_ns: int = PART_WAIT_NS) -> None:
+        self._part_wait_ns = part_wait_ns
         self._incomplete: dict[_Key, PoolBatch[Item]] = {}
         self._given_out: set[_Key] = set()
         self._order: deque[_Key] = deque()
@@ -181,7 +189,7 @@ class Assembly(Generic[Item]):
             if batch.is_complete:
                 self._remember(key)
                 return [batch]
-            batch.wait_until(now_ns + PART_WAIT_NS)
+            batch.wait_until(now_ns + self._part_wait_ns)
             self._incomplete[key] = batch
             if len(self._incomplete) > MAX_INCOMPLETE_COUNT:
                 return [self._give_out(next(iter(self._incomplete)))]
@@ -207,6 +215,11 @@ class Assembly(Generic[Item]):
         batch.forget(message, is_all=True)
         self._remember(key)
         return [batch]
+
+    def hurry(self, now_ns: int) -> None:
+        """Wait no longer than for a router that can send: whose parts are owed may be gone."""
+        for batch in self._incomplete.values():
+            batch.wait_until(min(batch.due_ns, now_ns + PART_WAIT_NS))
 
     def expire(self, now_ns: int) -> list[PoolBatch[Item]]:
         """Give out what has waited long enough."""

@@ -20,7 +20,12 @@ from typing import Final
 
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
-from deployments.instance.assembly import Assembly, PoolBatch
+from deployments.instance.assembly import (
+    PART_WAIT_NS,
+    SEQUENCE_PART_WAIT_NS,
+    Assembly,
+    PoolBatch,
+)
 from deployments.instance.batch_grants import BatchGrants
 from deployments.instance.outbox import AnyWork, Outbox
 from deployments.instance.pushed_sequences import PushedSequences, slot_count_of
@@ -78,7 +83,9 @@ class PushedBatches:
         self._slot_count = slot_count_of(config)
         self._outbox = outbox
         self.grants = BatchGrants(grant)
-        self._assembly: Assembly[AnyWork] = Assembly()
+        self._assembly: Assembly[AnyWork] = Assembly(
+            PART_WAIT_NS if feeder is None else SEQUENCE_PART_WAIT_NS
+        )
         self._queue: deque[WorkBatch] = deque()
         self._running: WorkBatch | None = None
         self._handed_out: Iterable[tuple[AnyWork, int]] = ()
@@ -144,6 +151,7 @@ class PushedBatches:
     def adopted(self) -> int:
         """Serve a new holder, and return how many batches it is to wait for."""
         self.grants.decline()
+        self._assembly.hurry(self._clock_ns())
         if self._kept:
             # Their tickets were the last holder's.
             batch: WorkBatch = PoolBatch(_OWN, _OWN)

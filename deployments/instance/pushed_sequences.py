@@ -11,7 +11,7 @@ might meet another sequence in its slot.
 import itertools
 from collections.abc import Iterable
 
-from backends.api.errors import RequestCancelledError, TritonError
+from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.instance.assembly import Assembly, PoolBatch
@@ -125,7 +125,7 @@ class PushedSequences:
                 doubled.items.append(work)
                 doubled.slots.append(slot)
             elif not (is_here or starts):
-                dropped.append((work, not_started(work.correlation_id, self._model_name)))
+                dropped.append((work, self._missing(work, is_late=batch.is_late)))
                 ended[slot] = work.correlation_id
             else:
                 left[slot] = work
@@ -133,6 +133,15 @@ class PushedSequences:
             batch.ended = {**(batch.ended or {}), **ended}
         batch.items, batch.slots = list(left.values()), list(left)
         return doubled
+
+    def _missing(self, work: AnyWork, *, is_late: bool) -> TritonError:
+        """Return the error of a request whose sequence does not run here."""
+        if not is_late:
+            return not_started(work.correlation_id, self._model_name)
+        return UnavailableError(
+            f"sequence {work.correlation_id} of model '{self._model_name}' ended while a request "
+            f"of it was on its way; start the sequence again"
+        )
 
 
 def slot_count_of(config: ModelConfig) -> int:

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequences whose slots another process gives out: controls, states and kept requests."""
 
+import asyncio
+import time
+
 import pytest
 
 from backends.api.backend import ExecuteBatch
-from backends.api.errors import InvalidArgumentError, RequestCancelledError
+from backends.api.errors import InvalidArgumentError, RequestCancelledError, UnavailableError
 from backends.api.model_config import ModelConfig, SequenceBatching, SequenceControl, SequenceState
 from backends.api.request import (
     SEQUENCE_END,
@@ -15,6 +18,7 @@ from backends.api.request import (
     tensor_from_numpy,
 )
 from backends.compiled_form import is_compiled
+from deployments.instance.assembly import PART_WAIT_NS, SEQUENCE_PART_WAIT_NS
 from tests.support.lane_requests import ScriptedModel
 from tests.support.pool_rig import EPOCH, answer, ids, pooled, request_for
 
@@ -117,6 +121,33 @@ async def test_a_request_of_no_running_sequence_is_invalid():
         assert isinstance(error, InvalidArgumentError)
         assert "must specify the START flag" in error.message
         assert (await holder.next("done")).number == 1
+
+
+async def test_the_end_of_a_sequence_that_comes_late_meets_its_sequence():
+    now_ns = [time.monotonic_ns()]
+    model = ScriptedModel(counting)
+    async with pooled(sequences(), model, clock_ns=lambda: now_ns[0]) as instance:
+        holder, other = await instance.holder(), await instance.router()
+        await ids(holder.push(1, part(2, SEQUENCE_START), slots=[1]))
+        holder.push(2, part(1, SEQUENCE_START), total=2, slots=[0])
+        await holder.lane.call("statistics", b"", 30)
+        now_ns[0] += PART_WAIT_NS + 1
+        await asyncio.wrap_future(instance.reactor.submit(instance.executor._expire))
+        assert await counts(holder.push(3, part(3, SEQUENCE_START), slots=[2])) == [1]
+        # Else the holder would give the slot to another sequence.
+        assert 2 not in [done.number for done in holder.all("done")]
+        assert await counts(other.push(2, part(2, SEQUENCE_END), total=0, slots=[1])) == [2]
+        await holder.next("done", 3)
+
+
+async def test_a_late_request_whose_sequence_is_over_is_unavailable():
+    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+        holder, other = await instance.holder(), await instance.router()
+        await ids(holder.push(1, part(1, SEQUENCE_START), slots=[0]))
+        (late,) = other.push(1, part(9, SEQUENCE_END), total=0, slots=[1])
+        error = await answer(late)
+        assert isinstance(error, UnavailableError)
+        assert "ended while a request of it was on its way" in error.message
 
 
 async def test_a_cancelled_request_ends_its_sequence():
@@ -327,9 +358,14 @@ async def test_what_the_new_holder_cannot_know_of_goes_by_way_of_its_queue():
 
 
 async def test_a_late_start_does_not_take_its_slot_from_another_sequence():
-    async with pooled(sequences(), ScriptedModel(counting)) as instance:
+    now_ns = [time.monotonic_ns()]
+    model = ScriptedModel(counting)
+    async with pooled(sequences(), model, clock_ns=lambda: now_ns[0]) as instance:
         holder, other = await instance.holder(), await instance.router()
         holder.push(1, total=2)
+        await holder.lane.call("statistics", b"", 30)
+        now_ns[0] += SEQUENCE_PART_WAIT_NS
+        await asyncio.wrap_future(instance.reactor.submit(instance.executor._expire))
         await holder.next("done")
         await ids(holder.push(2, part(2, SEQUENCE_START), slots=[1]))
         (late,) = other.push(1, part(5, SEQUENCE_START), total=0, slots=[1])

@@ -7,7 +7,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.instance.assembly import MAX_INCOMPLETE_COUNT, PART_WAIT_NS, Assembly
+from deployments.instance.assembly import (
+    MAX_INCOMPLETE_COUNT,
+    PART_WAIT_NS,
+    SEQUENCE_PART_WAIT_NS,
+    Assembly,
+)
 from deployments.lane.batches import BatchPart, Forget
 
 
@@ -63,6 +68,23 @@ def test_a_batch_waits_for_its_parts_in_bounds_of_time():
     assert assembly.deadline_ns == 9 + PART_WAIT_NS
     (late,) = add(assembly, 1, "c")
     assert (late.number, late.items, late.is_late) == (1, ["c"], True)
+
+
+def test_how_long_a_batch_waits_can_be_chosen():
+    assembly = Assembly(SEQUENCE_PART_WAIT_NS)
+    add(assembly, 1, "a", 2, now_ns=5)
+    assert not assembly.expire(5 + PART_WAIT_NS)
+    assert assembly.deadline_ns == 5 + SEQUENCE_PART_WAIT_NS
+    (batch,) = assembly.forget(Forget(1, 1, 1, 1))
+    assert batch.items == ["a"]
+
+
+def test_a_batch_whose_parts_may_be_lost_waits_no_longer_than_any():
+    assembly = Assembly(SEQUENCE_PART_WAIT_NS)
+    add(assembly, 1, "a", 2, now_ns=5)
+    assembly.hurry(7)
+    assembly.hurry(9)
+    assert assembly.deadline_ns == 7 + PART_WAIT_NS
 
 
 def test_batches_that_wait_are_bounded():

@@ -136,6 +136,7 @@ class ModelController(OwnerCalls):
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         self._begin_renewal()
         self._on_demand: OnDemand | None = None
+        self._prefetching: asyncio.Task[None] | None = None
         self._keep_following()
 
     def _keep_following(self) -> None:
@@ -160,7 +161,8 @@ class ModelController(OwnerCalls):
         if fraction:
             caches = self._source, self._caches, fraction
             prefetching = Prefetching(host, self._lifecycle, *caches)
-            self._supervisor.keep("files of dormant models", prefetching.run)
+            kept = self._supervisor.keep("files of dormant models", prefetching.run)
+            self._prefetching = kept
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
             self._supervisor.keep("names of the models", self._on_demand.follow_names)
@@ -220,6 +222,8 @@ class ModelController(OwnerCalls):
         self._publisher.mark_exiting()
         self._autoscaling.cancel()
         self._renewing.cancel()
+        if self._prefetching is not None:
+            self._prefetching.cancel()
         self._boot_task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (

@@ -35,6 +35,7 @@ from cluster.controller.owner_watch import watch_owner
 from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import follow
 from cluster.controller.preemption import Preemption
+from cluster.controller.prefetching import Prefetching
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
@@ -96,7 +97,8 @@ class ModelController(OwnerCalls):
         self._state = await make_state(host.store, host.step_down)
         self._gcs = GcsWatch(self._state.check_fence)
         host.use_devices(device_rules(options, self._state))
-        files = SharedFiles(host, node_files_settings(options, self._state.secret))
+        self._caches = node_files_settings(options, self._state.secret)
+        files = SharedFiles(host, self._caches)
         self._source = RepositorySource(
             options, self._state, host.read_cluster, files, self._changed, host.tell_agents
         )
@@ -134,6 +136,7 @@ class ModelController(OwnerCalls):
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         self._begin_renewal()
         self._on_demand: OnDemand | None = None
+        self._prefetching: asyncio.Task[None] | None = None
         self._keep_following()
 
     def _keep_following(self) -> None:
@@ -154,6 +157,12 @@ class ModelController(OwnerCalls):
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
         self._supervisor.keep("workers for instances", prestarting.run)
+        fraction = options.prefetch_cache_fraction
+        if fraction:
+            caches = self._source, self._caches, fraction
+            prefetching = Prefetching(host, self._lifecycle, *caches)
+            kept = self._supervisor.keep("files of dormant models", prefetching.run)
+            self._prefetching = kept
         if options.model_control_mode == MODE:
             self._on_demand = OnDemand(options, host, self._source, self._lifecycle)
             self._supervisor.keep("names of the models", self._on_demand.follow_names)
@@ -213,6 +222,8 @@ class ModelController(OwnerCalls):
         self._publisher.mark_exiting()
         self._autoscaling.cancel()
         self._renewing.cancel()
+        if self._prefetching is not None:
+            self._prefetching.cancel()
         self._boot_task.cancel()
         await asyncio.wait({self._boot_task})
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (

@@ -34,6 +34,7 @@ from cluster.instances.node_files import (
 from cluster.instances.node_requests import RequestedNodes
 from cluster.instances.placer import Placer
 from cluster.instances.pool import InstancePool
+from cluster.instances.prefetch import prefetch_to_node, stop_prefetch, view_of_cache
 from cluster.instances.prestart import prestart_workers
 from cluster.instances.prober import Prober
 from cluster.models.contracts import VersionPool
@@ -44,6 +45,8 @@ from cluster.placement.nodes import read_cluster, read_devices, read_draining
 from cluster.repository.agents.contracts import Action
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceSpec
+from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.prefetch import CacheView, Prefetched
 
 _log = logging.getLogger(__name__)
 
@@ -139,6 +142,24 @@ class ControllerHost(Protocol):
 
     def tell_agents(self, key: str, action: Action) -> None:
         """Tell the agents that ran over files of a store what came of the load; blocks."""
+
+    async def prefetch(
+        self,
+        settings: NodeFilesSettings,
+        node_id: str,
+        model_name: str,
+        files: ModelFiles,
+        fraction: float,
+    ) -> Prefetched:
+        """Have a node fetch files that nobody needs yet; see `prefetch_to_node`."""
+
+    async def view_of_cache(
+        self, node_id: str, keys: Collection[str], fraction: float
+    ) -> CacheView | None:
+        """Return what a node's cache has, if any process there can tell."""
+
+    async def stop_prefetch(self, node_ids: Collection[str]) -> None:
+        """Have nodes stop what they prefetch."""
 
     async def end_node_files(self) -> None:
         """End what fetches files of models, on all nodes."""
@@ -240,6 +261,27 @@ class RayControllerHost:
     def tell_agents(self, key: str, action: Action) -> None:
         """See `ControllerHost`."""
         tell_agents(key, action)
+
+    async def prefetch(
+        self,
+        settings: NodeFilesSettings,
+        node_id: str,
+        model_name: str,
+        files: ModelFiles,
+        fraction: float,
+    ) -> Prefetched:
+        """See `ControllerHost`."""
+        return await prefetch_to_node(settings, node_id, model_name, files, fraction)
+
+    async def view_of_cache(
+        self, node_id: str, keys: Collection[str], fraction: float
+    ) -> CacheView | None:
+        """See `ControllerHost`."""
+        return await view_of_cache(node_id, keys, fraction)
+
+    async def stop_prefetch(self, node_ids: Collection[str]) -> None:
+        """See `ControllerHost`."""
+        await asyncio.to_thread(stop_prefetch, node_ids)
 
     async def end_node_files(self) -> None:
         """See `ControllerHost`."""

@@ -29,10 +29,10 @@ from cluster.controller.repository_watch import RepositoryWatch
 from cluster.controller.shared_files import SharedFiles
 from cluster.controller.stored_environments import stored_runtime_env_of
 from cluster.models.contracts import Candidate
-from cluster.models.override import Override, choose_override
+from cluster.models.override import NO_OVERRIDE, Override, choose_override
 from cluster.options.lanes import lane_settings
 from cluster.options.parsing import ServerOptions
-from cluster.options.settings_at_start import cache_settings
+from cluster.options.settings_at_start import cache_settings, resource_limits
 from cluster.placement.demand import ClusterResources
 from cluster.placement.environments import environment_stamp
 from cluster.placement.planner import PoolRequest, plan_pool, pool_digest, replan_pool
@@ -45,7 +45,6 @@ from cluster.repository.remote import open_filesystem
 from cluster.repository.repository import ModelRepository
 from cluster.repository.skeletons import Skeletons
 from deployments.instance.spec import InstanceSpec
-from deployments.rate_limiter.arbiter import Limit
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +90,7 @@ class RepositorySource:
         self._look: asyncio.Task[ClusterResources] | None = None
         self._look_s = 0.0
         self._gpu_ids: tuple[int, ...] = ()
-        self._resource_limits = _resource_limits(options)
+        self._resource_limits = resource_limits(options)
         self._backends = BackendOptions(options)
         self._skeletons = Skeletons()
         self._tell_agents = tell_agents
@@ -209,6 +208,19 @@ class RepositorySource:
                 text = f"failed to load '{name_of(name)}', failed to poll from model repository"
                 raise InternalError(text) from cause
             raise
+
+    async def peek(self, name: str) -> Candidate:
+        """Read a model in a store as its first load would; there is nothing to release.
+
+        Raises:
+            TritonError: As of `read`; nothing is logged.
+        """
+
+        def peek() -> Candidate:
+            return self._candidate(*self._read(name, NO_OVERRIDE, NO_OVERRIDE))
+
+        await self.look_at_cluster()
+        return await asyncio.to_thread(peek)
 
     def _drop(self, reading: asyncio.Future[Candidate]) -> None:
         if reading.cancelled() or reading.exception() is not None:
@@ -398,9 +410,3 @@ def _agents_folder(secret: bytes) -> Path:
     """Return where this server's copies for agents lie; a restarted controller finds them again."""
     name = blake2b(secret, digest_size=8, person=b"agents").hexdigest()
     return Path(tempfile.gettempdir()) / f"manta-agents-{name}"
-
-
-def _resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:
-    if options.rate_limit == "off":
-        return None
-    return tuple(Limit(*row) for row in options.rate_limit_resource)

@@ -65,6 +65,10 @@ class RepositoryWatch:
         for name in names:
             self._read.pop(name, None)
 
+    def digest_of(self, name: str) -> bytes:
+        """Return the digest of a model's files as last listed; empty of one in no store."""
+        return self._digests.get(name, b"")
+
     def unchanged(self, names: Iterable[str], gpu_ids: tuple[int, ...]) -> frozenset[str]:
         """Return those models that need not be read again; none of local directories."""
         return frozenset(

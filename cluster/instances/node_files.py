@@ -29,6 +29,7 @@ from cluster.repository.agents.contracts import Action
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 from deployments.model_files.contracts import ModelFiles
 from deployments.model_files.loaded import origin_of
+from deployments.model_files.prefetch import CacheView, Prefetched
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 
 NAME_PREFIX: Final = "model-files@"
@@ -154,6 +155,7 @@ class NodeFilesActor:
         self._node_id: str = ray.get_runtime_context().get_node_id()
         self._agents = FollowedAgents()
         self._uses = _Uses()
+        self._prefetches = _Uses()
         self._files = NodeFiles(
             settings.directory,
             settings.max_bytes,
@@ -183,6 +185,19 @@ class NodeFilesActor:
         if files.agents:
             self._agents.follow(files.key(), directory, partial(AgentChain, *agents))
 
+    def prefetch(self, model_name: str, files: ModelFiles, fraction: float) -> Prefetched:
+        """Fetch files that nobody needs yet; see `NodeFiles.prefetch`."""
+        with self._prefetches:
+            return self._files.prefetch(model_name, files, fraction)
+
+    def stop_prefetch(self) -> None:
+        """Stop that; see `NodeFiles.stop_prefetch`."""
+        self._files.stop_prefetch()
+
+    def view(self, keys: Collection[str], fraction: float) -> CacheView:
+        """Return what the cache has; see `NodeFiles.view`."""
+        return self._files.view(keys, fraction)
+
     def tell_agents(self, key: str, action: Action) -> None:
         """Tell agents what came of a load; see `FollowedAgents.tell`."""
         self._agents.tell(key, action)
@@ -199,10 +214,13 @@ class NodeFilesActor:
         """Return for how many seconds nobody has needed it; 0.0 while somebody does.
 
         Args:
-            is_leaving: Whether the node goes, and with it what it offers to others.
+            is_leaving: Whether the node goes, and with it what it offers to others, and what is
+                prefetched.
         """
+        if is_leaving:
+            return self._uses.over_s
         has_duties = self._files.has_offers or not self._agents.is_empty
-        return 0.0 if has_duties and not is_leaving else self._uses.over_s
+        return 0.0 if has_duties else min(self._uses.over_s, self._prefetches.over_s)
 
     def statistics(self) -> dict[str, float]:
         """Return the counters of `CacheStatistics`, by name."""
@@ -232,7 +250,7 @@ def fetch_to_node(spec: InstanceSpec) -> None:
         spec.log_level,
         spec.lanes,
     )
-    handle = _start(settings, node_id)
+    handle = start_node_files(settings, node_id)
     what = f"for model '{spec.model_name}'"
     _ask(handle.ensure.remote(wanted), node_id, what)
 
@@ -251,7 +269,7 @@ def offer_files(settings: NodeFilesSettings, location: str) -> str:
         TritonError: The node does not have them any more, or has no room for them in its cache.
     """
     node_id, folder = origin_of(location)
-    handle = _start(settings, node_id)
+    handle = start_node_files(settings, node_id)
     return str(_ask(handle.offer.remote(location), node_id, f"with '{folder}'"))
 
 
@@ -295,7 +313,12 @@ def _ask(reference: Any, node_id: str, what: str) -> Any:
         ) from error
 
 
-def _start(settings: NodeFilesSettings, node_id: str) -> Any:
+def start_node_files(settings: NodeFilesSettings, node_id: str) -> Any:
+    """Return the handle of a node's actor, started where it is not; not on an event loop.
+
+    Raises:
+        UnavailableError: It does not start.
+    """
     options: Any = ray.remote(NodeFilesActor).options(
         name=f"{NAME_PREFIX}{node_id}",
         namespace=NAMESPACE,

@@ -27,6 +27,7 @@ from typing import Final
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import shown
 from cluster.models import operation
+from cluster.models.contracts import Candidate
 from cluster.models.operated_model import OperatedModel
 from cluster.models.records import Records
 from cluster.models.wake_room import WakeRoom
@@ -89,6 +90,10 @@ class Dormancy:
     def waking_names(self) -> frozenset[str]:
         """Keys of the models of which versions are being woken."""
         return frozenset(name for name, _ in self._waking)
+
+    def candidate_of(self, name: str) -> Candidate | None:
+        """Return what instances of a model's dormant versions are made from, where known."""
+        return self._model_of(name).versions.candidate
 
     def know(self, names: Iterable[str]) -> None:
         """Have models load with their first use."""

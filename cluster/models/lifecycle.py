@@ -248,6 +248,15 @@ class ModelLifecycle:
         except TritonError:
             await self._withdraw(ensemble)
 
+    @property
+    def loading_names(self) -> frozenset[str]:
+        """Keys of the models with an operation that does not just wait for room."""
+        return frozenset(
+            name
+            for name, model in self._models.items()
+            if operation.is_running(model.work) and not model.blocked.is_set()
+        )
+
     def is_pending(self, name: str) -> bool:
         """Whether a load of the model goes on in the background, for want of room."""
         model = self._models.get(name)

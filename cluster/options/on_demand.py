@@ -35,6 +35,13 @@ class OnDemandOptions:
         "Idle Ray workers that each node keeps for the next instances while models are dormant.",
         values.at_least(0, "Error: --prestart-workers must not be negative."),
     )
+    prefetch_cache_fraction: float = _flag(
+        0.0,
+        ON_DEMAND,
+        "Part of a node's model cache up to which files of dormant models are fetched there before"
+        " their first use. 0: they are not.",
+        values.part,
+    )
     ondemand_max_models: int = _flag(
         0,
         ON_DEMAND,

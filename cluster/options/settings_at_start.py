@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from cluster.options.starting import AUTO
 from cluster.options.table import ServerOptions
+from deployments.rate_limiter.arbiter import Limit
 from deployments.settings.metrics_settings import MetricsSettings, read_metrics_config
 from deployments.settings.server_settings import (
     TRITON_MODE,
@@ -79,6 +80,13 @@ def cache_settings(options: ServerOptions) -> tuple[str, dict[str, str]] | None:
     if not options.cache_config:
         return None
     return options.cache_config[0][0], {key: value for _, key, value in options.cache_config}
+
+
+def resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:
+    """Return the rate limiter's resources; None while it is off."""
+    if options.rate_limit == "off":
+        return None
+    return tuple(Limit(*row) for row in options.rate_limit_resource)
 
 
 def drain_delay_s(options: ServerOptions, environment: Mapping[str, str]) -> float:

@@ -139,6 +139,16 @@ def fraction(text: str) -> float:
     return number
 
 
+def part(text: str) -> float:
+    """Read a part of a whole: from zero to one."""
+    number = real(text)
+    if not 0 <= number <= 1:
+        raise ValueRefusedError(
+            f"Provided option value is out of bound. Got {text}, expected from 0 to 1"
+        )
+    return number
+
+
 def seconds_or_auto(text: str) -> str:
     """Check a number of seconds, zero or more, or the word auto."""
     if text != "auto":

@@ -10,16 +10,16 @@ import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from backends.api.errors import InternalError, UnavailableError
+from backends.api.errors import InternalError, ResourceExhaustedError, UnavailableError
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.lane.tls import client_tls, server_tls
-from deployments.model_files.blobs import Blobs
+from deployments.model_files.blobs import Blobs, content_key
 from deployments.model_files.cache import NodeCache
 from deployments.model_files.contracts import (
     FileChangedError,
@@ -37,8 +37,16 @@ from deployments.model_files.loaded import (
     list_folder,
     origin_of,
 )
+from deployments.model_files.locks import StoppedError
 from deployments.model_files.peer_server import PeerServer
 from deployments.model_files.peers import SMALLEST_BYTES, PeeredSource, Peers
+from deployments.model_files.prefetch import (
+    CacheView,
+    NoFreeRoomError,
+    Outcome,
+    Prefetched,
+    PrefetchTurn,
+)
 from deployments.model_files.registry import Registry
 from deployments.model_files.statistics_file import StatisticsFile
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
@@ -103,6 +111,7 @@ class NodeFiles:
         self._find_origin = find_origin
         self._offering = threading.Lock()
         self._offers: dict[str, Path] = {}
+        self._prefetch_turn = PrefetchTurn()
         self._cache = NodeCache(cache_folder(directory), max_bytes)
         self._statistics = StatisticsFile(self._cache.layout, node, self._cache.statistics)
         self._registry = registry
@@ -161,23 +170,56 @@ class NodeFiles:
             if on_progress is not None:
                 on_progress(there_bytes, all_bytes)
 
-        try:
-            directory = self._directory(files, tell, make)
-        except FileChangedError as change:
-            raise ModelChangedError(
-                f"the files of model '{model_name}' at '{files.location}' changed while they were "
-                f"downloaded: {change}; load the model again once its upload is complete"
-            ) from None
-        except OSError as error:
-            raise InternalError(
-                f"the files of model '{model_name}' cannot be written to the node's cache: {error}"
-            ) from None
-        finally:
-            self._tell_statistics()
+        with self._errors_of(model_name, files):
+            directory = self._before_prefetches(files, tell, make)
         release = threading.Timer(_HELD_S, self._release, (directory,))
         release.daemon = True
         release.start()
         return directory
+
+    def prefetch(self, model_name: str, files: ModelFiles, fraction: float) -> Prefetched:
+        """Have all files of a model on this node before anybody needs them.
+
+        Agents do not run over them yet. Nothing leaves for them, they leave first, and they stop
+        coming while others are brought that somebody waits for.
+
+        Args:
+            model_name: The model.
+            files: What shall be here.
+            fraction: Part of what the cache may hold up to which there is room.
+
+        Raises:
+            ModelChangedError: As of `ensure`; so are the others.
+            UnavailableError: See there.
+            InvalidArgumentError: See there.
+            InternalError: See there.
+        """
+        plain = replace(files, agents=())
+        outcome, wanted_bytes = Outcome.THERE, 0
+        with self._errors_of(model_name, files):
+            try:
+                with self._prefetch_turn.taken(plain.key()) as stop:
+                    self._cache.prefetch(plain, self._source, fraction, stop)
+            except NoFreeRoomError as error:
+                outcome, wanted_bytes = Outcome.NO_ROOM, error.wanted_bytes
+            except StoppedError:
+                outcome = Outcome.STOPPED
+                self._leave_to_others(plain)
+        return Prefetched(outcome, self._cache.free_bytes(fraction), wanted_bytes)
+
+    def stop_prefetch(self) -> None:
+        """Stop what is being prefetched; the next goes on where it was."""
+        self._prefetch_turn.stop()
+
+    def view(self, keys: Collection[str], fraction: float) -> CacheView:
+        """Return what the cache has.
+
+        Args:
+            keys: Of files, without agents.
+            fraction: As for `prefetch`.
+        """
+        held = tuple(filter(self._cache.has, keys))
+        return CacheView(held, self._cache.free_bytes(fraction))
 
     @property
     def has_offers(self) -> bool:
@@ -237,6 +279,43 @@ class NodeFiles:
         self._server.close()
         self._peers.close()
         self._cache.close()
+
+    @contextlib.contextmanager
+    def _errors_of(self, model_name: str, files: ModelFiles) -> Iterator[None]:
+        try:
+            yield
+        except FileChangedError as change:
+            raise ModelChangedError(
+                f"the files of model '{model_name}' at '{files.location}' changed while they were "
+                f"downloaded: {change}; load the model again once its upload is complete"
+            ) from None
+        except OSError as error:
+            raise InternalError(
+                f"the files of model '{model_name}' cannot be written to the node's cache: {error}"
+            ) from None
+        finally:
+            self._tell_statistics()
+
+    def _leave_to_others(self, files: ModelFiles) -> None:
+        """Have other nodes ask the store for what this one does not get after all."""
+        blobs = Blobs(self._cache.layout)
+        for file in files.files:
+            if file.size_bytes >= SMALLEST_BYTES and blobs.find(files.location, file) is None:
+                key = content_key(files.location, file)
+                self._registry.leave(key, self._server.address)
+
+    def _before_prefetches(
+        self, files: ModelFiles, tell: OnProgress, make: MakeTree | None
+    ) -> Path:
+        with self._prefetch_turn.needed(replace(files, agents=()).key()) as has_stopped:
+            try:
+                return self._directory(files, tell, make)
+            except ResourceExhaustedError:
+                if not has_stopped:
+                    raise
+            # What was being prefetched can leave only now.
+            self._prefetch_turn.wait_over()
+            return self._directory(files, tell, make)
 
     def _directory(self, files: ModelFiles, tell: OnProgress, make: MakeTree | None) -> Path:
         if is_of_load(files.location) and origin_of(files.location)[0] == self._node:

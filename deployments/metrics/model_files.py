@@ -43,6 +43,11 @@ _CACHE_FAMILIES: Final = (
         "cache",
         "evictions",
     ),
+    (
+        "manta_prefetched_bytes_total",
+        "Bytes that the node's cache got before anything needed them",
+        "prefetched_bytes",
+    ),
 )
 
 

@@ -8,21 +8,23 @@ once, however many models and versions have them, and what was used longest ago 
 the cache is full. Calls block; they are made from threads.
 """
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
 from typing import Self
 
+from deployments.model_files.ages import note_never_used, note_use
 from deployments.model_files.contracts import ModelFiles, OpenSource
 from deployments.model_files.counters import (
     CacheCounters,
     CacheStatistics,
     Clock,
     OnProgress,
+    PrefetchCounters,
     Progress,
 )
 from deployments.model_files.download import Downloads
@@ -30,7 +32,7 @@ from deployments.model_files.filling import Filling, Means
 from deployments.model_files.layout import Layout, open_layout
 from deployments.model_files.locks import let_go, locked, locked_while_working, open_shared
 from deployments.model_files.partial import Allocate, allocate_on_disk
-from deployments.model_files.room import Room
+from deployments.model_files.room import FreeRoom, Room
 from deployments.model_files.trees import require_safe_paths
 
 
@@ -65,6 +67,7 @@ class NodeCache:
         self.layout: Layout = open_layout(root, boot_id)
         self.counters = CacheCounters()
         self._clock = clock
+        self._max_bytes = max_bytes
         self._room = Room(self.layout, max_bytes, self.counters)
         self._means = Means(self.layout, self._room, Downloads(), self.counters, allocate)
         self._lock = Lock()
@@ -136,6 +139,50 @@ class NodeCache:
         """Return the directory of files as `ensure` does, if it is there; else None."""
         return self._pin(files.key(), len(files.files))
 
+    def prefetch(
+        self, files: ModelFiles, open_source: OpenSource, fraction: float, stop: Event
+    ) -> None:
+        """Have a local directory of files that nobody needs yet; nothing leaves for it.
+
+        It leaves before all that was ever used. Whoever wants it meanwhile waits for it.
+
+        Args:
+            files: As for `ensure`.
+            open_source: The same.
+            fraction: Part of what the cache may hold up to which there is room.
+            stop: Ends it early; what was read stays for the next.
+
+        Raises:
+            NoFreeRoomError: There is no such room.
+            StoppedError: ``stop`` was set.
+            FileChangedError: As of `ensure`; so are the others.
+            InvalidArgumentError: See there.
+            UnavailableError: See there.
+            OSError: See there.
+        """
+        require_safe_paths(files)
+        key = files.key()
+        room = FreeRoom(self.layout, self._max_bytes, self.counters, fraction)
+        counters = PrefetchCounters(self.counters)
+        means = replace(self._means, room=room, counters=counters, is_prefetch=True)
+
+        def fill(directory: Path) -> None:
+            told = Progress(files.size_bytes, None, self._clock)
+            Filling(means, files, directory, told, stop).run(open_source)
+
+        with locked_while_working(self.layout.tree_lock(key), stop):
+            if not self.has(key):
+                self._make(key, fill, note_never_used)
+
+    def has(self, key: str) -> bool:
+        """Whether there is a directory of files that have a key."""
+        return (self.layout.trees / key).is_dir()
+
+    def free_bytes(self, fraction: float) -> int:
+        """Return what prefetched files may still take; see `Room.free_bytes`."""
+        with locked(self.layout.lock):
+            return self._room.free_bytes(fraction)
+
     def release(self, directory: Path) -> None:
         """Let go of a directory, once for each time that it was returned.
 
@@ -162,7 +209,7 @@ class NodeCache:
 
     def _release_one(self, directory: Path) -> None:
         # The time of its last use is that of its end.
-        _note_use(directory)
+        note_use(directory)
         let_go(self._pins[directory].pop())
 
     def _tree(self, key: str, make: Callable[[Path], None], file_count: int) -> Path:
@@ -173,11 +220,11 @@ class NodeCache:
         try:
             with locked_while_working(self.layout.tree_lock(key), Event()):
                 # Another may have made it meanwhile.
-                return self._pin(key, file_count) or self._make(key, make)
+                return self._pin(key, file_count) or self._make(key, make, self._hold)
         finally:
             self.counters.count(seconds=self._clock() - started_s)
 
-    def _make(self, key: str, make: Callable[[Path], None]) -> Path:
+    def _make(self, key: str, make: Callable[[Path], None], note: Callable[[Path], object]) -> Path:
         making = self.layout.making / key
         self._discard(making)
         making.mkdir()
@@ -185,7 +232,8 @@ class NodeCache:
             make(making)
             with locked(self.layout.lock):
                 tree = making.rename(self.layout.trees / key)
-                return self._hold(tree)
+                note(tree)
+                return tree
         except BaseException:
             self._discard(making)
             raise
@@ -207,13 +255,7 @@ class NodeCache:
     def _hold(self, tree: Path) -> Path:
         """Keep a tree; the node's lock is held."""
         descriptor = open_shared(tree)
-        _note_use(tree)
+        note_use(tree)
         with self._lock:
             self._pins[tree].append(descriptor)
         return tree
-
-
-def _note_use(tree: Path) -> None:
-    # The kernel's own stamps are as coarse as its ticks.
-    now_ns = time.time_ns()
-    os.utime(tree, ns=(now_ns, now_ns))

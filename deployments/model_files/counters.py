@@ -25,6 +25,7 @@ class CacheStatistics:
         from_peers_bytes: Those of them that other nodes gave.
         seconds: Time that callers waited for files that were not there.
         evictions: Trees, files and cut-off downloads removed to make room.
+        prefetched_bytes: Of those downloaded, what came before anybody needed it.
     """
 
     hits: int = 0
@@ -33,6 +34,7 @@ class CacheStatistics:
     from_peers_bytes: int = 0
     seconds: float = 0.0
     evictions: int = 0
+    prefetched_bytes: int = 0
 
     @property
     def from_store_bytes(self) -> int:
@@ -56,6 +58,23 @@ class CacheCounters:
     def statistics(self) -> CacheStatistics:
         """Return them as they are now."""
         return self._now
+
+
+class PrefetchCounters(CacheCounters):
+    """Counts what is done for a prefetch: nobody waits for it, so that only its bytes count.
+
+    Args:
+        counters: Of the process.
+    """
+
+    def __init__(self, counters: CacheCounters) -> None:
+        super().__init__()
+        self._counters = counters
+
+    def count(self, **more: float) -> None:
+        """Add to counters; see `CacheCounters.count`."""
+        count_bytes = more.get("downloaded_bytes", 0)
+        self._counters.count(downloaded_bytes=count_bytes, prefetched_bytes=count_bytes)
 
 
 class Progress:

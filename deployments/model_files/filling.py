@@ -11,12 +11,18 @@ from threading import Event
 from typing import Final
 
 from deployments.model_files import trees
+from deployments.model_files.ages import note_file_use, note_never_used
 from deployments.model_files.blobs import Blobs, content_key, sha256_of
 from deployments.model_files.contracts import FileSource, ModelFile, ModelFiles, OpenSource
 from deployments.model_files.counters import CacheCounters, Progress
 from deployments.model_files.download import Downloads
 from deployments.model_files.layout import Layout
-from deployments.model_files.locks import is_locked, locked, locked_while_working
+from deployments.model_files.locks import (
+    StoppedError,
+    is_locked,
+    locked,
+    locked_while_working,
+)
 from deployments.model_files.partial import Allocate, Partial
 from deployments.model_files.room import FULL, WANTED, Room
 
@@ -34,6 +40,7 @@ class Means:
         downloads: Of this process.
         counters: Where all of it counts.
         allocate: Takes room on the disk.
+        is_prefetch: Whether nobody needs the files yet.
     """
 
     layout: Layout
@@ -41,6 +48,7 @@ class Means:
     downloads: Downloads
     counters: CacheCounters
     allocate: Allocate
+    is_prefetch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +60,14 @@ class Filling:
         files: What shall be in it.
         directory: In ``layout.making``; there.
         progress: Told of each byte.
+        stop: Ends it early.
     """
 
     means: Means
     files: ModelFiles
     directory: Path
     progress: Progress
-    _stop: Event = field(default_factory=Event)
+    stop: Event = field(default_factory=Event)
     _errors: list[BaseException] = field(default_factory=list)
 
     def run(self, open_source: OpenSource) -> None:
@@ -68,6 +77,8 @@ class Filling:
             FileChangedError: The source has other files by now.
             UnavailableError: They cannot be read, or are not those that were told.
             ResourceExhaustedError: There is no room.
+            NoFreeRoomError: There is no room for a prefetch.
+            StoppedError: A prefetch was stopped.
             OSError: They cannot be written.
         """
         lacking: list[ModelFile] = []
@@ -109,9 +120,14 @@ class Filling:
         blob = self._blobs.find(self.files.location, file)
         if blob is None:
             return False
-        trees.link(blob, self.directory, file)
+        self._link_blob(blob, file)
         self.progress.add(file.size_bytes)
         return True
+
+    def _link_blob(self, blob: Path, file: ModelFile) -> None:
+        trees.link(blob, self.directory, file)
+        if not self.means.is_prefetch:
+            note_file_use(blob)
 
     def _reserve(self, lacking: Iterable[ModelFile]) -> None:
         """Take the room for all downloads at once: a model has thousands of files."""
@@ -147,8 +163,12 @@ class Filling:
         with locked(self._layout.lock):
             for partial in self._partials(lacking):
                 is_used = is_locked(self._layout.blob_lock(partial.path.name))
-                if not is_used and (not partial.is_allocated or not any(partial.written())):
+                if is_used:
+                    continue
+                if not partial.is_allocated or not any(partial.written()):
                     partial.discard()
+                elif self.means.is_prefetch:
+                    note_never_used(partial.path)
 
     def _bring_all(self, source: FileSource, lacking: list[ModelFile]) -> None:
         with ThreadPoolExecutor(min(_FILES_AT_ONCE, len(lacking)), "manta-model-file") as pool:
@@ -156,24 +176,26 @@ class Filling:
                 list(pool.map(functools.partial(self._bring, source), lacking))
             except BaseException:
                 # An interrupt: errors of files are kept by their threads.
-                self._stop.set()
+                self.stop.set()
                 raise
         if self._errors:
             raise self._errors[0]
+        if self.stop.is_set():
+            raise StoppedError
 
     def _bring(self, source: FileSource, file: ModelFile) -> None:
-        if self._stop.is_set():
+        if self.stop.is_set():
             return
         key = content_key(self.files.location, file)
         try:
-            with locked_while_working(self._layout.blob_lock(key), self._stop):
+            with locked_while_working(self._layout.blob_lock(key), self.stop):
                 if not self._link_from_others(file) and not self._recheck(file):
                     self.means.counters.count(misses=1)
                     self._download(source, file)
         except BaseException as error:
             # The first is the cause; what the others meet is that it has stopped them.
             self._errors.append(error)
-            self._stop.set()
+            self.stop.set()
 
     def _link_from_others(self, file: ModelFile) -> bool:
         with locked(self._layout.lock):
@@ -203,9 +225,11 @@ class Filling:
         partial = self._partial(file)
         sha256 = self._fetch(source, file, partial)
         with locked(self._layout.lock):
+            if self.means.is_prefetch:
+                note_never_used(partial.path)
             blob = self._blobs.add(partial.path, sha256, self.files.location, file)
             partial.drop_record()
-            trees.link(blob, self.directory, file)
+            self._link_blob(blob, file)
 
     def _fetch(self, source: FileSource, file: ModelFile, partial: Partial) -> str:
         while True:
@@ -218,7 +242,7 @@ class Filling:
             )
             self.progress.add(there_bytes)
             try:
-                return self.means.downloads.fetch(source, file, partial, self._count, self._stop)
+                return self.means.downloads.fetch(source, file, partial, self._count, self.stop)
             except OSError as error:
                 if error.errno not in FULL:
                     raise

@@ -14,6 +14,7 @@ from deployments.model_files.counters import CacheCounters
 from deployments.model_files.eviction import Content, Contents, evict
 from deployments.model_files.layout import Layout
 from deployments.model_files.locks import is_locked
+from deployments.model_files.prefetch import NoFreeRoomError
 from deployments.model_files.trees import inodes_of
 
 # Numbers of the errors of a disk without room.
@@ -43,7 +44,7 @@ class Room:
             ResourceExhaustedError: What is used leaves no such room; nothing was removed.
         """
         contents = measure(self._layout)
-        max_bytes = self._max_bytes or self._half_of_disk(contents.size_bytes)
+        max_bytes = self._bound(contents)
         excess_bytes = contents.size_bytes + wanted_bytes - max_bytes
         eviction = evict(contents, excess_bytes)
         if eviction.freed_bytes < excess_bytes:
@@ -86,8 +87,16 @@ class Room:
             ) from error
         self._remove(eviction.paths)
 
-    def _half_of_disk(self, held_bytes: int) -> int:
-        return (shutil.disk_usage(self._layout.root).free + held_bytes) // 2
+    def free_bytes(self, fraction: float) -> int:
+        """Return what may come until a part of the bound is reached; negative beyond it."""
+        contents = measure(self._layout)
+        most_bytes = int(fraction * self._bound(contents))
+        return min(most_bytes - contents.size_bytes, shutil.disk_usage(self._layout.root).free)
+
+    def _bound(self, contents: Contents) -> int:
+        if self._max_bytes:
+            return self._max_bytes
+        return (shutil.disk_usage(self._layout.root).free + contents.size_bytes) // 2
 
     def _remove(self, paths: tuple[Path, ...]) -> None:
         for path in paths:
@@ -99,6 +108,40 @@ class Room:
         self._counters.count(evictions=len(paths))
         if paths:
             Blobs(self._layout).forget_removed()
+
+
+class FreeRoom(Room):
+    """The room for what nobody needs yet: nothing leaves for it. All calls need the node's lock.
+
+    Args:
+        layout: Of the cache.
+        max_bytes: As for `Room`.
+        counters: Unused.
+        fraction: Part of the bound up to which there is room.
+    """
+
+    def __init__(
+        self, layout: Layout, max_bytes: int, counters: CacheCounters, fraction: float
+    ) -> None:
+        super().__init__(layout, max_bytes, counters)
+        self._fraction = fraction
+
+    def make(self, wanted_bytes: int, wanted_for: str) -> None:
+        """Require that there is room.
+
+        Raises:
+            NoFreeRoomError: There is none.
+        """
+        if wanted_bytes > self.free_bytes(self._fraction):
+            raise NoFreeRoomError(wanted_bytes)
+
+    def after_full_disk(self, wanted_bytes: int, wanted_for: str, error: OSError) -> None:
+        """Give up.
+
+        Raises:
+            NoFreeRoomError: Always.
+        """
+        raise NoFreeRoomError(max(wanted_bytes, 1)) from error
 
 
 def measure(layout: Layout) -> Contents:

@@ -22,6 +22,8 @@ from cluster.repository.agents.contracts import Action
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
+from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.prefetch import CacheView, Outcome, Prefetched
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import FakePool, World, now
 
@@ -99,6 +101,9 @@ class FakeHost:
         draining: Nodes that drain.
         requested: Nodes that are asked for.
         prestarted: What nodes were asked for, each time.
+        prefetches: What nodes were asked to fetch, each time: the node, the model and its files.
+        outcomes: What came of those that ended well.
+        held: Nodes and the keys of files that they have prefetched.
         ended_s: When the process was ended.
         stepped_down: Whether a controller has found that another has taken over.
     """
@@ -124,6 +129,12 @@ class FakeHost:
         self.draining: set[str] = set()
         self.requested: frozenset[NodeRequest] = frozenset()
         self.prestarted: list[Mapping[str, int]] = []
+        self.prefetches: list[tuple[str, str, ModelFiles]] = []
+        self.outcomes: list[Outcome] = []
+        self.held: set[tuple[str, str]] = set()
+        self._go_on = asyncio.Event()
+        self._go_on.set()
+        self._was_stopped = False
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
         self.stepped_down = False
@@ -198,6 +209,40 @@ class FakeHost:
 
     def tell_agents(self, key: str, action: Action) -> None:
         self.told.append((key, action.value))
+
+    def hold_prefetches(self) -> None:
+        """Have prefetches last until they are stopped, or released."""
+        self._go_on.clear()
+
+    def release_prefetches(self) -> None:
+        self._go_on.set()
+
+    async def prefetch(
+        self,
+        settings: NodeFilesSettings,
+        node_id: str,
+        model_name: str,
+        files: ModelFiles,
+        fraction: float,
+    ) -> Prefetched:
+        self.prefetches.append((node_id, model_name, files))
+        self._maybe_fail("prefetch")
+        self._was_stopped = False
+        await self._go_on.wait()
+        outcome = Outcome.STOPPED if self._was_stopped else Outcome.THERE
+        self.outcomes.append(outcome)
+        if outcome is Outcome.THERE:
+            self.held.add((node_id, replace(files, agents=()).key()))
+        return Prefetched(outcome, 1)
+
+    async def view_of_cache(
+        self, node_id: str, keys: Collection[str], fraction: float
+    ) -> CacheView | None:
+        return CacheView(tuple(key for key in keys if (node_id, key) in self.held), 1)
+
+    async def stop_prefetch(self, node_ids: Collection[str]) -> None:
+        self._was_stopped = True
+        self._go_on.set()
 
     async def end_node_files(self) -> None:
         self._maybe_fail("end_node_files")

@@ -31,6 +31,7 @@ from deployments.instance.actor import ModelInstanceActor
 from deployments.lane import batches, frames, messages
 from deployments.metrics import counters
 from deployments.model_files import contracts as model_files
+from deployments.model_files import prefetch
 from deployments.pool_queue import messages as pool_queue
 from deployments.rate_limiter import arbiter
 from deployments.rate_limiter import messages as rate_limiter
@@ -44,7 +45,7 @@ RECORDED: Final = Path(__file__).with_suffix(".json")
 MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
     "lanes": (request, messages, batches, pool_queue, counters, custom_metrics),
     "routing table": (routing_table, load_report, reports, server_settings, metrics_settings),
-    "controller": (ownership, handover, table, node_files, file_registry),
+    "controller": (ownership, handover, table, node_files, file_registry, prefetch),
     "instances": (
         spec,
         model_config,

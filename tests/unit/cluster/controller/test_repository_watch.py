@@ -29,6 +29,12 @@ def test_a_model_is_unchanged_once_it_was_read_with_its_digest_and_gpus():
     assert watch.unchanged("m", ()) == frozenset()
 
 
+def test_models_in_stores_have_the_digest_of_their_last_listing():
+    watch = RepositoryWatch()
+    watch.saw(HERE)
+    assert (watch.digest_of("m"), watch.digest_of("n"), watch.digest_of("x")) == (b"1", b"", b"")
+
+
 def test_a_model_that_went_and_came_back_is_read_again():
     watch = RepositoryWatch()
     watch.note_read("m", b"1", ())

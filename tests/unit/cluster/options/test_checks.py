@@ -49,6 +49,8 @@ from tests.support.server_options import REPOSITORY, no_file, refusal
         ("--metrics-interval-ms=x", "Invalid option value. Got x"),
         ("--cpus-per-instance=-1", "expected >= 0"),
         ("--instance-heartbeat-timeout-secs=-1", "expected >= 0"),
+        ("--prefetch-cache-fraction=-0.1", "expected from 0 to 1"),
+        ("--prefetch-cache-fraction=1.1", "expected from 0 to 1"),
         ("--lane-port-range=9-8", "expected <first>-<last> with 1 <= first <= last"),
         ("--lane-tls=on", "invalid argument for --lane-tls"),
         ("--consolidate-after-secs=-1", "expected >= 0"),

@@ -5,7 +5,9 @@
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,8 @@ from deployments.instance.spec import InstanceSpec
 from deployments.model_files import counters
 from deployments.model_files.blobs import content_key
 from deployments.model_files.cache import NodeCache
-from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.contracts import AgentCall, ModelChangedError, ModelFiles
+from deployments.model_files.prefetch import CacheView, Outcome, Prefetched
 from deployments.model_files.registry import MemoryRegistry
 from tests.support.file_sources import DirectorySource, content_of, listed, random_bytes, write
 
@@ -274,3 +277,89 @@ def test_a_node_whose_process_ended_costs_others_nothing_but_the_store(
     assert store.read_bytes == SIZE
     key = content_key(files.location, files.files[0])
     assert len(second._registry.holders(key)) == 1
+
+
+# Room for both models.
+AMPLE_BYTES = 250_000
+
+
+def source_of(location: str) -> DirectorySource:
+    return DirectorySource(Path(location.removeprefix("dir://")))
+
+
+def test_what_was_prefetched_is_told_with_the_room_that_is_left(
+    model: Path, other: Path, node_of: MakeNode
+) -> None:
+    node = node_of(source_of, max_bytes=AMPLE_BYTES)
+    files, more = listed(model), listed(other)
+    answer = node.prefetch("m", files, 0.5)
+    assert (answer.outcome, answer.free_bytes) == (Outcome.THERE, AMPLE_BYTES // 2 - SIZE)
+    refused = node.prefetch("other", more, 0.5)
+    assert refused == Prefetched(Outcome.NO_ROOM, answer.free_bytes, wanted_bytes=SIZE)
+    assert node.view([more.key(), files.key()], 0.5) == CacheView((files.key(),), answer.free_bytes)
+    assert node.statistics().prefetched_bytes == SIZE
+    assert node.statistics().evictions == 0
+
+
+def test_agents_run_with_the_first_use_over_what_was_prefetched(
+    model: Path, node_of: MakeNode
+) -> None:
+    store = DirectorySource(model)
+    node = node_of(store)
+    files = replace(listed(model), agents=(AgentCall("checksum"),))
+    node.prefetch("m", files, 1.0)
+    runs: list[Path] = []
+
+    def run(plain: Path, directory: Path) -> None:
+        runs.append(plain)
+        shutil.copytree(plain, directory, dirs_exist_ok=True)
+
+    assert node.view([replace(files, agents=()).key()], 1.0).held
+    store.reads.clear()
+    assert content_of(node.ensure("m", files, run)) == content_of(model)
+    assert store.reads == []
+    assert len(runs) == 1
+
+
+def test_a_load_has_the_room_of_a_prefetch_that_stops_for_it(
+    model: Path, other: Path, node_of: MakeNode
+) -> None:
+    began, loads = threading.Event(), threading.Event()
+
+    def hold(_path: str, _offset: int) -> None:
+        began.set()
+        assert loads.wait(60)
+
+    sources = {str(model): DirectorySource(model, hold), str(other): DirectorySource(other)}
+    node = node_of(lambda location: sources[location.removeprefix("dir://")], max_bytes=MAX_BYTES)
+    ended = node._prefetch_turn.wait_over
+
+    def wait_over() -> None:
+        loads.set()
+        ended()
+
+    node._prefetch_turn.wait_over = wait_over  # type: ignore[method-assign]
+    with ThreadPoolExecutor() as pool:
+        ahead = pool.submit(node.prefetch, "m", listed(model), 1.0)
+        assert began.wait(60)
+        assert content_of(node.ensure("other", listed(other))) == content_of(other)
+        assert ahead.result(60).outcome is Outcome.STOPPED
+
+
+def test_a_prefetch_can_be_stopped_and_another_node_asks_the_store(
+    model: Path, node_of: MakeNode
+) -> None:
+    stopping: list[NodeFiles] = []
+    node = node_of(DirectorySource(model, lambda _path, _offset: stopping[0].stop_prefetch()), "a")
+    stopping.append(node)
+    assert node.prefetch("m", listed(model), 1.0).outcome is Outcome.STOPPED
+    store = DirectorySource(model)
+    node_of(store, "b").ensure("m", listed(model))
+    assert store.read_bytes == SIZE
+
+
+def test_a_prefetch_of_files_that_changed_says_so(model: Path, node_of: MakeNode) -> None:
+    files = listed(model)
+    (model / "1/weights").write_bytes(bytes(SIZE))
+    with pytest.raises(ModelChangedError, match="files of model 'm' at"):
+        node_of(DirectorySource(model)).prefetch("m", files, 1.0)

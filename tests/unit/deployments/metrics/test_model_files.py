@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,6 +27,7 @@ def test_without_repositories_there_is_no_family() -> None:
 
 def test_the_counters_of_a_nodes_cache_have_its_name(tmp_path: Path) -> None:
     seen = CacheStatistics(1, 2, downloaded_bytes=70, from_peers_bytes=30, seconds=1.5, evictions=4)
+    seen = replace(seen, prefetched_bytes=50)
     StatisticsFile(open_layout(tmp_path), "n1", lambda: seen).close()
     families = list(text_string_to_metric_families(render_model_cache(tmp_path, "n1").decode()))
     assert all(each.type == "counter" and each.documentation for each in families)
@@ -38,6 +40,7 @@ def test_the_counters_of_a_nodes_cache_have_its_name(tmp_path: Path) -> None:
         "from_peers_bytes_total": 30,
         "seconds_total": 1.5,
         "evictions_total": 4,
+        "manta_prefetched_bytes_total": 50,
     }
 
 

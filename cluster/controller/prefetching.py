@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Has nodes fetch the files of dormant models in stores, one model at a time, while nothing starts.
+
+At most one model is read of a repository in a look, and only if a node may lack it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from backends.api.errors import TritonError
+from backends.api.model_config import ModelConfig
+from backends.api.model_identifier import name_of, shown
+from backends.config.placement import read_placement
+from cluster.controller.host import ControllerHost
+from cluster.controller.repository_source import RepositorySource
+from cluster.devices.inventory import mig_profile_of
+from cluster.instances.node_files import NodeFilesSettings
+from cluster.models.lifecycle import ModelLifecycle
+from cluster.models.states import ModelRecord
+from cluster.placement.demand import ClusterResources
+from cluster.placement.planner import PoolRequest, demand_of, plan_pool
+from cluster.residency.prefetch import Content, Dormant, Prefetches
+from deployments.model_files.contracts import ModelFiles
+from deployments.model_files.prefetch import Prefetched
+
+_log = logging.getLogger(__name__)
+
+_PERIOD_S: Final = 2.0
+# Looks without anything to do before the next.
+_IDLE_LOOKS: Final = 4
+# How soon a prefetch gives way to a start.
+_STOP_S: Final = 0.5
+
+_Version = tuple[int, ModelConfig, ModelFiles]
+
+
+class Prefetching:
+    """What the controller does about it.
+
+    Args:
+        host: The cluster.
+        lifecycle: The models.
+        source: Reads those that were never loaded.
+        settings: Of the nodes' caches.
+        fraction: Part of a cache up to which files are fetched.
+    """
+
+    def __init__(
+        self,
+        host: ControllerHost,
+        lifecycle: ModelLifecycle,
+        source: RepositorySource,
+        settings: NodeFilesSettings,
+        fraction: float,
+    ) -> None:
+        self._host = host
+        self._lifecycle = lifecycle
+        self._source = source
+        self._settings = settings
+        self._fraction = fraction
+        self._prefetches = Prefetches()
+        # By model: when it was last seen with instances.
+        self._used_s: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        idle_looks = 0
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            self._note_uses()
+            if idle_looks:
+                idle_looks -= 1
+            elif not self._starting:
+                idle_looks = await self._looks_until_next()
+
+    async def _looks_until_next(self) -> int:
+        try:
+            has_fetched = await self._look()
+        except Exception as error:
+            # Ray's client raises what it likes.
+            _log.warning("no files are fetched beforehand: %s", error)
+            return _IDLE_LOOKS
+        return 0 if has_fetched else _IDLE_LOOKS
+
+    @property
+    def _starting(self) -> frozenset[str]:
+        return self._lifecycle.dormancy.waking_names | self._lifecycle.loading_names
+
+    def _note_uses(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        records = self._lifecycle.records
+        self._used_s = {name: at_s for name, at_s in self._used_s.items() if name in records}
+        for name, record in records.items():
+            if any(version.instances for version in record.versions.values()):
+                self._used_s[name] = now_s
+
+    async def _look(self) -> bool:
+        """Fetch one model; return whether there was one."""
+        models = list(self._dormant())
+        if not models:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        cluster = await self._host.read_cluster()
+        cluster = cluster.with_draining(self._host.placer.kept_free)
+        self._prefetches.saw(models, cluster, now_s)
+        for node_id in self._prefetches.unseen(now_s):
+            keys = self._prefetches.keys
+            view = await self._host.view_of_cache(node_id, keys, self._fraction)
+            self._prefetches.looked(node_id, view, now_s)
+        model = self._prefetches.choose(models, cluster, now_s)
+        if model is None:
+            return False
+        try:
+            await self._fetch(model, cluster)
+        except TritonError as error:
+            if self._prefetches.failed(model, asyncio.get_running_loop().time()):
+                cause = error.__cause__ if isinstance(error.__cause__, TritonError) else error
+                text = "files of model '%s' are not fetched beforehand, it is tried again: %s"
+                _log.warning(text, shown(model.name), cause.message)
+        else:
+            self._prefetches.succeeded(model)
+        return True
+
+    async def _fetch(self, model: Dormant, cluster: ClusterResources) -> None:
+        versions = await self._read(model)
+        contents = [self._content(*version, cluster) for version in versions]
+        self._prefetches.read(model, contents)
+        for content, (_, _, files) in zip(contents, versions, strict=True):
+            node_ids = self._prefetches.lacking(content, cluster)
+            if self._starting - {model.name}:
+                return
+            await self._fetch_to(node_ids, model.name, content.key, files)
+
+    async def _fetch_to(
+        self, node_ids: Collection[str], name: str, key: str, files: ModelFiles
+    ) -> None:
+        """Have nodes fetch files at the same time; one of them asks the store.
+
+        Raises:
+            TritonError: One of them has failed; the others have gone on.
+        """
+
+        async def fetch(node_id: str) -> None:
+            answer: Prefetched = await self._host.prefetch(
+                self._settings, node_id, name_of(name), files, self._fraction
+            )
+            self._prefetches.answered(node_id, key, answer)
+
+        fetching = asyncio.gather(*map(fetch, node_ids), return_exceptions=True)
+        while not (await asyncio.wait({fetching}, timeout=_STOP_S))[0]:
+            # What waits for this model waits for this very download.
+            if self._starting - {name}:
+                await self._host.stop_prefetch(node_ids)
+        for error in fetching.result():
+            if isinstance(error, BaseException):
+                raise error
+
+    def _dormant(self) -> Iterator[Dormant]:
+        for name, record in self._lifecycle.records.items():
+            stamp = self._stamp(name, record)
+            if stamp:
+                yield Dormant(name, stamp, self._used_s.get(name, float("-inf")))
+
+    def _stamp(self, name: str, record: ModelRecord) -> bytes | tuple[tuple[int, str], ...]:
+        """Return what tells whether a model's files are others; empty of one without any."""
+        if record.is_on_demand and not record.ready_versions:
+            return self._source.watch.digest_of(name)
+        versions = tuple((v, each.digest) for v, each in record.versions.items() if each.is_dormant)
+        if versions:
+            candidate = self._lifecycle.dormancy.candidate_of(name)
+            if candidate is not None and candidate.files is not None:
+                return versions
+        return ()
+
+    async def _read(self, model: Dormant) -> list[_Version]:
+        """Return the versions of a model that have no instance, with config and files."""
+        record = self._lifecycle.records[model.name]
+        if isinstance(model.stamp, bytes):
+            candidate = await self._source.peek(model.name)
+            files = candidate.files or {}
+            return [(version, candidate.config, files[version]) for version in files]
+        loaded = self._lifecycle.dormancy.candidate_of(model.name)
+        there = {} if loaded is None or loaded.files is None else loaded.files
+        return [
+            (number, version.config, there[number])
+            for number, version in record.versions.items()
+            if version.is_dormant and version.config is not None and number in there
+        ]
+
+    def _content(
+        self, version: int, config: ModelConfig, files: ModelFiles, cluster: ClusterResources
+    ) -> Content:
+        request = PoolRequest(
+            0, version, files.location, cpus_per_instance=self._source.cpus_per_instance
+        )
+        demands = {
+            frozenset(demand_of(spec).as_resources().items())
+            for spec in plan_pool(config, request, cluster)
+        }
+        # MIG devices are no resources of most nodes: any node that has the rest may have one.
+        wanted = tuple(
+            {name: amount for name, amount in demand if not mig_profile_of(name)}
+            for demand in demands
+        )
+        key = replace(files, agents=()).key()
+        return Content(version, key, read_placement(config), wanted)

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -15,13 +16,16 @@ import uvloop
 
 from backends.api.errors import TritonError
 from cluster import __version__
+from cluster.tools.pages.rendering import html, require_libraries
 from cluster.tools.perf.measuring.server_statistics import server_side
 from cluster.tools.perf.options.parsing import UsageError, parse_options, usage
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.profiler import Measurement
 from cluster.tools.perf.reports import text
 from cluster.tools.perf.reports.csv_file import Level, composing_reports, csv_report
+from cluster.tools.perf.reports.page import page
 from cluster.tools.perf.reports.profile_export import profile_export
+from cluster.tools.perf.reports.rows import rows_of, written
 from cluster.tools.perf.run import Run
 
 # perf_analyzer's, from its src/constants.h.
@@ -39,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = parse_options(arguments)
         _require_histograms()
+        if options.html_report:
+            require_libraries()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(perform(options))
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -82,6 +88,16 @@ def _tell(run: Run, measured: Measurement) -> None:
         print(text.level_report(run.options, run.model, measured, _level(run, measured)[1]))
 
 
+def _write_page(run: Run, measurements: Sequence[Measurement]) -> None:
+    """Write the HTML report, of all levels, and the numbers that it is drawn from."""
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    levels = [_level(run, each) for each in measurements]
+    rows = rows_of(run.options, run.model, levels, __version__, when)
+    path = Path(run.options.html_report)
+    path.write_text(html(page(rows)))
+    path.with_suffix(".data.csv").write_text(written(rows))
+
+
 def _level(run: Run, measured: Measurement) -> Level:
     counted = measured.total.counted
     if counted is None:
@@ -100,6 +116,8 @@ def _finish(run: Run, measurements: Sequence[Measurement], epoch_ns: int) -> int
         path.write_text(csv_report(options, run.model, levels))
         for prefix, report in composing_reports(options, levels).items():
             path.with_name(f"{prefix}.{path.name}").write_text(report)
+    if options.html_report:
+        _write_page(run, measurements)
     if options.profile_export_file:
         export = profile_export(options, run.data, measurements, __version__, epoch_ns)
         Path(options.profile_export_file).write_text(export)

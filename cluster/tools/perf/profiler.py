@@ -77,6 +77,49 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
+class PassSummary:
+    """What is kept of every window of a level, also of those that it does not rest on.
+
+    Attributes:
+        start_ns: Its first instant.
+        end_ns: Its last one.
+        requests: Requests that succeeded.
+        failures: Requests that failed.
+        throughput: Inferences a second.
+        mean_ns: Mean latency.
+        p50_ns: Half of the latencies are no higher.
+        p99_ns: 99 % of the latencies are no higher.
+        busy_percentage: CPU time of this process, in percent of the window.
+    """
+
+    start_ns: int
+    end_ns: int
+    requests: int
+    failures: int
+    throughput: float
+    mean_ns: float
+    p50_ns: int
+    p99_ns: int
+    busy_percentage: float
+
+
+def summary_of(done: Pass) -> PassSummary:
+    """Return what is kept of a window."""
+    window = done.window
+    return PassSummary(
+        window.start_ns,
+        window.end_ns,
+        window.requests,
+        window.failures,
+        window.throughput,
+        window.latencies.mean_ns,
+        window.latencies.percentile_ns(50),
+        window.latencies.percentile_ns(99),
+        done.busy_percentage,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """A level that was measured.
 
@@ -88,6 +131,7 @@ class Measurement:
         is_within_limit: Whether the latency is under its threshold.
         requests: All records, where they were to be kept.
         boundaries_ns: First start and all ends of windows.
+        history: All windows, in their order.
     """
 
     level: float
@@ -97,6 +141,7 @@ class Measurement:
     is_within_limit: bool
     requests: tuple[Request, ...] = ()
     boundaries_ns: tuple[int, ...] = ()
+    history: tuple[PassSummary, ...] = ()
 
     @property
     def meets(self) -> bool:
@@ -291,6 +336,7 @@ class Profiler:
             self._plan.rule.is_within_limit(total.latency_ns),
             tuple(kept) if self._plan.keeps_requests else (),
             (passes[0].window.start_ns, *(each.window.end_ns for each in passes)),
+            tuple(map(summary_of, passes)),
         )
 
 

@@ -358,6 +358,12 @@ class PerfOptions:
         "Count the requests that keep these limits, metric:msec.",
         values.goodput_objectives,
     )
+    html_report: str = _option(
+        "",
+        _OWN,
+        "Write a report with figures to this file, and its numbers beside it as .data.csv.",
+        values.html_path,
+    )
     seed: int = _option(
         0,
         _OWN,

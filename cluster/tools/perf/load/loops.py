@@ -48,7 +48,7 @@ class _Loop:
         self._limit = limit
         self._ended: list[Request] = []
         self._is_stopping = False
-        self.sent = self.in_flight = self.ended_count = 0
+        self.sent = self.in_flight = self.ended_count = self.failed_count = 0
 
     @property
     def is_done(self) -> bool:
@@ -63,6 +63,10 @@ class _Loop:
         """Return what has ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
+
+    def last(self, count: int) -> list[Request]:
+        """Return those that ended last, of what `take` would return."""
+        return self._ended[-count:]
 
     def start(self) -> None:
         """Begin to send."""
@@ -82,6 +86,8 @@ class _Loop:
         self.in_flight -= 1
         if request.is_counted:
             self.ended_count += 1
+            if request.error:
+                self.failed_count += 1
             self._ended.append(request)
         self._goes_on(request)
 

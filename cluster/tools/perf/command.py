@@ -3,11 +3,14 @@
 """The command ``manta perf``."""
 
 import asyncio
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -25,6 +28,7 @@ from cluster.tools.perf.reports import text
 from cluster.tools.perf.reports.csv_file import Level, composing_reports, csv_report
 from cluster.tools.perf.reports.page import page
 from cluster.tools.perf.reports.profile_export import profile_export
+from cluster.tools.perf.reports.progress import Screen
 from cluster.tools.perf.reports.rows import rows_of, written
 from cluster.tools.perf.run import Run
 
@@ -33,6 +37,8 @@ _STABILITY_ERROR: Final = 2
 _GENERIC_ERROR: Final = 99
 # As shells report a command that SIGINT has ended.
 _INTERRUPTED: Final = 130
+# As often as an eye follows; it costs the client some hundredths of a percent.
+_REFRESH_S: Final = 0.25
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,19 +71,42 @@ async def perform(options: PerfOptions) -> int:
     Raises:
         TritonError: The server cannot be reached or refuses, or data does not fit the model.
     """
-    async with Run(options, say=print) as run:
+    screen = Screen(options, _write_at_once)
+    async with Run(options, say=partial(_say, screen)) as run, AsyncExitStack() as exits:
         print(text.settings(options, run.model))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, run.interrupt)
-        try:
-            measurements = await run.measure(lambda measured: _tell(run, measured))
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
+        exits.callback(loop.remove_signal_handler, signal.SIGINT)
+        if sys.stdout.isatty() and not options.no_progress:
+            showing = loop.create_task(_show_progress(run, screen))
+            exits.callback(showing.cancel)
+        exits.callback(screen.clear)
+        measurements = await run.measure(lambda measured: _tell(run, measured, screen))
+        await exits.aclose()
         epoch_ns = time.time_ns() - time.monotonic_ns()
         return _finish(run, measurements, epoch_ns)
 
 
-def _tell(run: Run, measured: Measurement) -> None:
+def _say(screen: Screen, line: str) -> None:
+    screen.clear()
+    print(line)
+
+
+def _write_at_once(shown: str) -> None:
+    sys.stdout.write(shown)
+    sys.stdout.flush()
+
+
+async def _show_progress(run: Run, screen: Screen) -> None:
+    while True:
+        live = await run.watch.live()
+        if live is not None:
+            screen.show(live, shutil.get_terminal_size().columns)
+        await asyncio.sleep(_REFRESH_S)
+
+
+def _tell(run: Run, measured: Measurement, screen: Screen) -> None:
+    screen.clear()
     failure = text.failure(run.options, measured)
     if run.is_interrupted and not measured.is_stable:
         failure = ""

@@ -162,7 +162,7 @@ class Surroundings:
         take_gauges: Returns the gauges read since it was last called; None without them.
         on_level: Called with each level before it is measured.
         on_pass: Called with the number of each window and what it holds.
-        on_drive: Called with the drive of each level before its first window begins.
+        on_drive: Called with the drive of each level before its first window; None for nobody.
     """
 
     clock: Clock
@@ -172,7 +172,7 @@ class Surroundings:
     take_gauges: Callable[[], list[Gauges]] | None = None
     on_level: Callable[[float], None] = lambda level: None
     on_pass: Callable[[int, Pass], None] = lambda number, done: None
-    on_drive: Callable[[Drive], None] = lambda drive: None
+    on_drive: Callable[[Drive], Awaitable[None]] | None = None
 
 
 # Makes the load of a level, with a limit of requests or 0; or, where this process does not send it,
@@ -219,7 +219,8 @@ class Profiler:
             await self._run_to_end(self._drive(level, self._plan.warmup_count))
         drive = self._drive(level, self._plan.request_count)
         await drive.start()
-        self._with.on_drive(drive)
+        if self._with.on_drive:
+            await self._with.on_drive(drive)
         way = self._exactly if self._plan.request_count else self._until_stable
         try:
             measured = await way(level, drive)

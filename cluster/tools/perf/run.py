@@ -39,6 +39,7 @@ from cluster.tools.perf.options.checks import is_rate, searched_range
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
+from cluster.tools.perf.reports.progress import Watch
 from cluster.tools.perf.reports.text import level_title, pass_line
 from deployments.pool_queue.precise_timer import PreciseTimer
 
@@ -54,6 +55,7 @@ class Run:
         options: What was asked for.
         model: The model; known once the run is entered.
         data: What requests carry; known once the run is entered.
+        watch: Knows how the run gets on.
     """
 
     model: Model
@@ -67,6 +69,7 @@ class Run:
             say: Prints a line.
         """
         self.options, self._say = options, say
+        self.watch = Watch(options, time.monotonic_ns)
         self._exits = AsyncExitStack()
         self._client: Client
         self._timer: PreciseTimer
@@ -112,8 +115,9 @@ class Run:
             time.process_time_ns,
             statistics,
             self._take_gauges if self.options.collect_metrics else None,
-            lambda level: self._say(level_title(self.options, level)),
+            self._on_level,
             self._on_pass,
+            self.watch.drive_begins,
         )
         self._profiler = Profiler(self._plan(), self._make_load, surroundings)
         return await self._profiler.search(self._levels(), on_measured)
@@ -313,7 +317,12 @@ class Run:
             return int(periodic.end)
         return len(self.data.due_ms) if self.options.fixed_schedule else self.options.request_count
 
+    def _on_level(self, level: float) -> None:
+        self.watch.level_begins(level)
+        self._say(level_title(self.options, level))
+
     def _on_pass(self, index: int, done: Pass) -> None:
+        self.watch.pass_ends(index)
         if self.options.verbose:
             self._say(pass_line(self.options, index, done))
 

@@ -358,6 +358,9 @@ class PerfOptions:
         "Count the requests that keep these limits, metric:msec.",
         values.goodput_objectives,
     )
+    no_progress: bool = _option(
+        False, _OWN, "No progress on a terminal, which only a terminal has anyway."
+    )
     html_report: str = _option(
         "",
         _OWN,

@@ -68,6 +68,7 @@ class Pass:
         busy_percentage: CPU time of a process that sends, in percent of the window.
         latency_ns: Mean latency, or the percentile that has to be stable.
         gauges: What the server's metrics said meanwhile; None when they are not looked at.
+        processes: From how many processes the requests came.
     """
 
     window: Window
@@ -75,6 +76,7 @@ class Pass:
     busy_percentage: float
     latency_ns: float
     gauges: Gauges | None = None
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +323,9 @@ class Profiler:
         )
         cpu_ns = (status.cpu_ns - begun.status.cpu_ns) / drive.processes
         busy_percentage = 100.0 * cpu_ns / max(end_ns - start_ns, 1)
-        return Pass(window, counted, busy_percentage, self._latency(window), gauges), taken
+        latency_ns = self._latency(window)
+        done = Pass(window, counted, busy_percentage, latency_ns, gauges, drive.processes)
+        return done, taken
 
     def _latency(self, window: Window) -> float:
         if self._plan.percentile == AVERAGE:
@@ -341,6 +345,7 @@ class Profiler:
             sum(each.busy_percentage for each in last) / len(last),
             self._latency(window),
             server_metrics.together(gauges) if gauges else None,
+            last[0].processes,
         )
         return Measurement(
             level,

@@ -28,6 +28,7 @@ from cluster.tools.perf.data.sequences import (
     SequencePlan,
     SequenceSource,
 )
+from cluster.tools.perf.driving import Drive
 from cluster.tools.perf.load import schedules
 from cluster.tools.perf.load.loops import ClosedLoop, Load, OpenLoop, PeriodicLoop, Source
 from cluster.tools.perf.measuring import search
@@ -38,6 +39,8 @@ from cluster.tools.perf.measuring.windows import objective
 from cluster.tools.perf.options.checks import is_rate, searched_range
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
+from cluster.tools.perf.processes.group import Group
+from cluster.tools.perf.processes.shares import Share
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
 from cluster.tools.perf.reports.progress import Watch
 from cluster.tools.perf.reports.text import level_title, pass_line
@@ -46,6 +49,7 @@ from deployments.pool_queue.precise_timer import PreciseTimer
 _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 1e9
 _EARLY_CONNECTIONS: Final = 256
+_WHOLE: Final = Share()
 
 
 class Run:
@@ -75,6 +79,7 @@ class Run:
         self._timer: PreciseTimer
         self._memory: SystemMemory | None = None
         self._profiler: Profiler | None = None
+        self._group: Group | None = None
         self._intervals: tuple[int, ...] = ()
         self._gauges: list[Gauges] = []
         self._interrupts = 0
@@ -119,7 +124,7 @@ class Run:
             self._on_pass,
             self.watch.drive_begins,
         )
-        self._profiler = Profiler(self._plan(), self._make_load, surroundings)
+        self._profiler = Profiler(self.plan(), self._load, surroundings)
         return await self._profiler.search(self._levels(), on_measured)
 
     @property
@@ -145,7 +150,7 @@ class Run:
         await self._client.open(1)
         await self._describe()
         self._intervals = self._read_intervals()
-        if options.shared_memory == "system":
+        if options.shared_memory == "system" and options.processes == 1:
             self._memory = SystemMemory(
                 self._client, self.data, self.model, options.output_shared_memory_size
             )
@@ -153,6 +158,11 @@ class Run:
             await self._memory.open()
         if options.collect_metrics:
             await self._watch_metrics()
+        if options.processes > 1:
+            self._group = Group(options)
+            self._exits.push_async_callback(self._group.end)
+            await self._group.start()
+            return
         await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
 
     async def _describe(self) -> None:
@@ -207,7 +217,7 @@ class Run:
         path = self.options.request_intervals
         return schedules.read_intervals(Path(path).read_text(), path) if path else ()
 
-    def _source(self) -> Source:
+    def _source(self, share: Share) -> Source:
         options = self.options
         lengths = [len(stream) for stream in self.data.streams]
         form = Form(
@@ -219,7 +229,7 @@ class Run:
         )
         encode = partial(self._encode, form)
         if not self.model.is_sequence:
-            return RowSource(lengths, encode)
+            return RowSource(lengths, encode, share.index, share.count)
         first, end = options.sequence_id_range or (1, 0)
         plan = SequencePlan(
             options.sequence_length,
@@ -229,6 +239,7 @@ class Run:
         )
         if end:
             plan = replace(plan, id_count=end - first)
+        plan = share.of_sequences(plan)
         return SequenceSource(lengths, encode, plan, is_read=self.data.is_read)
 
     def _encode(self, form: Form, stream: int, step: int, part: SequencePart | None) -> Payload:
@@ -236,9 +247,21 @@ class Run:
         places = self._memory.places(row) if self._memory else Places()
         return self._client.encode(form, row, places, part)
 
-    def _make_load(self, level: float, limit: int) -> Load:
+    def _load(self, level: float, limit: int) -> Load | Drive:
+        if self._group is None:
+            return self.make_load(level, limit)
+        return self._group.drive(level, limit, is_sequence=self.model.is_sequence)
+
+    def make_load(self, level: float, limit: int, share: Share = _WHOLE) -> Load:
+        """Return the load of a level, or this process's share of it.
+
+        Args:
+            level: Concurrency or requests a second, of all processes together.
+            limit: How many requests are sent, by all together; 0 for any number.
+            share: Of this process.
+        """
         options, clock = self.options, time.monotonic_ns
-        source = self._source()
+        source, limit = self._source(share), share.of(limit)
         if options.periodic_concurrency_range:
             levels = options.periodic_concurrency_range
             return PeriodicLoop(
@@ -251,7 +274,8 @@ class Run:
                 period=options.request_period,
             )
         if not is_rate(options):
-            return ClosedLoop(self._client, source, clock, concurrency=int(level), limit=limit)
+            concurrency = share.of(int(level))
+            return ClosedLoop(self._client, source, clock, concurrency=concurrency, limit=limit)
         if options.fixed_schedule:
             schedule = schedules.fixed(self.data.due_ms)
         elif self._intervals:
@@ -266,8 +290,8 @@ class Run:
             source,
             clock,
             lambda wait_ns, call: timer.call_at_ns(clock() + wait_ns, call),
-            schedule=schedule,
-            slots=options.num_of_sequences if self.model.is_sequence else 1,
+            schedule=share.of_schedule(schedule),
+            slots=share.of(options.num_of_sequences) if self.model.is_sequence else 1,
             is_serial=options.serial_sequences and self.model.is_sequence,
             limit=limit,
         )
@@ -288,7 +312,8 @@ class Run:
             return search.binary(levels.start, levels.end, levels.step, is_whole=is_whole)
         return search.linear(levels.start, levels.end, levels.step)
 
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """Return how levels are measured; the run has been entered."""
         options = self.options
         is_time = options.measurement_mode == "time_windows"
         return Plan(

@@ -138,7 +138,11 @@ class ClosedLoop(_Loop):
 
 
 class OpenLoop(_Loop):
-    """Requests when they are due, whatever the server does."""
+    """Requests when they are due, whatever the server does.
+
+    Attributes:
+        starts_at_ns: Which instant the schedule counts from; 0 for that of `start`.
+    """
 
     def __init__(
         self,
@@ -172,10 +176,11 @@ class OpenLoop(_Loop):
         self._waiting: deque[int] = deque()
         self._busy = [0] * slots
         self._start_ns = self._due_ns = 0
+        self.starts_at_ns = 0
 
     def start(self) -> None:
-        """Begin the schedule now."""
-        self._start_ns = self._clock()
+        """Begin the schedule now, or as if it had begun at `starts_at_ns`."""
+        self._start_ns = self.starts_at_ns or self._clock()
         self._due_ns = self._start_ns + next(self._schedule)
         self._tick()
 

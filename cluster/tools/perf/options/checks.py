@@ -94,6 +94,11 @@ def _fewer_than_in_flight(options: PerfOptions) -> bool:
     return 0 < options.request_count < searched_range(options).start and not is_rate(options)
 
 
+def _fewer_ids_than_processes(options: PerfOptions) -> bool:
+    first, end = options.sequence_id_range or (0, 0)
+    return 0 < end < max(first, 1) + options.processes
+
+
 def _fewer_than_a_second(options: PerfOptions) -> bool:
     levels = options.request_rate_range
     return levels is not None and 0 < options.request_count < int(levels.start)
@@ -160,6 +165,18 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
                 or not {"zero", "random"}.isdisjoint(o.input_data)
             )
         ),
+    ),
+    (
+        "--processes does not go with --periodic-concurrency-range or --profile-export-file: one "
+        "process knows all requests of those",
+        lambda o: (
+            o.processes > 1
+            and (o.periodic_concurrency_range is not None or bool(o.profile_export_file))
+        ),
+    ),
+    (
+        "--sequence-id-range has fewer ids than there are --processes; give each at least one",
+        _fewer_ids_than_processes,
     ),
     (
         "The end of the search range and the latency limit can not be both 0 (or 0.0) "

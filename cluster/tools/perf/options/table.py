@@ -358,6 +358,12 @@ class PerfOptions:
         "Count the requests that keep these limits, metric:msec.",
         values.goodput_objectives,
     )
+    processes: int = _option(
+        1,
+        _OWN,
+        "From how many processes the load comes.",
+        values.least("--processes", 1, "> 0."),
+    )
     no_progress: bool = _option(
         False, _OWN, "No progress on a terminal, which only a terminal has anyway."
     )

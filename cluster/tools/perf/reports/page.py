@@ -57,6 +57,7 @@ LEVEL_COLUMNS: Final = (
     Column("Windows", "level", "windows"),
 )
 CLIENT_COLUMNS: Final = (
+    Column("Client processes", "level", "client_processes"),
     Column("Client busy, %", "level", "client_busy_percent", digits=1),
     Column("Client CPU, us/request", "level", "client_cpu_us_per_request", digits=1),
     Column("Sent late, %", "level", "delayed_percent", digits=2),

@@ -193,6 +193,7 @@ def _parts(
 def _level(options: PerfOptions, model: Model, measured: Measurement) -> Values:
     window = measured.total.window
     busy_us = measured.total.busy_percentage / 100.0 * window.duration_s * 1e6
+    busy_us *= measured.total.processes
     found = {
         "is_stable": measured.is_stable,
         "is_within_limit": measured.is_within_limit,
@@ -209,6 +210,7 @@ def _level(options: PerfOptions, model: Model, measured: Measurement) -> Values:
         "deviation_us": window.latencies.deviation_ns / _NS_PER_US,
         "mean_half_width_us": latency_of(window).half_width / _NS_PER_US,
         "client_busy_percent": measured.total.busy_percentage,
+        "client_processes": measured.total.processes,
         "client_cpu_us_per_request": busy_us / max(window.requests, 1),
     }
     if model.is_decoupled:

@@ -29,6 +29,7 @@ COLUMNS = {
     "Requests": ("level", "requests", 0),
     "Failed": ("level", "failures", 0),
     "Windows": ("level", "windows", 0),
+    "Client processes": ("level", "client_processes", 0),
     "Client busy, %": ("level", "client_busy_percent", 1),
     "Client CPU, us/request": ("level", "client_cpu_us_per_request", 1),
     "Sent late, %": ("level", "delayed_percent", 2),
@@ -121,6 +122,7 @@ async def test_numbers_of_the_csv_agree_with_each_other(tmp_path):
     requests, duration_s = rows.value("1", "requests"), rows.value("1", "duration_s")
     assert rows.value("1", "throughput_per_s") == pytest.approx(requests / duration_s)
     busy_us = rows.value("1", "client_busy_percent") / 100 * duration_s * 1e6
+    assert rows.value("1", "client_processes") == 1
     assert rows.value("1", "client_cpu_us_per_request") == pytest.approx(busy_us / requests)
     last = rows.keys("window", "1")[-3:]
     assert sum(rows.value("1", "requests", "window", key) for key in last) == requests

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import uvloop
 
@@ -23,6 +23,13 @@ from cluster.tools.perf.run import Run
 
 _STDOUT: Final = 1
 _STDERR: Final = 2
+# What is done once, by the one that measures.
+_UNTRACED: Final[Any] = {
+    "trace_level": "",
+    "trace_rate": None,
+    "trace_count": None,
+    "log_frequency": None,
+}
 
 
 class Child:
@@ -46,7 +53,7 @@ class Child:
         """
         match question:
             case messages.Setup(options=options):
-                alone = replace(options, processes=1, collect_metrics=False)
+                alone = replace(options, processes=1, collect_metrics=False, **_UNTRACED)
                 self._run = await Run(alone, say=lambda _: None).__aenter__()
             case messages.Make():
                 self._make(question)

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         print(usage())
         return 0 if arguments else _GENERIC_ERROR
     try:
-        options = parse_options(arguments)
+        options = parse_options(arguments, partial(print, file=sys.stderr))
         _require_histograms()
         if options.html_report:
             require_libraries()

@@ -36,7 +36,7 @@ from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot, read_snapshot
 from cluster.tools.perf.measuring.stability import StabilityRule
 from cluster.tools.perf.measuring.windows import objective
-from cluster.tools.perf.options.checks import is_rate, searched_range
+from cluster.tools.perf.options.checks import is_rate, searched_range, trace_settings
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
 from cluster.tools.perf.processes.group import Group
@@ -149,6 +149,8 @@ class Run:
         self._exits.push_async_callback(self._client.close)
         await self._client.open(1)
         await self._describe()
+        if trace_settings(options):
+            await self._client.set_tracing(self.model, trace_settings(options))
         self._intervals = self._read_intervals()
         if options.shared_memory == "system" and options.processes == 1:
             self._memory = SystemMemory(

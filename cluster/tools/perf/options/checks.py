@@ -64,6 +64,13 @@ def is_rate(options: PerfOptions) -> bool:
     )
 
 
+def trace_settings(options: PerfOptions) -> dict[str, str]:
+    """Return the settings of traces that were given, by the names that the server has for them."""
+    names = ("trace_level", "trace_rate", "trace_count", "log_frequency")
+    given = {name: getattr(options, name) for name in names}
+    return {name: str(value) for name, value in given.items() if value not in ("", None)}
+
+
 def _completed(options: PerfOptions) -> PerfOptions:
     changes: dict[str, object] = {}
     if not options.url:
@@ -165,6 +172,10 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
                 or not {"zero", "random"}.isdisjoint(o.input_data)
             )
         ),
+    ),
+    (
+        "Trace options take Triton service-kind: an endpoint has no settings of traces",
+        lambda o: o.service_kind != "triton" and bool(trace_settings(o)),
     ),
     (
         "--processes does not go with --periodic-concurrency-range or --profile-export-file: one "

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -99,9 +99,11 @@ def _write_at_once(shown: str) -> None:
 
 async def _show_progress(run: Run, screen: Screen) -> None:
     while True:
-        live = await run.watch.live()
-        if live is not None:
-            screen.show(live, shutil.get_terminal_size().columns)
+        # Who measures says why a process of the load does not answer.
+        with suppress(TritonError):
+            live = await run.watch.live()
+            if live is not None:
+                screen.show(live, shutil.get_terminal_size().columns)
         await asyncio.sleep(_REFRESH_S)
 
 

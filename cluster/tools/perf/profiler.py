@@ -258,9 +258,9 @@ class Profiler:
         span = await drive.span()
         if span is None:
             raise UnavailableError("no request has ended; is the server alive?")
-        done, taken = await self._pass(begun, drive, *span)
+        done, requests = await self._pass(begun, drive, *span)
         self._with.on_pass(1, done)
-        return self._measurement(level, [done], list(taken.requests), is_stable=True)
+        return self._measurement(level, [done], list(requests), is_stable=True)
 
     async def _until_stable(self, level: float, drive: Drive) -> Measurement:
         plan = self._plan
@@ -271,9 +271,8 @@ class Profiler:
         for number in range(1, plan.max_trials + 1):
             await self._window(drive)
             end_ns = self._with.clock()
-            done, taken = await self._pass(begun, drive, begun.start_ns, end_ns)
-            if plan.keeps_requests:
-                kept += taken.requests
+            done, requests = await self._pass(begun, drive, begun.start_ns, end_ns)
+            kept += requests
             begun = _Begun(end_ns, await drive.status(), begun.after)
             passes.append(done)
             self._with.on_pass(number, done)
@@ -305,7 +304,8 @@ class Profiler:
 
     async def _pass(
         self, begun: "_Begun", drive: Drive, start_ns: int, end_ns: int
-    ) -> tuple[Pass, Taken]:
+    ) -> tuple[Pass, Sequence[Request]]:
+        """Return a window, and its records where they are kept."""
         status = await drive.status()
         taken = await drive.take(start_ns, end_ns)
         window = taken.window
@@ -325,7 +325,7 @@ class Profiler:
         busy_percentage = 100.0 * cpu_ns / max(end_ns - start_ns, 1)
         latency_ns = self._latency(window)
         done = Pass(window, counted, busy_percentage, latency_ns, gauges, drive.processes)
-        return done, taken
+        return done, taken.requests if self._plan.keeps_requests else ()
 
     def _latency(self, window: Window) -> float:
         if self._plan.percentile == AVERAGE:
@@ -353,7 +353,7 @@ class Profiler:
             tuple(last),
             is_stable,
             self._plan.rule.is_within_limit(total.latency_ns),
-            tuple(kept) if self._plan.keeps_requests else (),
+            tuple(kept),
             (passes[0].window.start_ns, *(each.window.end_ns for each in passes)),
             tuple(map(summary_of, passes)),
         )

@@ -29,11 +29,6 @@ def test_a_row_has_the_medians_of_the_rounds_ratios(bench):
     )
 
 
-def test_what_starting_costs_is_measured_with_one_request_in_flight(bench):
-    load = ("-m", "m", "--concurrency-range", "16", "--streaming")
-    assert bench._at_once(load) == ["-m", "m", "--concurrency-range", "1", "--streaming"]
-
-
 def test_a_program_that_fails_has_no_cpu_time(bench, monkeypatch):
     monkeypatch.setitem(bench.PROGRAMS, bench.THEIRS, ("false",))
     assert bench.run(bench.THEIRS, ()) is None

@@ -30,6 +30,7 @@ class Process:
     def __init__(self, index: int, process: asyncio.subprocess.Process) -> None:
         self._index, self._process = index, process
         self._turn = asyncio.Lock()
+        self._asking: set[asyncio.Task[messages.Answer]] = set()
 
     async def ask(self, question: messages.Question, kind: type[A]) -> A:
         """Ask, and return the answer.
@@ -37,6 +38,17 @@ class Process:
         Raises:
             UnavailableError: The process cannot do it, or has ended.
         """
+        # Who is cancelled would leave the answer to the next question.
+        asking = asyncio.create_task(self._exchange(question))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        answer = await asyncio.shield(asking)
+        if isinstance(answer, messages.Failed):
+            raise UnavailableError(f"process {self._index} of the load: {answer.message}")
+        assert isinstance(answer, kind)  # noqa: S101 - each question has one kind of answer
+        return answer
+
+    async def _exchange(self, question: messages.Question) -> messages.Answer:
         reader, writer = self._process.stdout, self._process.stdin
         assert reader is not None  # noqa: S101 - both are pipes
         assert writer is not None  # noqa: S101
@@ -45,17 +57,13 @@ class Process:
                 writer.write(messages.framed(question))
                 await writer.drain()
                 length = int.from_bytes(await reader.readexactly(messages.LENGTH_BYTES), "big")
-                answer = messages.read_answer(await reader.readexactly(length))
+                return messages.read_answer(await reader.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError):
             code = await self._process.wait()
             raise UnavailableError(
                 f"process {self._index} of the load has ended with exit code {code}; what it wrote "
                 "to stderr says why"
             ) from None
-        if isinstance(answer, messages.Failed):
-            raise UnavailableError(f"process {self._index} of the load: {answer.message}")
-        assert isinstance(answer, kind)  # noqa: S101 - each question has one kind of answer
-        return answer
 
     async def end(self) -> None:
         """Have the process end: it does once nobody can ask any more."""

@@ -14,7 +14,7 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(
 CHECKOV_VERSION := 3.3.30
 KSERVE_VERSION := 0.20.0
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz lanes chaos k8s-check clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz lanes chaos k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -32,6 +32,7 @@ help:
 	@echo "make chaos    faults at random under mixed load on two nodes; CHAOS=\"--minutes 30 --seed 1 2 3\" chooses"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
+	@echo "make bench-perf  manta perf and perf_analyzer in turn at one server; PERF=\"--rounds 2\" chooses"
 	@echo "make bench-backends  every framework behind the server beside its own bare loop; BACKENDS=\"--only fil --rounds 1\" chooses"
 	@echo "make bench-stores  downloads beside curl's, polls of 10,000 models and the controller's memory; STORES=\"--only polls\" chooses"
 	@echo "make bench-on-demand 1,000 models on a server that keeps 50, under Zipf-distributed requests; ON_DEMAND=\"--requests 1000\""
@@ -223,6 +224,10 @@ bench: $(VENV)/.installed-test demo-models
 	$(BIN)/python scripts/bench_batching.py
 	$(BIN)/python scripts/bench_pools.py
 	$(BIN)/python scripts/bench_lifecycle.py
+
+# PERF="--only HTTP --rounds 2" measures some.
+bench-perf: $(VENV)/.installed-test
+	$(BIN)/python scripts/bench_perf.py $(PERF)
 
 # BACKENDS="--only fil --rounds 1" measures some.
 bench-backends: $(VENV)/.installed-frameworks

@@ -36,6 +36,7 @@ class Counters:
         self.regions: dict[str, dict[str, Any]] = {}
         self.fails_with = self.stream_ends_with = ""
         self.served = 0
+        self.traced: dict[str, Any] = {}
         self.metrics = 'nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5\n'
 
     def statistics(self) -> dict[str, Any]:
@@ -100,6 +101,9 @@ class EchoHttpServer:
         counters = self._counters
         if path.endswith("/infer"):
             return self._infer(fields, body)
+        if path == "/v2/models/echo/trace/setting":
+            counters.traced = json.loads(body)
+            return "200 OK", body, ""
         if path.startswith("/v2/systemsharedmemory/region/"):
             name, action = path.split("/")[-2:]
             if action == "register":
@@ -165,6 +169,11 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
         row = answer.model_stats.add(name="echo", version="1")
         row.inference_count = row.inference_stats.success.count = self._counters.served
         return answer
+
+    async def TraceSetting(self, request: Any, context: Any) -> Any:
+        settings = request.settings.items()
+        self._counters.traced = {name: list(setting.value) for name, setting in settings}
+        return service_pb2.TraceSettingResponse()
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         self.requests.append(request)

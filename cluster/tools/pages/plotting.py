@@ -9,13 +9,13 @@ each colour of `PALETTE` is drawn as itself, and is a variable of the style shee
 import io
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import AutoLocator, FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from cluster.tools.pages.figures import (
     Axis,
@@ -51,6 +51,7 @@ _ROW_INCHES: Final = 0.3
 _PNG_DPI: Final = 170
 _LONG_LABELS: Final = 60
 _NINES: Final = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+_LEGEND_LETTERS: Final = 92
 # Labels beside points are cut off after so many.
 _MOST_LABELS: Final = 40
 
@@ -129,7 +130,12 @@ def size_inches(figure: Figure) -> tuple[float, float]:
 def _legend(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        axes.figure.legend(handles, labels, loc="outside upper left", ncols=min(len(labels), 4))
+        axes.figure.legend(handles, labels, loc="outside upper left", ncols=_columns(labels))
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """Return in how many columns a legend has room; its handles are as wide as some letters."""
+    return max(min(_LEGEND_LETTERS // (max(map(len, labels)) + 7), len(labels), 6), 1)
 
 
 def _lines(axes: Axes, figure: Lines) -> None:
@@ -232,6 +238,10 @@ def _scale(axes: Axes, which: str, axis: Axis, values: Iterable[float]) -> None:
         ruler.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         if is_log:
             ruler.set_minor_formatter(FuncFormatter(lambda _, __: ""))
+        elif isinstance(ruler.get_major_locator(), AutoLocator):
+            # There is no half of a request.
+            is_whole = all(value.is_integer() for value in map(float, values))
+            ruler.set_major_locator(MaxNLocator("auto", integer=is_whole, steps=[1, 2, 2.5, 5, 10]))
     if axis.is_from_zero and not is_log:
         # Ends that are the same are none.
         highest = max([value for value in values if value > 0], default=1.0) * 1.06

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from backends.api.errors import UnavailableError
+from cluster.tools.perf.driving import Drive, LocalDrive, Status, Taken
 from cluster.tools.perf.load.loops import Clock, Load
 from cluster.tools.perf.measuring import server_metrics, server_statistics
 from cluster.tools.perf.measuring.search import Levels
 from cluster.tools.perf.measuring.server_metrics import Gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot
 from cluster.tools.perf.measuring.stability import WINDOWS, StabilityRule
-from cluster.tools.perf.measuring.windows import Objective, Window, clamped, merge, summarise
+from cluster.tools.perf.measuring.windows import Objective, Window, merge
 from cluster.tools.perf.records import Request
 
 _NS_PER_S: Final = 10**9
@@ -64,9 +65,10 @@ class Pass:
     Attributes:
         window: The window.
         counted: What the server counted meanwhile, by model; None without its statistics.
-        busy_percentage: CPU time of this process, in percent of the window.
+        busy_percentage: CPU time of a process that sends, in percent of the window.
         latency_ns: Mean latency, or the percentile that has to be stable.
         gauges: What the server's metrics said meanwhile; None when they are not looked at.
+        processes: From how many processes the requests came.
     """
 
     window: Window
@@ -74,6 +76,50 @@ class Pass:
     busy_percentage: float
     latency_ns: float
     gauges: Gauges | None = None
+    processes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PassSummary:
+    """What is kept of every window of a level, also of those that it does not rest on.
+
+    Attributes:
+        start_ns: Its first instant.
+        end_ns: Its last one.
+        requests: Requests that succeeded.
+        failures: Requests that failed.
+        throughput: Inferences a second.
+        mean_ns: Mean latency.
+        p50_ns: Half of the latencies are no higher.
+        p99_ns: 99 % of the latencies are no higher.
+        busy_percentage: CPU time of a process that sends, in percent of the window.
+    """
+
+    start_ns: int
+    end_ns: int
+    requests: int
+    failures: int
+    throughput: float
+    mean_ns: float
+    p50_ns: int
+    p99_ns: int
+    busy_percentage: float
+
+
+def summary_of(done: Pass) -> PassSummary:
+    """Return what is kept of a window."""
+    window = done.window
+    return PassSummary(
+        window.start_ns,
+        window.end_ns,
+        window.requests,
+        window.failures,
+        window.throughput,
+        window.latencies.mean_ns,
+        window.latencies.percentile_ns(50),
+        window.latencies.percentile_ns(99),
+        done.busy_percentage,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +134,7 @@ class Measurement:
         is_within_limit: Whether the latency is under its threshold.
         requests: All records, where they were to be kept.
         boundaries_ns: First start and all ends of windows.
+        history: All windows, in their order.
     """
 
     level: float
@@ -97,6 +144,7 @@ class Measurement:
     is_within_limit: bool
     requests: tuple[Request, ...] = ()
     boundaries_ns: tuple[int, ...] = ()
+    history: tuple[PassSummary, ...] = ()
 
     @property
     def meets(self) -> bool:
@@ -116,6 +164,7 @@ class Surroundings:
         take_gauges: Returns the gauges read since it was last called; None without them.
         on_level: Called with each level before it is measured.
         on_pass: Called with the number of each window and what it holds.
+        on_drive: Called with the drive of each level before its first window; None for nobody.
     """
 
     clock: Clock
@@ -125,10 +174,12 @@ class Surroundings:
     take_gauges: Callable[[], list[Gauges]] | None = None
     on_level: Callable[[float], None] = lambda level: None
     on_pass: Callable[[int, Pass], None] = lambda number, done: None
+    on_drive: Callable[[Drive], Awaitable[None]] | None = None
 
 
-# Makes the load of a level, with a limit of requests or 0.
-MakeLoad = Callable[[float, int], Load]
+# Makes the load of a level, with a limit of requests or 0; or, where this process does not send it,
+# what drives it.
+MakeLoad = Callable[[float, int], Load | Drive]
 
 
 class Profiler:
@@ -167,56 +218,62 @@ class Profiler:
         """Measure one level; raises as `search` does."""
         self._with.on_level(level)
         if self._plan.warmup_count:
-            await self._run_to_end(self._make_load(level, self._plan.warmup_count))
-        load = self._make_load(level, self._plan.request_count)
-        load.start()
+            await self._run_to_end(self._drive(level, self._plan.warmup_count))
+        drive = self._drive(level, self._plan.request_count)
+        await drive.start()
+        if self._with.on_drive:
+            await self._with.on_drive(drive)
         way = self._exactly if self._plan.request_count else self._until_stable
         try:
-            measured = await way(level, load)
+            measured = await way(level, drive)
         except BaseException:
             # What is under way may never end.
-            load.stop()
+            await drive.stop()
             raise
-        load.stop()
-        await self._drained(load)
+        await drive.stop()
+        await self._drained(drive)
         return measured
 
-    async def _run_to_end(self, load: Load) -> None:
-        load.start()
-        while not load.is_done:
+    def _drive(self, level: float, limit: int) -> Drive:
+        made = self._make_load(level, limit)
+        if isinstance(made, Drive):
+            return made
+        return LocalDrive(made, self._with.cpu, self._plan.batch_size, self._plan.objectives)
+
+    async def _run_to_end(self, drive: Drive) -> None:
+        await drive.start()
+        while not (await drive.status()).is_done:
             await self._with.sleep(_DONE_POLL_NS)
 
-    async def _drained(self, load: Load) -> None:
+    async def _drained(self, drive: Drive) -> None:
         waited_ns = 0
-        while not load.is_done and waited_ns < _DRAIN_NS:
+        while not (await drive.status()).is_done and waited_ns < _DRAIN_NS:
             await self._with.sleep(_DONE_POLL_NS)
             waited_ns += _DONE_POLL_NS
 
-    async def _exactly(self, level: float, load: Load) -> Measurement:
-        begun = await self._begin(load)
-        while not load.is_done and not self.is_stopping:
+    async def _exactly(self, level: float, drive: Drive) -> Measurement:
+        begun = await self._begin(drive)
+        while not (await drive.status()).is_done and not self.is_stopping:
             await self._with.sleep(_DONE_POLL_NS)
-        ended = load.take()
-        if not ended:
+        span = await drive.span()
+        if span is None:
             raise UnavailableError("no request has ended; is the server alive?")
-        done = await self._pass(begun, load, ended, clamped(ended))
+        done, requests = await self._pass(begun, drive, *span)
         self._with.on_pass(1, done)
-        return self._measurement(level, [done], list(ended), is_stable=True)
+        return self._measurement(level, [done], list(requests), is_stable=True)
 
-    async def _until_stable(self, level: float, load: Load) -> Measurement:
+    async def _until_stable(self, level: float, drive: Drive) -> Measurement:
         plan = self._plan
         passes: list[Pass] = []
         kept: list[Request] = []
-        begun = await self._begin(load)
+        begun = await self._begin(drive)
         is_stable = False
         for number in range(1, plan.max_trials + 1):
-            await self._window(load)
-            ended = load.take()
-            if plan.keeps_requests:
-                kept += ended
-            bounds = (begun.start_ns, self._with.clock())
-            done = await self._pass(begun, load, ended, bounds)
-            begun = _Begun(bounds[1], load.sent, self._with.cpu(), begun.after)
+            await self._window(drive)
+            end_ns = self._with.clock()
+            done, requests = await self._pass(begun, drive, begun.start_ns, end_ns)
+            kept += requests
+            begun = _Begun(end_ns, await drive.status(), begun.after)
             passes.append(done)
             self._with.on_pass(number, done)
             latencies = [each.latency_ns for each in passes]
@@ -227,42 +284,48 @@ class Profiler:
             is_stable = plan.rule.is_stable(_throughputs(passes), [], check_latency=False)
         return self._measurement(level, passes, kept, is_stable=is_stable)
 
-    async def _window(self, load: Load) -> None:
+    async def _window(self, drive: Drive) -> None:
         if self._plan.window_ns:
             await self._with.sleep(self._plan.window_ns)
             return
-        before = load.ended_count
+        before = (await drive.status()).ended
         while True:
             await self._with.sleep(_COUNT_POLL_NS)
-            if load.ended_count - before >= self._plan.window_requests or self.is_stopping:
+            ended = (await drive.status()).ended - before
+            if ended >= self._plan.window_requests or self.is_stopping:
                 return
 
-    async def _begin(self, load: Load) -> "_Begun":
+    async def _begin(self, drive: Drive) -> "_Begun":
         counted = await self._with.statistics() if self._with.statistics else None
         if self._with.take_gauges:
             self._with.take_gauges()
-        return _Begun(self._with.clock(), load.sent, self._with.cpu(), [counted])
+        status = await drive.status()
+        return _Begun(self._with.clock(), status, [counted])
 
     async def _pass(
-        self, begun: "_Begun", load: Load, ended: list[Request], bounds: tuple[int, int]
-    ) -> Pass:
-        plan = self._plan
-        sent, cpu_ns = load.sent - begun.sent, self._with.cpu() - begun.cpu_ns
-        window = summarise(ended, *bounds, batch_size=plan.batch_size, objectives=plan.objectives)
-        window.sent = sent
+        self, begun: "_Begun", drive: Drive, start_ns: int, end_ns: int
+    ) -> tuple[Pass, Sequence[Request]]:
+        """Return a window, and its records where they are kept."""
+        status = await drive.status()
+        taken = await drive.take(start_ns, end_ns)
+        window = taken.window
+        window.sent = status.sent - begun.status.sent
         if not window.requests:
-            raise UnavailableError(_nothing(ended))
+            raise UnavailableError(_nothing(taken))
         counted = None
         before = begun.after[-1]
         if self._with.statistics and before is not None:
             after = await self._with.statistics()
             counted = server_statistics.difference(before, after)
             begun.after.append(after)
-        length_ns = max(bounds[1] - bounds[0], 1)
         gauges = (
             server_metrics.together(self._with.take_gauges()) if self._with.take_gauges else None
         )
-        return Pass(window, counted, 100.0 * cpu_ns / length_ns, self._latency(window), gauges)
+        cpu_ns = (status.cpu_ns - begun.status.cpu_ns) / drive.processes
+        busy_percentage = 100.0 * cpu_ns / max(end_ns - start_ns, 1)
+        latency_ns = self._latency(window)
+        done = Pass(window, counted, busy_percentage, latency_ns, gauges, drive.processes)
+        return done, taken.requests if self._plan.keeps_requests else ()
 
     def _latency(self, window: Window) -> float:
         if self._plan.percentile == AVERAGE:
@@ -282,6 +345,7 @@ class Profiler:
             sum(each.busy_percentage for each in last) / len(last),
             self._latency(window),
             server_metrics.together(gauges) if gauges else None,
+            last[0].processes,
         )
         return Measurement(
             level,
@@ -289,8 +353,9 @@ class Profiler:
             tuple(last),
             is_stable,
             self._plan.rule.is_within_limit(total.latency_ns),
-            tuple(kept) if self._plan.keeps_requests else (),
+            tuple(kept),
             (passes[0].window.start_ns, *(each.window.end_ns for each in passes)),
+            tuple(map(summary_of, passes)),
         )
 
 
@@ -299,8 +364,7 @@ class _Begun:
     """Where a window begins; ``after`` ends with the statistics at that instant."""
 
     start_ns: int
-    sent: int
-    cpu_ns: int
+    status: Status
     after: "list[Snapshot | None]"
 
 
@@ -308,8 +372,7 @@ def _throughputs(passes: Sequence[Pass]) -> list[float]:
     return [each.window.throughput for each in passes]
 
 
-def _nothing(ended: Sequence[Request]) -> str:
-    failed = next((each.error for each in ended if each.error), "")
-    if failed:
-        return f"all {len(ended)} requests of the window failed; the first: {failed}"
+def _nothing(taken: Taken) -> str:
+    if taken.first_error:
+        return f"all {taken.ended} requests of the window failed; the first: {taken.first_error}"
     return "No valid requests recorded within time interval. Please use a larger time window."

@@ -28,6 +28,7 @@ from cluster.tools.perf.data.sequences import (
     SequencePlan,
     SequenceSource,
 )
+from cluster.tools.perf.driving import Drive
 from cluster.tools.perf.load import schedules
 from cluster.tools.perf.load.loops import ClosedLoop, Load, OpenLoop, PeriodicLoop, Source
 from cluster.tools.perf.measuring import search
@@ -35,16 +36,20 @@ from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
 from cluster.tools.perf.measuring.server_statistics import Snapshot, read_snapshot
 from cluster.tools.perf.measuring.stability import StabilityRule
 from cluster.tools.perf.measuring.windows import objective
-from cluster.tools.perf.options.checks import is_rate, searched_range
+from cluster.tools.perf.options.checks import is_rate, searched_range, trace_settings
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.options.values import Range
+from cluster.tools.perf.processes.group import Group
+from cluster.tools.perf.processes.shares import Share
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
+from cluster.tools.perf.reports.progress import Watch
 from cluster.tools.perf.reports.text import level_title, pass_line
 from deployments.pool_queue.precise_timer import PreciseTimer
 
 _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 1e9
 _EARLY_CONNECTIONS: Final = 256
+_WHOLE: Final = Share()
 
 
 class Run:
@@ -54,6 +59,7 @@ class Run:
         options: What was asked for.
         model: The model; known once the run is entered.
         data: What requests carry; known once the run is entered.
+        watch: Knows how the run gets on.
     """
 
     model: Model
@@ -67,11 +73,13 @@ class Run:
             say: Prints a line.
         """
         self.options, self._say = options, say
+        self.watch = Watch(options, time.monotonic_ns)
         self._exits = AsyncExitStack()
         self._client: Client
         self._timer: PreciseTimer
         self._memory: SystemMemory | None = None
         self._profiler: Profiler | None = None
+        self._group: Group | None = None
         self._intervals: tuple[int, ...] = ()
         self._gauges: list[Gauges] = []
         self._interrupts = 0
@@ -112,10 +120,11 @@ class Run:
             time.process_time_ns,
             statistics,
             self._take_gauges if self.options.collect_metrics else None,
-            lambda level: self._say(level_title(self.options, level)),
+            self._on_level,
             self._on_pass,
+            self.watch.drive_begins,
         )
-        self._profiler = Profiler(self._plan(), self._make_load, surroundings)
+        self._profiler = Profiler(self.plan(), self._load, surroundings)
         return await self._profiler.search(self._levels(), on_measured)
 
     @property
@@ -140,8 +149,10 @@ class Run:
         self._exits.push_async_callback(self._client.close)
         await self._client.open(1)
         await self._describe()
+        if trace_settings(options):
+            await self._client.set_tracing(self.model, trace_settings(options))
         self._intervals = self._read_intervals()
-        if options.shared_memory == "system":
+        if options.shared_memory == "system" and options.processes == 1:
             self._memory = SystemMemory(
                 self._client, self.data, self.model, options.output_shared_memory_size
             )
@@ -149,6 +160,11 @@ class Run:
             await self._memory.open()
         if options.collect_metrics:
             await self._watch_metrics()
+        if options.processes > 1:
+            self._group = Group(options)
+            self._exits.push_async_callback(self._group.end)
+            await self._group.start()
+            return
         await self._client.open(min(self._most_at_once(), _EARLY_CONNECTIONS))
 
     async def _describe(self) -> None:
@@ -203,7 +219,7 @@ class Run:
         path = self.options.request_intervals
         return schedules.read_intervals(Path(path).read_text(), path) if path else ()
 
-    def _source(self) -> Source:
+    def _source(self, share: Share) -> Source:
         options = self.options
         lengths = [len(stream) for stream in self.data.streams]
         form = Form(
@@ -215,7 +231,7 @@ class Run:
         )
         encode = partial(self._encode, form)
         if not self.model.is_sequence:
-            return RowSource(lengths, encode)
+            return RowSource(lengths, encode, share.index, share.count)
         first, end = options.sequence_id_range or (1, 0)
         plan = SequencePlan(
             options.sequence_length,
@@ -225,6 +241,7 @@ class Run:
         )
         if end:
             plan = replace(plan, id_count=end - first)
+        plan = share.of_sequences(plan)
         return SequenceSource(lengths, encode, plan, is_read=self.data.is_read)
 
     def _encode(self, form: Form, stream: int, step: int, part: SequencePart | None) -> Payload:
@@ -232,9 +249,21 @@ class Run:
         places = self._memory.places(row) if self._memory else Places()
         return self._client.encode(form, row, places, part)
 
-    def _make_load(self, level: float, limit: int) -> Load:
+    def _load(self, level: float, limit: int) -> Load | Drive:
+        if self._group is None:
+            return self.make_load(level, limit)
+        return self._group.drive(level, limit, is_sequence=self.model.is_sequence)
+
+    def make_load(self, level: float, limit: int, share: Share = _WHOLE) -> Load:
+        """Return the load of a level, or this process's share of it.
+
+        Args:
+            level: Concurrency or requests a second, of all processes together.
+            limit: How many requests are sent, by all together; 0 for any number.
+            share: Of this process.
+        """
         options, clock = self.options, time.monotonic_ns
-        source = self._source()
+        source, limit = self._source(share), share.of(limit)
         if options.periodic_concurrency_range:
             levels = options.periodic_concurrency_range
             return PeriodicLoop(
@@ -247,7 +276,8 @@ class Run:
                 period=options.request_period,
             )
         if not is_rate(options):
-            return ClosedLoop(self._client, source, clock, concurrency=int(level), limit=limit)
+            concurrency = share.of(int(level))
+            return ClosedLoop(self._client, source, clock, concurrency=concurrency, limit=limit)
         if options.fixed_schedule:
             schedule = schedules.fixed(self.data.due_ms)
         elif self._intervals:
@@ -262,8 +292,8 @@ class Run:
             source,
             clock,
             lambda wait_ns, call: timer.call_at_ns(clock() + wait_ns, call),
-            schedule=schedule,
-            slots=options.num_of_sequences if self.model.is_sequence else 1,
+            schedule=share.of_schedule(schedule),
+            slots=share.of(options.num_of_sequences) if self.model.is_sequence else 1,
             is_serial=options.serial_sequences and self.model.is_sequence,
             limit=limit,
         )
@@ -284,7 +314,8 @@ class Run:
             return search.binary(levels.start, levels.end, levels.step, is_whole=is_whole)
         return search.linear(levels.start, levels.end, levels.step)
 
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """Return how levels are measured; the run has been entered."""
         options = self.options
         is_time = options.measurement_mode == "time_windows"
         return Plan(
@@ -313,7 +344,12 @@ class Run:
             return int(periodic.end)
         return len(self.data.due_ms) if self.options.fixed_schedule else self.options.request_count
 
+    def _on_level(self, level: float) -> None:
+        self.watch.level_begins(level)
+        self._say(level_title(self.options, level))
+
     def _on_pass(self, index: int, done: Pass) -> None:
+        self.watch.pass_ends(index)
         if self.options.verbose:
             self._say(pass_line(self.options, index, done))
 

@@ -36,6 +36,9 @@ class Client(Protocol):
     async def statistics(self, model: Model | None = None) -> Mapping[str, Any]:
         """Return the statistics of a model or of all, as JSON has them."""
 
+    async def set_tracing(self, model: Model, settings: Mapping[str, str]) -> None:
+        """Change settings of the model's traces, by their names."""
+
     async def register_memory(self, name: str, key: str, size_bytes: int) -> None:
         """Register a region of system shared memory."""
 

@@ -138,6 +138,12 @@ class GrpcClient:
         which = {"name": model.name, "version": model.version} if model else {}
         return await self._ask("ModelStatistics", **which)
 
+    async def set_tracing(self, model: Model, settings: Mapping[str, str]) -> None:
+        """Change settings of the model's traces; raises as `metadata` does."""
+        value = service_pb2.TraceSettingRequest.SettingValue
+        changed = {name: value(value=[text]) for name, text in settings.items()}
+        await self._ask("TraceSetting", model_name=model.name, settings=changed)
+
     async def register_memory(self, name: str, key: str, size_bytes: int) -> None:
         """Register a region of system shared memory; raises as `metadata` does."""
         await self._ask(

@@ -102,6 +102,14 @@ class HttpClient:
         path = f"{model_path(model)}/stats" if model else "/v2/models/stats"
         return await self._json("GET", path)
 
+    async def set_tracing(self, model: Model, settings: Mapping[str, str]) -> None:
+        """Change settings of the model's traces; raises as `metadata` does."""
+        changed: dict[str, Any] = dict(settings)
+        if "trace_level" in changed:
+            changed["trace_level"] = [changed["trace_level"]]
+        path = f"/v2/models/{quote(model.name, safe='')}/trace/setting"
+        await self._json("POST", path, json.dumps(changed).encode())
+
     async def register_memory(self, name: str, key: str, size_bytes: int) -> None:
         """Register a region of system shared memory; raises as `metadata` does."""
         body = json.dumps({"key": key, "offset": 0, "byte_size": size_bytes}).encode()

@@ -51,17 +51,27 @@ Encode = Callable[[int, int, SequencePart | None], Any]
 class RowSource:
     """Requests without sequences: the rows of all streams in turn."""
 
-    def __init__(self, stream_lengths: Sequence[int], encode: Encode) -> None:
+    def __init__(
+        self, stream_lengths: Sequence[int], encode: Encode, first: int = 0, step: int = 1
+    ) -> None:
+        """Make the source.
+
+        Args:
+            stream_lengths: Rows of each stream of data.
+            encode: Makes payloads.
+            first: The row that comes first.
+            step: How many rows further the next one is; others send those between.
+        """
         self._rows = [
             (stream, step) for stream, length in enumerate(stream_lengths) for step in range(length)
         ]
         self._payloads = [encode(*row, None) for row in self._rows]
-        self._next = 0
+        self._next, self._step = first % len(self._rows), step
 
     def next(self, slot: int) -> Request:
         """Return a request with the next row."""
         index = self._next
-        self._next = (index + 1) % len(self._rows)
+        self._next = (index + self._step) % len(self._rows)
         return Request(self._payloads[index], slot=slot, data=self._rows[index])
 
     def closing(self, slot: int) -> None:

@@ -48,7 +48,7 @@ class _Loop:
         self._limit = limit
         self._ended: list[Request] = []
         self._is_stopping = False
-        self.sent = self.in_flight = self.ended_count = 0
+        self.sent = self.in_flight = self.ended_count = self.failed_count = 0
 
     @property
     def is_done(self) -> bool:
@@ -63,6 +63,10 @@ class _Loop:
         """Return what has ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
+
+    def last(self, count: int) -> list[Request]:
+        """Return those that ended last, of what `take` would return."""
+        return self._ended[-count:]
 
     def start(self) -> None:
         """Begin to send."""
@@ -82,6 +86,8 @@ class _Loop:
         self.in_flight -= 1
         if request.is_counted:
             self.ended_count += 1
+            if request.error:
+                self.failed_count += 1
             self._ended.append(request)
         self._goes_on(request)
 
@@ -132,7 +138,11 @@ class ClosedLoop(_Loop):
 
 
 class OpenLoop(_Loop):
-    """Requests when they are due, whatever the server does."""
+    """Requests when they are due, whatever the server does.
+
+    Attributes:
+        starts_at_ns: Which instant the schedule counts from; 0 for that of `start`.
+    """
 
     def __init__(
         self,
@@ -166,10 +176,11 @@ class OpenLoop(_Loop):
         self._waiting: deque[int] = deque()
         self._busy = [0] * slots
         self._start_ns = self._due_ns = 0
+        self.starts_at_ns = 0
 
     def start(self) -> None:
-        """Begin the schedule now."""
-        self._start_ns = self._clock()
+        """Begin the schedule now, or as if it had begun at `starts_at_ns`."""
+        self._start_ns = self.starts_at_ns or self._clock()
         self._due_ns = self._start_ns + next(self._schedule)
         self._tick()
 

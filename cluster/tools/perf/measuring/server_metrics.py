@@ -80,7 +80,7 @@ def read_gauges(page: str) -> Gauges:
             label = next(
                 (sample.labels[each] for each in _LABELS if each in sample.labels), _NO_LABEL
             )
-            found.setdefault(name, {})[label] = sample.value
+            found.setdefault(name, {})[label] = float(sample.value)
     return Gauges(**found)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from cluster.tools.perf.measuring.histogram import LatencyHistogram
 from cluster.tools.perf.records import Request
 
@@ -181,15 +183,32 @@ def merge(windows: Sequence[Window]) -> Window:
     length_ns = sum(each.end_ns - each.start_ns for each in windows)
     merged = Window(first.start_ns, first.start_ns + length_ns, first.batch_size)
     for each in windows:
-        for name in _COUNTS:
-            setattr(merged, name, getattr(merged, name) + getattr(each, name))
-        for name in ("latencies", "first_responses", "gaps"):
-            getattr(merged, name).add(getattr(each, name))
+        _add(merged, each)
         merged.in_order.extend(each.in_order)
     return merged
 
 
-_COUNTS: Final = (
+def side_by_side(windows: Sequence[Window]) -> Window:
+    """Return windows of the same time, of several senders, as one."""
+    first = windows[0]
+    found = Window(first.start_ns, first.end_ns, first.batch_size)
+    for each in windows:
+        _add(found, each)
+    pairs = np.concatenate([np.array(each.in_order, np.int64).reshape(-1, 2) for each in windows])
+    ordered = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    found.in_order = array("q", ordered.tobytes())
+    return found
+
+
+def _add(window: Window, other: Window) -> None:
+    for name in COUNTS:
+        setattr(window, name, getattr(window, name) + getattr(other, name))
+    for name in HISTOGRAMS:
+        getattr(window, name).add(getattr(other, name))
+
+
+HISTOGRAMS: Final = ("latencies", "first_responses", "gaps")
+COUNTS: Final = (
     "requests",
     "failures",
     "sequences",

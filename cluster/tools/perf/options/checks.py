@@ -64,6 +64,13 @@ def is_rate(options: PerfOptions) -> bool:
     )
 
 
+def trace_settings(options: PerfOptions) -> dict[str, str]:
+    """Return the settings of traces that were given, by the names that the server has for them."""
+    names = ("trace_level", "trace_rate", "trace_count", "log_frequency")
+    given = {name: getattr(options, name) for name in names}
+    return {name: str(value) for name, value in given.items() if value not in ("", None)}
+
+
 def _completed(options: PerfOptions) -> PerfOptions:
     changes: dict[str, object] = {}
     if not options.url:
@@ -92,6 +99,11 @@ def _both_given(options: PerfOptions) -> bool:
 
 def _fewer_than_in_flight(options: PerfOptions) -> bool:
     return 0 < options.request_count < searched_range(options).start and not is_rate(options)
+
+
+def _fewer_ids_than_processes(options: PerfOptions) -> bool:
+    first, end = options.sequence_id_range or (0, 0)
+    return 0 < end < max(first, 1) + options.processes
 
 
 def _fewer_than_a_second(options: PerfOptions) -> bool:
@@ -160,6 +172,22 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
                 or not {"zero", "random"}.isdisjoint(o.input_data)
             )
         ),
+    ),
+    (
+        "Trace options take Triton service-kind: an endpoint has no settings of traces",
+        lambda o: o.service_kind != "triton" and bool(trace_settings(o)),
+    ),
+    (
+        "--processes does not go with --periodic-concurrency-range or --profile-export-file: one "
+        "process knows all requests of those",
+        lambda o: (
+            o.processes > 1
+            and (o.periodic_concurrency_range is not None or bool(o.profile_export_file))
+        ),
+    ),
+    (
+        "--sequence-id-range has fewer ids than there are --processes; give each at least one",
+        _fewer_ids_than_processes,
     ),
     (
         "The end of the search range and the latency limit can not be both 0 (or 0.0) "

@@ -6,17 +6,20 @@ Triton: perf_analyzer/src/command_line_parser.cc @263c5f6
 """
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cluster.tools.perf.options.checks import check
-from cluster.tools.perf.options.table import DEFAULTS, OPTIONS, Option, PerfOptions
+from cluster.tools.perf.options.deprecated import DEPRECATED, modernised
+from cluster.tools.perf.options.option import Option
+from cluster.tools.perf.options.table import DEFAULTS, OPTIONS, PerfOptions
 from cluster.tools.perf.options.values import NotANumberError, RefusedValueError
 
 _USAGE: Final = "Usage: manta perf -m MODEL [options]"
+_ALL: Final = {**OPTIONS, **DEPRECATED}
 _BY_FLAG: Final[dict[str, str]] = {
-    **{f"--{option.name}": field for field, option in OPTIONS.items()},
-    **{f"-{option.short}": field for field, option in OPTIONS.items() if option.short},
+    **{f"--{option.name}": field for field, option in _ALL.items() if option.name},
+    **{f"-{option.short}": field for field, option in _ALL.items() if option.short},
 }
 
 
@@ -24,8 +27,14 @@ class UsageError(Exception):
     """The run cannot start with these options; the message says why, in perf_analyzer's words."""
 
 
-def parse_options(argv: Sequence[str]) -> PerfOptions:
+def parse_options(
+    argv: Sequence[str], warn: Callable[[str], object] = lambda line: None
+) -> PerfOptions:
     """Read the arguments after the command.
+
+    Args:
+        argv: The arguments.
+        warn: Called with a line for each option that is deprecated.
 
     Raises:
         UsageError: An option is unknown, lacks its value, has a wrong one, or does not go with
@@ -34,7 +43,7 @@ def parse_options(argv: Sequence[str]) -> PerfOptions:
     given: dict[str, Any] = {}
     try:
         for field, flag, text in _occurrences(argv):
-            option = OPTIONS[field]
+            option = _ALL[field]
             if option.parse is None:
                 given[field] = True
             elif field == "verbose":
@@ -42,9 +51,13 @@ def parse_options(argv: Sequence[str]) -> PerfOptions:
             else:
                 value = _value(option, flag, text)
                 given[field] = (*given.get(field, ()), value) if option.is_repeatable else value
-        return check(PerfOptions(**given), frozenset(given))
+        today, warnings = modernised(given)
+        options = check(PerfOptions(**today), frozenset(today))
     except RefusedValueError as error:
         raise UsageError(f"{error}\n{_USAGE}") from None
+    for line in warnings:
+        warn(line)
+    return options
 
 
 def usage() -> str:
@@ -111,7 +124,7 @@ def _occurrences(argv: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         if argument.startswith("--"):
             flag, equals, text = argument.partition("=")
             field = _field(flag, f"Error: Invalid long option '{flag}'")
-            if _is_switch(field, OPTIONS[field]):
+            if _is_switch(field, _ALL[field]):
                 if equals:
                     raise RefusedValueError(f"Error: option '{flag}' takes no value")
             elif not equals:
@@ -126,7 +139,7 @@ def _letters(argument: str, arguments: Iterator[str]) -> Iterator[tuple[str, str
     for index in range(1, len(argument)):
         flag = f"-{argument[index]}"
         field = _field(flag, f"Error: Invalid short option '{flag}'")
-        if _is_switch(field, OPTIONS[field]):
+        if _is_switch(field, _ALL[field]):
             yield field, flag, ""
             continue
         rest = argument[index + 1 :]

@@ -165,6 +165,17 @@ def new_path(text: str) -> str:
     return text
 
 
+def html_path(text: str) -> str:
+    """Read ``--html-report``: a path whose folder is there."""
+    folder = os.path.dirname(text) or "."  # noqa: PTH120 - a text stays a text
+    if not text or os.path.isdir(text) or not os.path.isdir(folder):  # noqa: PTH112 - as above
+        raise RefusedValueError(
+            f"Failed to parse --html-report. Got '{text}'. The value must be a file in a folder "
+            "that exists."
+        )
+    return text
+
+
 def input_data(text: str) -> str:
     """Read ``--input-data``: zero, random, a directory or a JSON file."""
     if text not in ("zero", "random") and not os.path.exists(text):  # noqa: PTH110 - as above

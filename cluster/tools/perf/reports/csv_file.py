@@ -62,8 +62,7 @@ def _cells(
         cells["Response Throughput"] = number(window.response_throughput)
     cells["Client Send"] = _us(send_ns)
     if server is not None:
-        wait_ns = int(window.latencies.mean_ns) - send_ns - receive_ns
-        cells |= _server_cells(server.counts, wait_ns, is_cached=model.is_cached)
+        cells |= _server_cells(server.counts, _wait_ns(window), is_cached=model.is_cached)
     cells["Client Recv"] = _us(receive_ns)
     for each in percentiles(options):
         cells[f"p{each} latency"] = _us(window.latencies.percentile_ns(each))
@@ -74,18 +73,38 @@ def _cells(
     return cells
 
 
+def time_parts(window: Window, counts: ServerCounts, *, is_cached: bool) -> dict[str, int]:
+    """Return where the time of a mean request went, in microseconds, by the report's columns."""
+    count = max(window.requests, 1)
+    return {
+        "Client Send": window.send_ns // count // 1000,
+        **_server_parts(counts, _wait_ns(window), is_cached=is_cached),
+        "Client Recv": window.receive_ns // count // 1000,
+    }
+
+
+def _wait_ns(window: Window) -> int:
+    count = max(window.requests, 1)
+    return int(window.latencies.mean_ns) - window.send_ns // count - window.receive_ns // count
+
+
 def _server_cells(counts: ServerCounts, wait_ns: int, *, is_cached: bool) -> dict[str, str]:
+    parts = _server_parts(counts, wait_ns, is_cached=is_cached)
+    return {title: str(time_us) for title, time_us in parts.items()}
+
+
+def _server_parts(counts: ServerCounts, wait_ns: int, *, is_cached: bool) -> dict[str, int]:
     cells = {
-        "Network+Server Send/Recv": _us(max(wait_ns - _accounted_ns(counts), 0)),
-        "Server Queue": str(average_us(counts.queue_ns, counts.queue_count)),
+        "Network+Server Send/Recv": max(wait_ns - _accounted_ns(counts), 0) // 1000,
+        "Server Queue": average_us(counts.queue_ns, counts.queue_count),
     }
     for name in ("input", "infer", "output"):
         total_ns = getattr(counts, f"compute_{name}_ns")
         number_of = getattr(counts, f"compute_{name}_count")
-        cells[f"Server Compute {name.capitalize()}"] = str(average_us(total_ns, number_of))
+        cells[f"Server Compute {name.capitalize()}"] = average_us(total_ns, number_of)
     if is_cached:
-        cells["Server Cache Hit"] = str(average_us(counts.cache_hit_ns, counts.cache_hit_count))
-        cells["Server Cache Miss"] = str(average_us(counts.cache_miss_ns, counts.cache_miss_count))
+        cells["Server Cache Hit"] = average_us(counts.cache_hit_ns, counts.cache_hit_count)
+        cells["Server Cache Miss"] = average_us(counts.cache_miss_ns, counts.cache_miss_count)
     return cells
 
 

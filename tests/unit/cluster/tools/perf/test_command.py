@@ -125,6 +125,25 @@ async def test_tensors_in_shared_memory_are_registered_and_removed():
     assert counters.regions == {}
 
 
+TRACING = ("--trace-level", "TENSORS", "--trace-rate", "3", "--trace-count", "-1")
+
+
+async def test_the_server_s_traces_are_set_before_the_load():
+    counters = Counters()
+    async with EchoHttpServer(counters) as port:
+        await perf(port, *TRACING, "--log-frequency", "0", "--request-count", "1")
+    expected = {"trace_level": ["TENSORS"], "trace_rate": "3", "trace_count": "-1"}
+    assert counters.traced == {**expected, "log_frequency": "0"}
+    counters = Counters()
+    async with EchoGrpcServer(counters) as port:
+        await perf(port, "-i", "grpc", *TRACING, "--request-count", "1")
+    assert counters.traced == {
+        "trace_level": ["TENSORS"],
+        "trace_rate": ["3"],
+        "trace_count": ["-1"],
+    }
+
+
 async def test_headers_go_with_every_request():
     counters = Counters()
     async with EchoHttpServer(counters) as port:

@@ -260,3 +260,8 @@ def test_pages_together_are_means_of_use_and_maxima_of_memory():
 def test_what_is_no_page_is_refused():
     with pytest.raises(ValueError, match="html"):
         read_gauges("<html>{</html>")
+
+
+def test_a_gauge_without_decimals_is_a_float():
+    value = read_gauges("nv_gpu_memory_used_bytes 1000\n").gpu_memory_used_bytes[""]
+    assert isinstance(value, float)

@@ -228,10 +228,14 @@ def _slow(records: Iterable[Record], strikes: Sequence[Strike]) -> Iterator[str]
         yield f"{len(late)} answers were late: {', '.join(late[:_SHOWN])}"
 
 
+def _may_fail(control: Control, cost: Cost) -> bool:
+    return cost.control or (cost.connections and control.is_cut)
+
+
 def _controls(controls: Iterable[Control], strikes: Sequence[Strike]) -> Iterator[str]:
     for control in controls:
         if control.error and not any(
-            COSTS[strike.fault].control
+            _may_fail(control, COSTS[strike.fault])
             and not strike.left_out
             and _is_near(strike, control.begin_s, control.end_s)
             for strike in strikes

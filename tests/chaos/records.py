@@ -108,9 +108,11 @@ class Control:
         what: In words.
         begin_s: When it was asked for; end_s: when it was answered.
         error: What was wrong; empty for nothing.
+        is_cut: Whether its connection ended before there was an answer.
     """
 
     what: str
     begin_s: float
     end_s: float
     error: str = ""
+    is_cut: bool = False

@@ -151,7 +151,7 @@ class Scene:
         begin_s = time.monotonic()
         status, text = self.plant.ask("POST", f"/v2/repository/models/{model}/{verb}", body)
         error = "" if status == 200 else f"{status} {text[:300]}"
-        self.controls.append(Control(what, begin_s, time.monotonic(), error))
+        self.controls.append(Control(what, begin_s, time.monotonic(), error, is_cut=not status))
         return error
 
     def join(self, timeout_s: float) -> None:

@@ -229,5 +229,11 @@ class TestControls:
     def test_a_load_may_fail_when_the_controller_is_killed(self) -> None:
         assert judge([], [strike("kill-controller")], [self.FAILED]).breaches == ()
 
+    def test_a_load_may_be_cut_off_when_an_ingress_is_killed_but_not_refused(self) -> None:
+        cut = Control("load of a", AT_S, AT_S + 1, "0 EOF", is_cut=True)
+        assert judge([], [strike("kill-ingress")], [cut]).breaches == ()
+        assert judge([], [strike("kill-ingress")], [self.FAILED]).breaches
+        assert judge([], [strike("stop-ingress")], [cut]).breaches
+
     def test_a_load_may_not_fail_because_an_instance_is_killed(self) -> None:
         assert judge([], [strike("kill-instance")], [self.FAILED]).breaches

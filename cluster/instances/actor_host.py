@@ -4,7 +4,7 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -28,20 +28,29 @@ from deployments.instance.actor import create_instance_actor
 from deployments.instance.spec import NAMESPACE, InstanceSpec
 
 
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """An instance's actor and what its process is called while it runs a call."""
+
+    actor: Any
+    title: str
+
+
 class ActorHost:
     """Implements `cluster.instances.host.InstanceHost`."""
 
-    async def create(self, spec: InstanceSpec) -> Any:
+    async def create(self, spec: InstanceSpec) -> _Instance:
         """Create a named, detached actor; see `InstanceHost.create`."""
         try:
-            return await asyncio.to_thread(_create, spec)
+            return _Instance(await asyncio.to_thread(_create, spec), spec.title)
         except RayError as error:
             raise _lost(error) from error
 
-    async def call(self, handle: Any, method: str, *arguments: object) -> Any:
+    async def call(self, handle: _Instance, method: str, *arguments: object) -> Any:
         """Call a method; see `InstanceHost.call`."""
         try:
-            return await call(getattr(handle, method).remote(*arguments))
+            ask = getattr(handle.actor, method).options(name=f"{handle.title}.{method}")
+            return await call(ask.remote(*arguments))
         except RayError as error:
             raise _lost(error) from error
 
@@ -49,28 +58,29 @@ class ActorHost:
         """Open a connection; see `InstanceHost.knock`."""
         return await knock(address, timeout_s)
 
-    async def look_up(self, name: str) -> Any:
+    async def look_up(self, name: str) -> _Instance | None:
         """Look an actor up; see `InstanceHost.look_up`."""
         try:
-            return await asyncio.to_thread(ray.get_actor, name, namespace=NAMESPACE)
+            actor = await asyncio.to_thread(ray.get_actor, name, namespace=NAMESPACE)
         except ValueError:
             return None
+        return _Instance(actor, name.partition("@")[0])
 
-    async def restarts(self, handle: Any) -> int:
+    async def restarts(self, handle: _Instance) -> int:
         """Ask the GCS; see `InstanceHost.restarts`."""
         try:
-            return await asyncio.to_thread(restart_count, handle)
+            return await asyncio.to_thread(restart_count, handle.actor)
         except RayError as error:
             raise _lost(error) from error
 
-    async def kill(self, handle: Any) -> None:
+    async def kill(self, handle: _Instance) -> None:
         """Kill an actor; see `InstanceHost.kill`.
 
         Ray asks the process first, and sends SIGKILL when it has not ended after
         ``kill_worker_timeout_milliseconds``, 5 s: so a stopped process ends too. Its name is free
         at once.
         """
-        await asyncio.to_thread(kill_actor, handle)
+        await asyncio.to_thread(kill_actor, handle.actor)
 
     async def release(self, spec: InstanceSpec) -> None:
         """Remove a placement group; see `InstanceHost.release`."""

@@ -162,6 +162,11 @@ class InstanceSpec:
         return {name: amount for name, amount in self.resources.items() if name != leased}
 
     @property
+    def title(self) -> str:
+        """What its process is called, ``simple/1#0``."""
+        return f"{self.model_name}/{self.version}#{self.index}"
+
+    @property
     def model_key(self) -> str:
         """The model's key; see `backends.api.model_identifier`."""
         return key_of(self.model_namespace, self.model_name)

@@ -207,8 +207,16 @@ class Plant:
         self._cluster.head_node.kill_gcs_server(check_alive=False)
 
     def start_gcs(self) -> None:
-        """Start the GCS on the port that it had."""
+        """Start the GCS on the port that it had.
+
+        Raises:
+            TimeoutError: It does not run in time.
+        """
         self._cluster.head_node.start_gcs_server()
+        wait_until(self._has_gcs, _NODE_TIMEOUT_S, "the GCS is not there")
+
+    def _has_gcs(self) -> bool:
+        return any(_name(each) == "gcs_server" for each in _children(psutil.Process()))
 
     # Processes
 

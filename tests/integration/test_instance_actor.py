@@ -7,11 +7,14 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 import ray
 from ray.exceptions import RayActorError
+from ray.experimental.internal_kv import _internal_kv_list
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import (
@@ -22,6 +25,8 @@ from backends.api.request import (
 )
 from backends.config.pbtxt import parse_pbtxt
 from cluster.actors.calls import call
+from cluster.instances.actor_host import ActorHost
+from cluster.instances.host import ActorLostError
 from deployments.instance.actor import create_instance_actor
 from deployments.instance.spec import NAMESPACE, InstanceDescription, InstanceSpec
 from deployments.lane.client import LaneClient
@@ -52,7 +57,7 @@ class Sink:
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, namespace=NAMESPACE)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, namespace=NAMESPACE)
     yield
     ray.shutdown()
 
@@ -134,3 +139,23 @@ async def described_again(actor: ray.actor.ActorHandle) -> InstanceDescription:
             return await call(actor.describe.remote())
         except RayActorError:
             assert time.monotonic() < deadline
+
+
+async def test_instances_are_titled_by_model_and_share_one_class():
+    host = ActorHost()
+    for index in range(2):
+        recipe = replace(spec(f"m/1#{index}@1"), index=index)
+        handle = await host.create(recipe)
+        description = await host.call(handle, "describe")
+        watch = asyncio.ensure_future(host.call(handle, "wait_closed"))
+        assert await host.call(handle, "health")
+        assert title_of(description.pid) in {f"ray::m/1#{index}", f"ray::m/1#{index}.wait_closed"}
+        await host.kill(handle)
+        with pytest.raises(ActorLostError):
+            await watch
+    exported = _internal_kv_list(b"ActorClass", namespace=b"fun")
+    assert len(exported) == 1
+
+
+def title_of(pid: int) -> str:
+    return psutil.Process(pid).cmdline()[0]

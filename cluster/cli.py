@@ -31,6 +31,7 @@ _TOOLS = {
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
     "perf": "cluster.tools.perf.command",
+    "tune": "cluster.tools.tune.command",
     "upgrade": "cluster.server.upgrade_command",
 }
 
@@ -42,6 +43,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
        manta perf -m MODEL [options] [--help]
+       manta tune MODEL --slo p99:MS --delay-us LEAST:MOST [--apply --journal FILE] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version
 """

@@ -73,7 +73,6 @@ async def adopt_live_instances(
     outdated: list[LiveInstance] = []
     for (name, version), generations in pools.items():
         best = _serving_generation(generations)
-        orphans: list[LiveInstance] = []
         outdated += [i for g, members in generations.items() if g != best for i in members]
         members = generations.get(best, [])
         taken = _indices(found_alive.silent, name, version, best)
@@ -98,13 +97,12 @@ async def adopt_live_instances(
                     missing = [spec for spec in plan if spec.index not in alive]
             except TritonError as error:
                 _log.warning("%s/%d is not adopted: %s", name, version, error.message)
-                orphans += members
+                await host.kill_instances(members)
             else:
                 digest = newest.spec.options_digest
                 files_dir = newest.spec.model_dir if is_as_given(name) else ""
                 make = _adopting(host, members, missing, taken)
                 lifecycle.adopt(name, version, digest, config, make, files_dir)
-        await host.kill_instances(orphans)
     return Recovered(len(live), tuple(outdated), found_alive.late)
 
 

@@ -3,6 +3,9 @@
 """A tiny server of the V2 protocol over HTTP whose one model can be loaded with other configs."""
 
 import json
+import os
+import signal
+from collections.abc import Callable
 from typing import Any
 
 from tests.support.echo_servers import Counters, EchoHttpServer
@@ -26,6 +29,7 @@ class LoadableServer(EchoHttpServer):
         calls: Loads and unloads: what was done, and the config that came with it.
         refused_instances: So many instances do not load.
         failing_instances: With so many all requests fail.
+        on_request: Called with the number of requests for inference that have come.
     """
 
     def __init__(self) -> None:
@@ -34,6 +38,7 @@ class LoadableServer(EchoHttpServer):
         self.calls: list[tuple[str, dict[str, Any] | None]] = []
         self.is_ready = False
         self.refused_instances = self.failing_instances = 0
+        self.on_request: Callable[[int], object] | None = None
 
     def _answer(self, path: str, fields: dict[str, str], body: bytes) -> tuple[str, bytes, str]:
         if path == "/v2/health/live":
@@ -43,7 +48,13 @@ class LoadableServer(EchoHttpServer):
             return "200 OK", json.dumps([{"name": "echo", **state}]).encode(), ""
         if path.startswith("/v2/repository/models/"):
             return self._control(path.rpartition("/")[2], body)
+        if path.endswith("/infer") and self.on_request:
+            self.on_request(self.counters.served + 1)
         return super()._answer(path, fields, body)
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        os.kill(os.getpid(), signal.SIGINT)
 
     def _control(self, action: str, body: bytes) -> tuple[str, bytes, str]:
         text = json.loads(body or b"{}").get("parameters", {}).get("config")
@@ -51,7 +62,8 @@ class LoadableServer(EchoHttpServer):
         self.calls.append((action, config))
         self.is_ready = action == "load"
         loaded = config or REPOSITORY_CONFIG
-        count = loaded["instance_group"][0]["count"]
+        groups: Any = loaded["instance_group"]
+        count = groups[0]["count"]
         if count == self.refused_instances:
             return "400 Bad Request", b'{"error":"too many instances"}', ""
         self.counters.fails_with = "it is broken" if count == self.failing_instances else ""

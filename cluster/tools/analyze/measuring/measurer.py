@@ -22,7 +22,7 @@ from cluster.tools.analyze.measuring.metrics import (
     gpu_metrics_of,
     metrics_of,
 )
-from cluster.tools.analyze.measuring.processes import Instances, Processes
+from cluster.tools.analyze.measuring.processes import Instances, Processes, spent_ns
 from cluster.tools.analyze.measuring.repository import Repository
 from cluster.tools.analyze.measuring.server import Addresses, Server
 from cluster.tools.analyze.records import Candidate, Measured, Setting, Trial
@@ -246,7 +246,8 @@ class _Meter:
         self._parts = {each: frozenset((each, *models.composing.get(each, ()))) for each in asked}
         self._asked, self._repository = asked, repository
         self._pids: frozenset[int] = frozenset()
-        self._cpu_ns = self._count = 0
+        self._cpu_ns: Mapping[int, int] = {}
+        self._spent_ns = self._count = 0
         self._instances: dict[str, Instances] = {}
         self._available_bytes = 0
         self.died = 0
@@ -264,7 +265,7 @@ class _Meter:
         processes = self._processes
         if processes is None:
             return
-        self._cpu_ns = processes.cpu_ns() - self._cpu_ns
+        self._spent_ns = spent_ns(self._cpu_ns, processes.cpu_ns())
         self._count = await self._repository.inference_count(self._asked) - self._count
         for model, parts in self._parts.items():
             self._instances[model] = await asyncio.to_thread(processes.instances, parts)
@@ -281,7 +282,7 @@ class _Meter:
             "cpu_available_ram": self._available_bytes / BYTES_PER_MB,
         }
         if self._count > 0:
-            found[CPU_PER_INFERENCE] = max(self._cpu_ns, 0) / self._count / _NS_PER_MS
+            found[CPU_PER_INFERENCE] = self._spent_ns / self._count / _NS_PER_MS
         return found
 
 

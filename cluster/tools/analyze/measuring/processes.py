@@ -41,11 +41,11 @@ class Processes:
     def __init__(self, root: int, proc: Path = Path("/proc")) -> None:
         self._root, self._proc = root, proc
 
-    def cpu_ns(self) -> int:
-        """Return the CPU time of all that live; one that has ended counts no more."""
+    def cpu_ns(self) -> Mapping[int, int]:
+        """Return the CPU time of all that live, by process id."""
         stats = self._stats()
-        ticks = sum(stats[pid][1] for pid in _tree(self._root, stats))
-        return ticks * _NS_PER_S // os.sysconf("SC_CLK_TCK")
+        ticks_s = os.sysconf("SC_CLK_TCK")
+        return {pid: stats[pid][1] * _NS_PER_S // ticks_s for pid in _tree(self._root, stats)}
 
     def pids(self, models: Iterable[str]) -> frozenset[int]:
         """Return the processes of the instances of models."""
@@ -89,6 +89,11 @@ class Processes:
         with contextlib.suppress(OSError):
             return (self._proc / path).read_text(errors="replace")
         return ""
+
+
+def spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int:
+    """Return the CPU time between two looks; that of processes which ended meanwhile is lost."""
+    return sum(max(0, time_ns - before.get(pid, 0)) for pid, time_ns in after.items())
 
 
 def _kilobytes(text: str, name: str) -> int:

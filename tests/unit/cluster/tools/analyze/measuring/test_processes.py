@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from cluster.tools.analyze.measuring.processes import Processes
+from cluster.tools.analyze.measuring.processes import Processes, spent_ns
 
 TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
@@ -48,7 +48,12 @@ def test_models_are_told_apart_by_their_whole_names(proc):
 
 
 def test_cpu_time_is_that_of_all_descendants(proc):
-    assert Processes(10, proc).cpu_ns() == 2 * (1 + 2 + 3 + 4 + 5) * TICK_NS
+    ticks = {10: 1, 11: 2, 12: 3, 13: 4, 14: 5}
+    assert Processes(10, proc).cpu_ns() == {pid: 2 * n * TICK_NS for pid, n in ticks.items()}
+
+
+def test_cpu_time_of_processes_that_ended_takes_none_from_the_others():
+    assert spent_ns({1: 5, 2: 100}, {1: 8, 3: 4}) == 7
 
 
 def test_processes_that_end_meanwhile_count_nothing(proc):
@@ -57,7 +62,7 @@ def test_processes_that_end_meanwhile_count_nothing(proc):
     found = Processes(10, proc).instances(["simple"])
     assert found.pids == {12}
     assert found.memory_bytes == 0
-    assert Processes(99, proc).cpu_ns() == 0
+    assert Processes(99, proc).cpu_ns() == {}
 
 
 def test_what_is_left_is_what_the_kernel_calls_available(proc):

@@ -103,6 +103,7 @@ async def profile(options: AnalyzeOptions, say: Say) -> Outcome:
         conditions_of(options),
         Models(override, composing, is_reloaded=not options.reload_model_disable),
         max_retries=options.client_max_retries,
+        on_report=_reporter(options) if options.perf_output else None,
     )
     try:
         configs |= await _configs(options, measurer, composing)
@@ -148,6 +149,21 @@ async def _search(
         on_measured=on_measured,
     )
     return Outcome(read_noted(kept), idle_gpus, is_complete)
+
+
+def _reporter(options: AnalyzeOptions) -> Callable[[str, str], None]:
+    """Return what takes the load generator's reports: it prints them, or appends them to files."""
+
+    def report(model: str, text: str) -> None:
+        if not options.perf_output_path:
+            print(text)
+            return
+        path = Path(options.perf_output_path, f"{model}.txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(f"{text}\n")
+
+    return report
 
 
 async def _configs(

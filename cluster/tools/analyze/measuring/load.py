@@ -12,9 +12,11 @@ from backends.api.errors import InvalidArgumentError, TritonError
 from cluster.tools.analyze.measuring.server import Addresses
 from cluster.tools.analyze.records import Load
 from cluster.tools.perf.data.model import Model
+from cluster.tools.perf.measuring.server_statistics import ServerSide, server_side
 from cluster.tools.perf.options.parsing import UsageError, parse_options
 from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.profiler import Measurement
+from cluster.tools.perf.reports.text import level_report
 from cluster.tools.perf.run import Run
 
 Flag = str | int | float | bool
@@ -58,6 +60,19 @@ class Loaded:
     load: Load
     model: Model
     measurement: Measurement
+    options: PerfOptions = field(default_factory=PerfOptions)
+
+    @property
+    def server_side(self) -> ServerSide | None:
+        """What it cost on the server; None without its statistics."""
+        counted, model = self.measurement.total.counted, self.model
+        if counted is None:
+            return None
+        return server_side(counted, model.name, model.version, model.composing)
+
+    def report(self) -> str:
+        """Return what the load generator says of it."""
+        return level_report(self.options, self.model, self.measurement, self.server_side)
 
 
 def options_of(
@@ -152,7 +167,7 @@ async def put_under_load(options: Sequence[tuple[Load, PerfOptions]]) -> list[Lo
             first = errors.exceptions[0]
             raise _plain(first) from None
         return [
-            Loaded(load, run.model, task.result()[0])
+            Loaded(load, run.model, task.result()[0], run.options)
             for (load, run), task in zip(runs, tasks, strict=True)
         ]
 

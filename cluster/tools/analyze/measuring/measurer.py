@@ -61,16 +61,23 @@ class TrialMeasurer:
         conditions: How.
         models: What is known of the models.
         max_retries: How often it is tried to connect, once a second.
+        on_report: Takes what the load generator says of a model, and the model's name.
 
     Attributes:
         idle_gpus: Metrics of GPUs by UUID before any model was loaded.
     """
 
     def __init__(
-        self, server: Server, conditions: Conditions, models: Models, *, max_retries: int = 50
+        self,
+        server: Server,
+        conditions: Conditions,
+        models: Models,
+        *,
+        max_retries: int = 50,
+        on_report: Callable[[str, str], None] | None = None,
     ) -> None:
         self._server, self._conditions, self._models = server, conditions, models
-        self._max_retries = max_retries
+        self._max_retries, self._on_report = max_retries, on_report
         self._addresses: Addresses | None = None
         self._repository: Repository | None = None
         # What each model was loaded with last.
@@ -212,6 +219,8 @@ class TrialMeasurer:
         loaded = await put_under_load(options)
         await meter.end()
         for each in loaded:
+            if self._on_report:
+                self._on_report(each.load.model, each.report())
             if complaint := _complaint(each):
                 raise UnavailableError(complaint)
         if meter.died:

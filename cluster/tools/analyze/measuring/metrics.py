@@ -13,7 +13,7 @@ from typing import Final
 from cluster.tools.analyze.measuring.load import Loaded
 from cluster.tools.perf.measuring.histogram import LatencyHistogram
 from cluster.tools.perf.measuring.server_metrics import Gauges
-from cluster.tools.perf.measuring.server_statistics import ServerCounts, server_side
+from cluster.tools.perf.measuring.server_statistics import ServerCounts
 from cluster.tools.perf.measuring.windows import Window
 
 _NS_PER_MS: Final = 1e6
@@ -38,9 +38,7 @@ def metrics_of(loaded: Loaded) -> dict[str, float]:
         },
         **_client(window),
     }
-    if total.counted is not None:
-        model = loaded.model
-        side = server_side(total.counted, model.name, model.version, model.composing)
+    if (side := loaded.server_side) is not None:
         parts = [counts for _, counts in side.composing] if side.composing else [side.counts]
         found |= _server(parts)
     if loaded.model.is_decoupled:

@@ -19,6 +19,7 @@ from backends.api.errors import InternalError, UnavailableError
 
 _READY: Final = "MANTA_READY "
 _START_S: Final = 300.0
+_STARTS: Final = 3
 _STOP_S: Final = 60.0
 _KEPT_LINES: Final = 200
 _LINE_BYTES: Final = 1 << 20
@@ -97,6 +98,7 @@ class EmbeddedServer:
         flags: Further flags of ``manta serve``.
         environment: Variables in addition to those of this process.
         log: Where what it prints is appended; None for nowhere.
+        program: The Python program that is run with the arguments of ``manta``.
     """
 
     def __init__(
@@ -105,7 +107,9 @@ class EmbeddedServer:
         flags: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
+        program: str = _PROGRAM,
     ) -> None:
+        self._program = program
         self._repositories, self._flags = tuple(repositories), tuple(flags)
         self._environment = dict(environment or {})
         self._log = log
@@ -128,11 +132,15 @@ class EmbeddedServer:
         if self._addresses is not None and not self.has_died:
             return self._addresses
         await self.stop()
-        try:
-            self._addresses = await self._start()
-        except UnavailableError:
-            # Ray gives up where a machine is too busy; the second time it is for another reason.
-            self._addresses = await self._start()
+        for left in range(_STARTS - 1, -1, -1):
+            try:
+                self._addresses = await self._start()
+                break
+            except UnavailableError:
+                # Ray gives up after 30 s, which is little where a machine is very busy.
+                if not left:
+                    raise
+        assert self._addresses is not None  # noqa: S101 - it has started
         return self._addresses
 
     async def _start(self) -> Addresses:
@@ -194,7 +202,7 @@ class EmbeddedServer:
         return [
             sys.executable,
             "-c",
-            _PROGRAM,
+            self._program,
             "serve",
             *(f"--model-repository={path}" for path in self._repositories),
             "--model-control-mode=explicit",
@@ -225,7 +233,10 @@ class EmbeddedServer:
                     log.write(line)
                     log.flush()
                 if line.startswith(_READY) and not ready.done():
-                    ready.set_result(_addresses(line))
+                    try:
+                        ready.set_result(_addresses(line))
+                    except InternalError as error:
+                        ready.set_exception(error)
         await process.wait()
         if not ready.done():
             ready.set_exception(

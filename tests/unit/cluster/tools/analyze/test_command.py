@@ -106,7 +106,8 @@ def test_an_analysis_ends_with_results_reports_and_models(folder, capsys):
 
 def test_what_a_checkpoint_holds_is_not_measured_again(folder, capsys):
     with Served() as served:
-        assert profile(served) == 0
+        assert profile(served, "--perf-output", "--perf-output-path=said") == 0
+        assert (folder / "said" / "echo.txt").read_text().count("Throughput: ") == 8
         first, requests = rows(folder), served.server.counters.served
         assert profile(served) == 0
         assert served.server.counters.served == requests

@@ -102,14 +102,26 @@ class Judge:
             if (value := self.metric(measured, goal.model, bound.tag)) is not None
         )
 
-    def is_overload(self, measured: Measured) -> bool:
-        """Whether it is over an upper limit, which less load might keep."""
-        return any(
-            bound.side == "max" and bound.excess(value) > 0.0
-            for goal in self.goals
-            for bound in goal.constraints
-            if (value := self.metric(measured, goal.model, bound.tag)) is not None
+    def overload(self, measured: Measured) -> float:
+        """Return how many times the worst metric is its upper limit; up to 1.0 keeps them all.
+
+        Less load may keep upper limits that a load exceeds; a lower limit it does not help.
+        """
+        return max(
+            (
+                value / bound.limit if bound.limit else 1.0 + value
+                for goal in self.goals
+                for bound in goal.constraints
+                if bound.side == "max"
+                and (value := self.metric(measured, goal.model, bound.tag)) is not None
+            ),
+            default=0.0,
         )
+
+    @property
+    def has_upper_limits(self) -> bool:
+        """Whether any constraint is one that more load may exceed."""
+        return any(bound.side == "max" for goal in self.goals for bound in goal.constraints)
 
     def gain(self, measured: Measured, over: Measured) -> float:
         """Return the weighted relative gain over another measurement.

@@ -13,17 +13,24 @@ from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
 from cluster.tools.analyze.objectives import Goal, Judge
 from cluster.tools.analyze.options.models import ProfiledModel
-from cluster.tools.analyze.options.table import BRUTE, QUICK, AnalyzeOptions
+from cluster.tools.analyze.options.table import BRUTE, HALVING, OPTUNA, QUICK, AnalyzeOptions
 from cluster.tools.analyze.searching.brute import brute
+from cluster.tools.analyze.searching.halving import halving
 from cluster.tools.analyze.searching.quick import quick
 from cluster.tools.analyze.searching.steps import SteppedSearch, Steps, side_by_side
 from cluster.tools.analyze.searching.task import Asked, Levels, Limits, Task
+from cluster.tools.analyze.searching.tpe import tpe
 from cluster.tools.analyze.space import automatic, manual
 from cluster.tools.analyze.space.automatic import Domains
 from cluster.tools.analyze.space.dimensions import Dimension, numbers, powers_of_two
 from cluster.tools.analyze.space.product import MAX_BATCH_SIZE, Space
 
-_SEARCHES: Final[dict[str, Callable[[Task], Steps[None]]]] = {BRUTE: brute, QUICK: quick}
+_SEARCHES: Final[dict[str, Callable[[Task], Steps[None]]]] = {
+    BRUTE: brute,
+    QUICK: quick,
+    OPTUNA: tpe,
+    HALVING: halving,
+}
 
 
 @dataclass(frozen=True, slots=True)

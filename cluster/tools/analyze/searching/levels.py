@@ -8,14 +8,18 @@ Triton: model_analyzer/model_analyzer/result/parameter_search.py ParameterSearch
 from collections.abc import Sequence
 from typing import Final
 
-from cluster.tools.analyze.objectives import Judge
+from cluster.tools.analyze.objectives import Judge, Standing
 from cluster.tools.analyze.records import Candidate, Measured
 from cluster.tools.analyze.searching.steps import Steps
-from cluster.tools.analyze.searching.task import Task, batches
+from cluster.tools.analyze.searching.task import Outcomes, Task, batches, measured_in
 
 # Four measurements in a row whose best gains less than this over their first are a plateau.
 PLATEAU_GAIN: Final = 0.05
 PLATEAU_TRIES: Final = 4
+# How often less load is tried of a candidate that is over a limit.
+_RELIEFS: Final = 2
+# So much below the limit, so that noise does not put it above again.
+_MARGIN: Final = 1.05
 
 
 def sweep(task: Task, candidate: Candidate) -> Steps[list[Measured]]:
@@ -25,6 +29,29 @@ def sweep(task: Task, candidate: Candidate) -> Steps[list[Measured]]:
         if task.fits(candidate, batch_size):
             found += yield from _levels_of(task, candidate, batch_size)
     return found
+
+
+def fill(
+    task: Task, outcomes: Outcomes, candidate: Candidate, budget: float = 1.0
+) -> Steps[Standing]:
+    """Measure a candidate under the load that fills it, and return where its best stands.
+
+    Where that is more than an upper limit allows, less load is tried: so much less as the metric is
+    over its limit, since what waits in a full queue grows with the load.
+    """
+    trial = task.formula_trial(candidate, budget)
+    best: Standing | None = None
+    for _ in range(1 + _RELIEFS):
+        measured = outcomes.of(trial)
+        if measured is None:
+            (measured,) = yield from measured_in(outcomes, [trial])
+        standing = outcomes.standing(measured)
+        best = standing if best is None else max(best, standing)
+        over = 0.0 if measured.error else task.judge.overload(measured)
+        if over <= 1.0 or any(each.levels for each in task.asked):
+            break
+        trial = task.relieved(trial, over * _MARGIN)
+    return best or (0, 0.0)
 
 
 def has_settled(judge: Judge, measured: Sequence[Measured]) -> bool:
@@ -82,7 +109,7 @@ def _boundary(judge: Judge, found: Sequence[Measured]) -> tuple[float, float]:
         if each.error:
             return 0.0, 0.0
         # Too little load breaks constraints too, those of throughput: more of it may keep them.
-        if not judge.satisfies(each) and (keeps or judge.is_overload(each)):
+        if not judge.satisfies(each) and (keeps or judge.overload(each) > 1.0):
             return keeps, level
         if judge.satisfies(each):
             keeps = level

@@ -8,10 +8,12 @@ Triton: model_analyzer/model_analyzer/config/generate/quick_run_config_generator
 quick_plus_concurrency_sweep_run_config_generator.py @63a0fec
 """
 
-from cluster.tools.analyze.objectives import Standing
-from cluster.tools.analyze.searching.levels import sweep
+from collections.abc import Mapping
+
+from cluster.tools.analyze.records import Candidate
+from cluster.tools.analyze.searching.levels import fill, sweep
 from cluster.tools.analyze.searching.steps import Steps, side_by_side
-from cluster.tools.analyze.searching.task import Outcomes, Task, measured_in
+from cluster.tools.analyze.searching.task import Outcomes, Task
 from cluster.tools.analyze.space.product import Point
 
 # A step of two choices first: the larger one crosses small dents and noise.
@@ -21,8 +23,8 @@ _DISTANCES = (2, 1)
 def quick(task: Task) -> Steps[None]:
     """Measure the default, climb from the smallest candidate, and sweep the loads of the best."""
     outcomes = Outcomes(task.judge)
-    yield from measured_in(outcomes, [task.formula_trial(task.space.default())])
-    yield from _climb(task, outcomes)
+    yield from fill(task, outcomes, task.space.default())
+    yield from climb(task, outcomes, (0,) * len(task.space.dimensions))
     yield from sweep_of_best(task, outcomes)
 
 
@@ -36,31 +38,28 @@ def sweep_of_best(task: Task, outcomes: Outcomes) -> Steps[None]:
             outcomes.add(each)
 
 
-def _climb(task: Task, outcomes: Outcomes) -> Steps[None]:
-    home: Point = (0,) * len(task.space.dimensions)
-    standing = yield from _standing(task, outcomes, home)
-    visited = {home}
+def climb_from_best(
+    task: Task, outcomes: Outcomes, points: Mapping[Candidate, Point]
+) -> Steps[None]:
+    """Look at the neighbours of the best candidate whose point is known, unless nothing is swept.
+
+    What is drawn by chance comes close to the best one, and seldom upon it.
+    """
+    known = [each for each in outcomes.top_candidates(len(outcomes.seen)) if each in points]
+    if known and task.limits.top:
+        yield from climb(task, outcomes, points[known[0]])
+
+
+def climb(task: Task, outcomes: Outcomes, home: Point) -> Steps[None]:
+    """Go to the best neighbour until none is better, with each distance in turn."""
+    standing = yield from fill(task, outcomes, task.space.candidate(home))
     for distance in _DISTANCES:
         while True:
-            around = [at for at in task.space.neighbours(home, distance) if at not in visited]
-            visited.update(around)
-            yield from measured_in(
-                outcomes, [task.formula_trial(task.space.candidate(at)) for at in around]
+            around = list(task.space.neighbours(home, distance))
+            found = yield from side_by_side(
+                (fill(task, outcomes, task.space.candidate(at)) for at in around), task.width
             )
-            best, best_standing = home, standing
-            for at in task.space.neighbours(home, distance):
-                other = yield from _standing(task, outcomes, at)
-                if other > best_standing:
-                    best, best_standing = at, other
-            if best == home:
+            best, best_at = max(zip(found, around, strict=True), default=(standing, home))
+            if best <= standing:
                 break
-            home, standing = best, best_standing
-
-
-def _standing(task: Task, outcomes: Outcomes, point: Point) -> Steps[Standing]:
-    trial = task.formula_trial(task.space.candidate(point))
-    for each in outcomes.seen:
-        if each.trial == trial:
-            return outcomes.standing(each)
-    (measured,) = yield from measured_in(outcomes, [trial])
-    return outcomes.standing(measured)
+            home, standing = best_at, best

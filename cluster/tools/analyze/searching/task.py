@@ -3,7 +3,7 @@
 """What one search is about: a space, loads, and what is wanted."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cluster.tools.analyze.objectives import Judge, Standing, reference
@@ -127,6 +127,14 @@ class Task:
             loads.append(Load(each.model, self.levels.kind, level, batch_size))
         return Trial(candidate, tuple(loads), budget)
 
+    def relieved(self, trial: Trial, factor: float) -> Trial:
+        """Return a trial with so many times less load, in whole levels and at least the lowest."""
+        loads = (
+            replace(load, level=max(float(self.levels.least), float(int(load.level / factor))))
+            for load in trial.loads
+        )
+        return replace(trial, loads=tuple(loads))
+
     def listed_trials(self, candidate: Candidate, batch_size: int) -> list[Trial]:
         """Return the trials at the levels that a user lists; none where some model has no list.
 
@@ -176,18 +184,24 @@ class Outcomes:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self.seen: list[Measured] = []
+        self._by_trial: dict[Trial, Measured] = {}
         self._over: Measured | None = None
 
     def add(self, outcomes: Sequence[Measured]) -> None:
         """Note outcomes; the first that succeeds is what others are compared with."""
-        self.seen += outcomes
+        for each in outcomes:
+            self._by_trial[each.trial] = each
         if self._over is None:
             self._over = reference([each for each in outcomes if not each.error])
 
     def standing(self, measured: Measured) -> Standing:
         """Place an outcome among all."""
         return self._judge.standing(measured, self._over)
+
+    @property
+    def seen(self) -> Sequence[Measured]:
+        """All outcomes, one for each trial, in the order in which they came."""
+        return list(self._by_trial.values())
 
     @property
     def over(self) -> Measured | None:
@@ -206,9 +220,9 @@ class Outcomes:
         )
         return list(dict.fromkeys(each.trial.candidate for each in by_standing))[:count]
 
-    def distinct(self) -> int:
-        """Return how many different trials there were."""
-        return len({each.trial for each in self.seen})
+    def of(self, trial: Trial) -> Measured | None:
+        """Return the outcome of a trial; None when there is none yet."""
+        return self._by_trial.get(trial)
 
 
 def measured_in(outcomes: Outcomes, trials: Sequence[Trial]) -> Steps[list[Measured]]:

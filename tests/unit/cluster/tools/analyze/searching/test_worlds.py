@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""In simulated servers, where the truth is known, searches find it, cheaply, and go on.
+
+The cost of a search is the sum of its budgets, in full measurements.
+"""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.tools.analyze.json_forms import from_json, to_json
+from cluster.tools.analyze.options.parsing import parse
+from cluster.tools.analyze.records import Measured
+from cluster.tools.analyze.searching.choosing import choose
+from tests.support.analyzed_servers import Model, Server, config_of, run
+
+ENSEMBLE = """
+platform: "ensemble" max_batch_size: 8
+ensemble_scheduling { step [ { model_name: "a" model_version: -1 }, { model_name: "b" } ] }
+"""
+SMALL_STEPS = ("--run-config-search-max-instance-count", "2",
+               "--run-config-search-max-model-batch-size", "8")  # fmt: skip
+# Shapes like those of the demo models: models, what is asked of them, and a limit in milliseconds.
+WORLDS = {
+    "tiny add/sub": ({"m": Model(fixed_ms=0.05, row_ms=0.002)}, (), 1),
+    "convolutions on 4 cores": ({"m": Model(fixed_ms=3.0, row_ms=1.5)}, (), 60),
+    "convolutions on 2 cores": (
+        {"m": Model(fixed_ms=3.0, row_ms=1.5, cores=2, contention=0.15)}, (), 80),
+    "identity in Python": (
+        {"m": Model(fixed_ms=0.4, row_ms=0.03, cores=2, contention=0.1)}, (), 6),
+    "an ensemble of two": (
+        {"a": Model(fixed_ms=0.2, row_ms=0.05), "b": Model(fixed_ms=1.0, row_ms=0.5)},
+        SMALL_STEPS, 30),
+}  # fmt: skip
+
+
+def chosen(world, mode, *arguments, seed=0):
+    models, usual, _ = WORLDS[world]
+    argv = ["m", "-m", "x", *usual, *arguments, "--run-config-search-mode", mode]
+    options = parse([*argv, "--seed", str(seed)], str).options
+    configs = {name: config_of(name) for name in models}
+    configs.setdefault("m", config_of("m", ENSEMBLE))
+    return choose(options, configs)
+
+
+def server_of(world, seed=0, noise=0.01):
+    models = WORLDS[world][0]
+    pipelines = {} if "m" in models else {"m": tuple(models)}
+    return Server(models, pipelines, seed=seed, noise=noise)
+
+
+def best_of(world, mode, *arguments, seed=0):
+    """Return what the best configuration that was found really does, and what the search cost."""
+    chose = chosen(world, mode, *arguments, seed=seed)
+    found = run(chose.search(), server_of(world, seed))
+    best = chose.judge_of("m").best(found)
+    truth = server_of(world, noise=0.0).measure(best.trial).metrics["m"]
+    return truth["perf_throughput"], sum(each.trial.budget for each in found)
+
+
+@pytest.mark.parametrize("is_limited", [False, True], ids=["free", "limited"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_searches_find_the_best_for_a_quarter_of_the_cost(world, is_limited):
+    arguments = ("--latency-budget", str(WORLDS[world][2])) if is_limited else ()
+    best, cost = best_of(world, "brute", *arguments)
+    for mode in ("quick", "optuna", "halving"):
+        found, its_cost = best_of(world, mode, *arguments)
+        assert found >= 0.95 * best, mode
+        assert its_cost <= 0.25 * cost, mode
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("mode", ["quick", "halving"])
+@pytest.mark.parametrize("world", [name for name in WORLDS if name != "an ensemble of two"])
+def test_noise_misleads_a_search_by_a_tenth_at_most(world, mode, seed):
+    limit = ("--latency-budget", str(WORLDS[world][2]))
+    best, _ = best_of(world, "brute", *limit, seed=seed)
+    assert best_of(world, mode, *limit, seed=seed)[0] >= 0.9 * best
+
+
+@pytest.mark.parametrize("mode", ["brute", "quick", "optuna", "halving"])
+def test_a_search_is_the_same_for_the_same_seed(mode):
+    def trials():
+        search = chosen("tiny add/sub", mode, seed=4).search()
+        return [each.trial for each in run(search, server_of("tiny add/sub"))]
+
+    assert trials() == trials()
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    mode=st.sampled_from(["brute", "quick", "halving"]),
+    is_limited=st.booleans(),
+    part=st.floats(0, 1),
+)
+def test_a_search_that_is_told_a_checkpoint_asks_for_the_rest(mode, is_limited, part):
+    world = "identity in Python"
+    arguments = ("--latency-budget", "6") if is_limited else ()
+    whole = run(chosen(world, mode, *arguments).search(), server_of(world))
+    kept = whole[: int(part * len(whole))]
+    resumed = chosen(world, mode, *arguments).search()
+    for each in kept:
+        resumed.tell(from_json(json.loads(json.dumps(to_json(each)))))
+    rest = run(resumed, server_of(world))
+    assert [each.trial for each in rest] == [each.trial for each in whole[len(kept) :]]
+
+
+def test_a_checkpoint_of_the_sampler_is_gone_on_from():
+    world = "tiny add/sub"
+    whole = run(chosen(world, "optuna").search(), server_of(world))
+    resumed = chosen(world, "optuna").search()
+    for each in whole[:20]:
+        resumed.tell(each)
+    assert [each.trial for each in run(resumed, server_of(world))] == [
+        each.trial for each in whole[20:]]  # fmt: skip
+
+
+def test_the_sampler_keeps_to_its_trials():
+    limits = ("--optuna-min-trials", "5", "--optuna-max-trials", "8", "--concurrency-sweep-disable")
+    found = run(chosen("tiny add/sub", "optuna", *limits).search(), server_of("tiny add/sub"))
+    assert len(found) <= 9
+
+
+def test_the_sampler_looks_for_a_front_of_several_objectives():
+    objectives = ("--objectives", "perf_throughput,cpu_used_ram")
+    world = "convolutions on 4 cores"
+    chose = chosen(world, "optuna", *objectives)
+    found = run(chose.search(), server_of(world))
+    memory = {each.metrics["m"]["cpu_used_ram"] for each in found}
+    assert len(memory) > 2
+
+
+@pytest.mark.parametrize("mode", ["brute", "quick", "optuna", "halving"])
+def test_a_search_ends_where_everything_fails(mode):
+    search = chosen("tiny add/sub", mode).search()
+    count = 0
+    while trials := search.ask():
+        for trial in trials:
+            search.tell(Measured(trial, {}, error="the process has died"))
+        count += len(trials)
+    assert 0 < count < 600
+
+
+def test_a_short_measurement_is_never_taken_for_a_full_one():
+    chose = chosen("tiny add/sub", "halving")
+    found = run(chose.search(), server_of("tiny add/sub"))
+    budgets = {each.trial.budget for each in found}
+    assert budgets == {1 / 9, 1 / 3, 1.0}

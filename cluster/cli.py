@@ -40,6 +40,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
        manta analyze MODEL [options] [--help]
        manta analyze profile|report [-f FILE] [options]
+       manta analyze plan MODEL --rate N [options]
        manta check REPOSITORY... [--json] [--strict]
        manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]

@@ -12,6 +12,7 @@ from typing import Final
 import uvloop
 
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from cluster.tools.analyze import plans
 from cluster.tools.analyze.checkpoints import Checkpoint
 from cluster.tools.analyze.measuring.repository import Repository
 from cluster.tools.analyze.options.option import REPORT
@@ -33,17 +34,24 @@ _FAILURE: Final = 1
 # As shells report a command that SIGINT has ended.
 _INTERRUPTED: Final = 130
 _HELP: Final = ("--help", "-h", "help")
+_PLAN: Final = "plan"
 
 Say = Callable[[str], None]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``manta analyze`` and return its exit code: 0, 1 when it failed, or 130."""
-    if not arguments or any(each in _HELP for each in arguments):
+    """Run ``manta analyze`` and return its exit code: 0, 1 when it failed, or 130.
+
+    ``plan`` has a help and options of its own.
+    """
+    is_plan = list(arguments[:1]) == [_PLAN]
+    if not arguments or (not is_plan and any(each in _HELP for each in arguments)):
         command = REPORT if REPORT in arguments else "profile"
         print(usage(command))
         return 0 if arguments else _FAILURE
     try:
+        if is_plan:
+            return plans.main(arguments[1:])
         invocation = parse(arguments, lambda path: Path(path).read_text(encoding="utf-8"))
         for warning in invocation.warnings:
             print(f"warning: {warning}", file=sys.stderr)
@@ -83,7 +91,7 @@ def _check(options: AnalyzeOptions) -> None:
             "no model is given, expected manta analyze MODEL, or --profile-models; see --help"
         )
     if find_spec("hdrh") is None:
-        raise UnavailableError("manta analyze needs hdrhistogram; install manta-serve[perf]")
+        raise UnavailableError("manta analyze needs hdrhistogram; install manta-serve[analyze]")
     if not (options.skip_summary_reports and options.skip_detailed_reports):
         require_libraries()
     require_empty(
@@ -122,6 +130,8 @@ def _hints(names: Sequence[str], options: AnalyzeOptions) -> list[str]:
     return [
         f"To generate detailed reports for the {len(names)} best configurations, run "
         f"`manta analyze report --report-model-configs {','.join(names)} {places}`",
+        f"To plan for a load, run `manta analyze plan MODEL --rate INFERENCES_A_SECOND "
+        f"--checkpoint-directory {options.checkpoint_directory}`",
         f"To serve the best configuration, run `manta serve --model-repository "
         f"{options.output_model_repository_path}`",
     ]

@@ -82,6 +82,7 @@ class TrialMeasurer:
         self._repository: Repository | None = None
         # What each model was loaded with last.
         self._loaded: dict[str, str | None] = {}
+        self._touched: set[str] = set()
         self._ready_before: frozenset[str] = frozenset()
         self.idle_gpus: Mapping[str, Mapping[str, float]] = {}
 
@@ -150,17 +151,28 @@ class TrialMeasurer:
             await self._server.stop()
 
     async def _restore(self) -> None:
-        for model in list(self._loaded):
-            if self._repository is None:
-                return
-            if model in self._ready_before:
-                await self._repository.load(model)
-            else:
-                await self._repository.unload(model)
+        """Load what was ready before as its repository says, and unload the rest."""
+        repository, complaints = self._repository, list[str]()
+        if repository is None:
+            return
+        # Who calls others is loaded after them, and unloaded before.
+        order = sorted(self._touched, key=lambda model: bool(self._models.composing.get(model)))
+        loads = [model for model in order if model in self._ready_before]
+        unloads = [model for model in reversed(order) if model not in self._ready_before]
+        for step, models in ((repository.load, loads), (repository.unload, unloads)):
+            for model in models:
+                try:
+                    await step(model)
+                except UnavailableError as error:
+                    complaints.append(f"'{model}': {error}")
+        if complaints:
+            raise UnavailableError(
+                f"the server was not restored as it was: {'; '.join(complaints)}"
+            )
 
     async def _disconnect(self) -> None:
         repository, self._repository, self._addresses = self._repository, None, None
-        self._loaded = {}
+        self._loaded, self._touched = {}, set()
         if repository is not None:
             await repository.close()
 
@@ -194,6 +206,7 @@ class TrialMeasurer:
         return Processes(pid).pids(models) if pid else frozenset()
 
     async def _load(self, repository: Repository, model: str, text: str | None) -> None:
+        self._touched.add(model)
         self._loaded.pop(model, None)
         await repository.load(model, text)
         self._loaded[model] = text

@@ -77,6 +77,14 @@ async def test_a_variant_that_does_not_load_is_an_outcome():
         assert (await measurer.measure(trial(("count", 2)))).error == ""
 
 
+async def test_a_model_that_was_served_is_restored_after_a_load_that_failed():
+    server = LoadableServer()
+    server.is_ready, server.refused_instances = True, 3
+    async with measurer_of(server) as measurer:
+        await measurer.measure(trial(("count", 3)))
+    assert server.calls[-1] == ("load", None)
+
+
 async def test_a_variant_of_which_every_request_fails_is_an_outcome():
     server = LoadableServer()
     server.failing_instances = 3

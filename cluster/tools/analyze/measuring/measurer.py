@@ -33,6 +33,7 @@ _NS_PER_MS: Final = 1e6
 # Beyond this share of failed requests a measurement says nothing.
 _MOST_FAILED: Final = 0.01
 _DRAIN_POLL_S: Final = 0.1
+_DRAIN_POLLS: Final = 150
 
 # Returns a setting's config as the repository API takes it; None for that of the repository.
 Override = Callable[[Setting], str | None]
@@ -197,8 +198,23 @@ class TrialMeasurer:
             await asyncio.gather(
                 *(self._load(repository, model, wanted[model]) for model in sorted(group))
             )
-        # What served before drains first: it would take part in the measurement.
-        while before & self._pids(changed):  # noqa: ASYNC110 - of other processes
+        await self._drained(repository, before, changed)
+
+    async def _drained(
+        self, repository: Repository, before: frozenset[int], changed: Collection[str]
+    ) -> None:
+        """Wait until what served before has ended: it would take part in the measurement.
+
+        Where only the number of instances changes, some of them go on.
+        """
+        if not before:
+            return
+        configs = [await repository.config(model) for model in sorted(changed)]
+        expected = sum(max(1, group.count) for each in configs for group in each.instance_group)
+        for _ in range(_DRAIN_POLLS):
+            now = self._pids(changed)
+            if not before & now or len(now) <= expected:
+                return
             await asyncio.sleep(_DRAIN_POLL_S)
 
     def _pids(self, models: Collection[str]) -> frozenset[int]:

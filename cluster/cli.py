@@ -25,6 +25,7 @@ _SERVE_COMMANDS = ("serve", "tritonserver")
 
 # By command: the module whose ``main`` takes its arguments. `explain` and `upgrade` need Ray.
 _TOOLS = {
+    "analyze": "cluster.tools.analyze.command",
     "check": "cluster.tools.check.command",
     "explain": "cluster.tools.explain",
     "graph": "cluster.tools.graph",
@@ -37,6 +38,9 @@ _TOOLS = {
 
 _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta serve --help
+       manta analyze MODEL [options] [--help]
+       manta analyze profile|report [-f FILE] [options]
+       manta analyze plan MODEL --rate N [options]
        manta check REPOSITORY... [--json] [--strict]
        manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]

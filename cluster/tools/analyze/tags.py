@@ -55,6 +55,7 @@ TAGS: Final[dict[str, Tag]] = {
     "gpu_power_usage": Tag("Average GPU Power Usage (W)", is_of_gpu=True),
     "cpu_used_ram": Tag("RAM Usage (MB)"),
     "cpu_available_ram": Tag("RAM Available (MB)", is_more_better=True),
+    "cpu_per_inference": Tag("Server CPU (ms/infer)"),
     "output_token_throughput": Tag(
         "Output Token Throughput (output tokens/sec)", is_more_better=True
     ),

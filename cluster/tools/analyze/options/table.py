@@ -329,6 +329,11 @@ class AnalyzeOptions:
     price_per_node_hour: float = option(
         0.0, _OWN, "Price of a node, for cost_per_million_inferences; 0 for unknown.", values.real()
     )
+    apply: bool = option(
+        False,
+        _OWN,
+        "Load the best configuration into the server at triton_http_endpoint in the end.",
+    )
     seed: int = option(0, _OWN, "Seed of what is chosen by chance.", values.whole(0))
 
     model_type: str = option(

@@ -123,6 +123,10 @@ class HttpClient:
         """Return a page's text; raises as `metadata` does."""
         return (await self._answer("GET", path)).decode(errors="replace")
 
+    async def post(self, path: str, body: bytes) -> bytes:
+        """Post a JSON body and return the answer's; raises as `metadata` does."""
+        return await self._answer("POST", path, body)
+
     async def _json(self, method: str, path: str, body: bytes = b"") -> Mapping[str, Any]:
         document: Mapping[str, Any] = json.loads(await self._answer(method, path, body) or b"{}")
         return document
@@ -130,7 +134,13 @@ class HttpClient:
     async def _answer(self, method: str, path: str, body: bytes = b"") -> bytes:
         came: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         data = request_bytes(method, path, self._host, body, self._headers)
-        self._connections.exchange(data, came.set_result)
+
+        def done(answer: Answer) -> None:
+            # Who asked may have given up meanwhile.
+            if not came.done():
+                came.set_result(answer)
+
+        self._connections.exchange(data, done)
         answer = await came
         if answer.error:
             raise UnavailableError(f"{method} http://{self._host}{path}: {answer.error}")

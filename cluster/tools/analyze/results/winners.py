@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The best configurations as model directories: they are served as they are.
+
+Triton: model_analyzer/model_analyzer/triton/model/model_config.py write_config_to_file @63a0fec
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from backends.api.errors import AlreadyExistsError, NotFoundError
+from cluster.tools.analyze.records import Candidate
+from cluster.tools.analyze.results.rows import Found
+from cluster.tools.analyze.space.variants import config_text, variant
+
+_CONFIG: Final = "config.pbtxt"
+# Configs that take the place of config.pbtxt would take that of the variant's too.
+_CONFIGS: Final = "configs"
+
+
+def require_empty(directory: Path, *, is_replaced: bool) -> None:
+    """Check that winners can be written, before a long run.
+
+    Raises:
+        AlreadyExistsError: The directory holds something that must not be replaced.
+    """
+    if directory.is_dir() and any(directory.iterdir()) and not is_replaced:
+        raise AlreadyExistsError(
+            f"output model repository '{directory}' is not empty, expected an empty or a new "
+            "folder; give another --output-model-repository-path, or "
+            "--override-output-model-repository to have models of the same names replaced"
+        )
+
+
+def write_winner(
+    found: Found, candidate: Candidate, repositories: Sequence[Path], directory: Path
+) -> list[Path]:
+    """Write the models of a candidate, and return their directories.
+
+    Each is named as its variant; steps of ensembles name the variants of the models they call.
+    Files are linked where both lie on one file system, and copied elsewhere.
+
+    Raises:
+        NotFoundError: No repository has the directory of a model.
+    """
+    names = found.names.names(candidate)
+    return [
+        _write(
+            found.configs[setting.model].name,
+            directory / names[setting.model],
+            repositories,
+            config_text(
+                variant(
+                    found.configs[setting.model],
+                    setting,
+                    name=names[setting.model],
+                    steps=names,
+                )
+            ),
+        )
+        for setting in candidate.settings
+    ]
+
+
+def _write(model: str, target: Path, repositories: Sequence[Path], config: str) -> Path:
+    source = next((each / model for each in repositories if (each / model).is_dir()), None)
+    if source is None:
+        listed = ", ".join(map(str, repositories))
+        raise NotFoundError(
+            f"model '{model}' has no directory in {listed}, expected one there whose files the "
+            "variant takes; give --model-repository"
+        )
+    # Whoever serves the folder already sees all of a model or nothing of it.
+    fresh = target.with_name(f".{target.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(
+        source,
+        fresh,
+        copy_function=_link,
+        ignore=lambda folder, names: (
+            {_CONFIG, _CONFIGS} & set(names) if Path(folder) == source else set()
+        ),
+    )
+    (fresh / _CONFIG).write_text(config)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    return target
+
+
+def _link(source: str, target: str) -> object:
+    with suppress(OSError):
+        os.link(source, target)
+        return target
+    return shutil.copy2(source, target)
+
+
+def best_candidates(found: Found, count: int) -> list[Candidate]:
+    """Return the best candidates, the best first."""
+    best = found.judge.best_by_candidate(found.measured)
+    return [each.trial.candidate for each in best[:count]]
+
+
+def winning_configs(found: Found, candidate: Candidate) -> Mapping[str, str | None]:
+    """Return the configs of a candidate, as JSON by model; None for that of the repository."""
+    from cluster.tools.analyze.space.variants import load_config  # noqa: PLC0415
+
+    return {
+        setting.model: load_config(variant(found.configs[setting.model], setting))
+        if setting.values
+        else None
+        for setting in candidate.settings
+    }

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Trials against a tiny server; how fast it is is not looked at."""
+
+import contextlib
+import json
+
+from cluster.tools.analyze.measuring.load import Conditions
+from cluster.tools.analyze.measuring.measurer import Models, TrialMeasurer
+from cluster.tools.analyze.measuring.server import Addresses, RunningServer
+from cluster.tools.analyze.records import Candidate, Load, Setting, Trial
+from tests.support.loadable_server import REPOSITORY_CONFIG, LoadableServer
+
+# One window of exactly so many requests, however slow the machine is.
+CONDITIONS = Conditions(protocol="http", flags={"request-count": 4})
+
+
+def override(setting):
+    if not setting.values:
+        return None
+    group = {**REPOSITORY_CONFIG["instance_group"][0], "count": dict(setting.values)["count"]}
+    return json.dumps({**REPOSITORY_CONFIG, "instance_group": [group]})
+
+
+def trial(*values, level=2.0):
+    return Trial(Candidate((Setting("echo", values),)), (Load("echo", "concurrency", level),))
+
+
+@contextlib.asynccontextmanager
+async def measurer_of(server, **models):
+    async with server as port:
+        address = f"127.0.0.1:{port}"
+        measurer = TrialMeasurer(
+            RunningServer(Addresses(address, address, address)),
+            CONDITIONS,
+            Models(override, {}, **models),
+            max_retries=0,
+        )
+        try:
+            yield measurer
+        finally:
+            await measurer.close()
+
+
+async def test_a_variant_is_loaded_once_for_all_its_loads():
+    server = LoadableServer()
+    async with measurer_of(server) as measurer:
+        for level in (1.0, 2.0):
+            measured = await measurer.measure(trial(("count", 2), level=level))
+            assert measured.error == ""
+            assert measured.metrics["echo"]["perf_throughput"] > 0
+        await measurer.measure(trial())
+        assert measurer.idle_gpus == {"GPU-1": {"gpu_utilization": 50.0}}
+    counts = [config and config["instance_group"][0]["count"] for _, config in server.calls]
+    assert counts[:2] == [2, None]
+
+
+async def test_the_default_config_is_restored_in_the_end():
+    served = LoadableServer()
+    served.is_ready = True
+    async with measurer_of(served) as measurer:
+        await measurer.measure(trial(("count", 2)))
+    assert served.calls[-1] == ("load", None)
+    fresh = LoadableServer()
+    async with measurer_of(fresh) as measurer:
+        await measurer.measure(trial(("count", 2)))
+    assert fresh.calls[-1] == ("unload", None)
+
+
+async def test_a_variant_that_does_not_load_is_an_outcome():
+    server = LoadableServer()
+    server.refused_instances = 3
+    async with measurer_of(server) as measurer:
+        failed = await measurer.measure(trial(("count", 3)))
+        assert "too many instances" in failed.error
+        assert failed.metrics == {}
+        assert (await measurer.measure(trial(("count", 2)))).error == ""
+
+
+async def test_a_model_that_was_served_is_restored_after_a_load_that_failed():
+    server = LoadableServer()
+    server.is_ready, server.refused_instances = True, 3
+    async with measurer_of(server) as measurer:
+        await measurer.measure(trial(("count", 3)))
+    assert server.calls[-1] == ("load", None)
+
+
+async def test_a_variant_of_which_every_request_fails_is_an_outcome():
+    server = LoadableServer()
+    server.failing_instances = 3
+    async with measurer_of(server) as measurer:
+        assert "it is broken" in (await measurer.measure(trial(("count", 3)))).error
+
+
+async def test_models_are_measured_as_they_are_where_reloads_are_off():
+    server = LoadableServer()
+    server.is_ready = True
+    async with measurer_of(server, is_reloaded=False) as measurer:
+        assert (await measurer.measure(trial(("count", 2)))).error == ""
+        assert (await measurer.default_config("echo")).max_batch_size == 8
+    assert server.calls == []

@@ -27,6 +27,7 @@ _SERVE_COMMANDS = ("serve", "tritonserver")
 _TOOLS = {
     "check": "cluster.tools.check.command",
     "explain": "cluster.tools.explain",
+    "genai-perf": "cluster.tools.perf.genai.command",
     "graph": "cluster.tools.graph",
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
@@ -42,6 +43,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
        manta perf -m MODEL [options] [--help]
+       manta genai-perf profile -m MODEL [options] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version
 """

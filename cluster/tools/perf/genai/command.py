@@ -18,7 +18,7 @@ from cluster import __version__
 from cluster.tools.perf.genai import files, merging, parsing
 from cluster.tools.perf.genai.dataset import Recipe, make_turns
 from cluster.tools.perf.genai.endpoints import TensorNames, Wish, bodies
-from cluster.tools.perf.genai.export import Outcome, document, outcome
+from cluster.tools.perf.genai.export import Outcome, document, outcome, reported
 from cluster.tools.perf.genai.options import GenaiOptions
 from cluster.tools.perf.genai.perf_options import artifact_name, endpoint_of, perf_options
 from cluster.tools.perf.genai.prompts import Amount, PromptMaker
@@ -28,7 +28,6 @@ from cluster.tools.perf.genai.tokenizing import Tokenizer, read_tokenizer
 from cluster.tools.perf.options.checks import is_rate
 from cluster.tools.perf.options.parsing import UsageError
 from cluster.tools.perf.profiler import Measurement
-from cluster.tools.perf.records import Request
 
 _USAGE: Final = """Usage: manta genai-perf profile -m MODEL [options] [--help]
        manta genai-perf process-export-files [-d DIRECTORY] [--help]"""
@@ -137,7 +136,7 @@ def _finish(
 ) -> None:
     epoch_ns = time.time_ns() - time.monotonic_ns()
     found = outcome(
-        _in_windows(measured),
+        reported(measured),
         run.endpoint,
         run.turns,
         run.bodies,
@@ -161,13 +160,6 @@ def _finish(
     for line in _warnings(run, measured, found):
         print(line, file=sys.stderr)
     print(f"Files are in {directory}")
-
-
-def _in_windows(measured: Measurement) -> list[Request]:
-    """Return the records of the requests that were reported on."""
-    start_ns = measured.passes[0].window.start_ns
-    end_ns = measured.passes[-1].window.end_ns
-    return [each for each in measured.requests if start_ns <= each.end_ns <= end_ns]
 
 
 def _warnings(run: Run, measured: Measurement, found: Outcome) -> list[str]:

@@ -15,6 +15,7 @@ from cluster.tools.perf.genai.answers import Reply, Transcript, read_whole
 from cluster.tools.perf.genai.dataset import Turn
 from cluster.tools.perf.genai.endpoints import Body, Endpoint, TensorNames
 from cluster.tools.perf.genai.metrics import Exchange
+from cluster.tools.perf.profiler import Measurement
 from cluster.tools.perf.records import Request
 
 _EVENT: Final = "data: "
@@ -37,6 +38,13 @@ class Outcome:
     failures: int = 0
     first_error: str = ""
     cut: int = 0
+
+
+def reported(measured: Measurement) -> list[Request]:
+    """Return the records of the requests that ended in the windows that agree."""
+    start_ns = measured.passes[0].window.start_ns
+    end_ns = measured.passes[-1].window.end_ns
+    return [each for each in measured.requests if start_ns <= each.end_ns <= end_ns]
 
 
 def outcome(

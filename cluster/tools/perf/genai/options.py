@@ -191,7 +191,8 @@ class GenaiOptions:
     request_count: int | None = _option(
         None,
         _PROFILING,
-        "Measure so many requests; 10, or twice the concurrency, where neither is given.",
+        "Measure so many requests; where neither is given 10, twice the concurrency, or a second "
+        "of the rate, whichever is most.",
         values.least(1),
         also=("--num-requests",),
     )

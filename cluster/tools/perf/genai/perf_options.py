@@ -89,7 +89,10 @@ def request_count(options: GenaiOptions) -> int:
         return 0
     if options.request_count is not None:
         return options.request_count
-    return max(_FEWEST_REQUESTS, _ROUNDS * (options.concurrency or 0))
+    # manta perf refuses fewer than a second of them.
+    return max(
+        _FEWEST_REQUESTS, _ROUNDS * (options.concurrency or 0), int(options.request_rate or 0)
+    )
 
 
 def _parse(arguments: Sequence[str]) -> PerfOptions:

@@ -62,7 +62,6 @@ class Run:
         say: Callable[[str], None],
         *,
         session_concurrency: int = 0,
-        max_kept_bytes: int = MAX_KEPT_BYTES,
     ) -> None:
         """Make a run.
 
@@ -74,7 +73,6 @@ class Run:
             wish: What all requests have in common.
             say: Prints a line.
             session_concurrency: Sessions at once; 0 for single requests.
-            max_kept_bytes: Of all answers together; the run ends with more.
 
         Raises:
             InvalidArgumentError: There are fewer sessions than are to be at once.
@@ -89,7 +87,7 @@ class Run:
             )
         self._session_concurrency = session_concurrency
         self._wish, self._say = wish, say
-        self._memory = Memory(max_kept_bytes, self._stop_for_memory)
+        self._memory = Memory(MAX_KEPT_BYTES, self._stop_for_memory)
         self._exits = AsyncExitStack()
         self._client: Client
         self._timer: PreciseTimer

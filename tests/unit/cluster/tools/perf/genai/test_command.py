@@ -9,8 +9,13 @@ import pytest
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from cluster.cli import main as manta
+from cluster.tools.perf.genai import command
+from cluster.tools.perf.genai.answers import Memory
 from cluster.tools.perf.genai.command import main, profile
+from cluster.tools.perf.genai.endpoints import TensorNames
+from cluster.tools.perf.genai.export import outcome, reported
 from cluster.tools.perf.genai.parsing import parse_profile
+from cluster.tools.perf.genai.tokenizing import ApproximateTokenizer
 from tests.support.chat_server import chat_server
 from tests.support.tokenizer_files import write_tokenizer
 
@@ -95,14 +100,13 @@ async def test_requests_are_what_was_asked_for(tmp_path):
     assert [each["payload"][0] for each in inputs] == [body for _, body in server.asked[2:7]]
 
 
-async def test_a_rate_and_windows_of_time_are_measured(tmp_path):
+async def test_a_rate_is_measured(tmp_path):
     async with chat_server(WORDS) as server:
-        load = ("--request-rate", "200", "-p", "100", "--", "--request-distribution", "poisson")
+        load = ("--request-rate", "40", "--", "--request-distribution", "poisson")
         directory, found = await run(tmp_path, server, *load)
     export = json.loads((directory / "profile_export.json").read_text())["experiments"][0]
-    assert export["experiment"] == {"mode": "request_rate", "value": 200.0}
-    assert len(export["window_boundaries"]) >= 4
-    assert len(export["requests"]) == found["request_count"]["avg"]
+    assert export["experiment"] == {"mode": "request_rate", "value": 40.0}
+    assert len(export["requests"]) == found["request_count"]["avg"] == 40.0
 
 
 async def test_goodput_and_options_are_in_the_file(tmp_path):
@@ -166,6 +170,29 @@ async def test_a_trace_without_timestamps_is_refused(tmp_path):
         file = ("--input-file", payload(tmp_path, {"text": "x"}), "--fixed-schedule")
         with pytest.raises(InvalidArgumentError, match="takes a timestamp in every line"):
             await run(tmp_path, server, *file)
+
+
+async def test_a_run_ends_when_its_answers_have_no_more_room(tmp_path):
+    async with chat_server(WORDS) as server:
+        url = ("-u", f"127.0.0.1:{server.port}", "--request-count", "1000000")
+        options, _ = parse_profile(["-m", "m", "--endpoint-type", "chat", *url])
+        run = command._prepared(options, ApproximateTokenizer(), tmp_path, ())
+        run._memory = Memory(5000, run._stop_for_memory)
+        async with run:
+            measured = await run.measure()
+    found = outcome(
+        reported(measured),
+        run.endpoint,
+        run.turns,
+        run.bodies,
+        TensorNames(),
+        epoch_ns=0,
+        is_streaming=False,
+    )
+    assert "no more room in memory" in run.warning
+    assert found.rows
+    assert found.cut > 0
+    assert sum(len(row["response_outputs"][0]["response"]) for row in found.rows) <= 5000
 
 
 async def test_more_sessions_at_once_than_there_are_is_refused(tmp_path):

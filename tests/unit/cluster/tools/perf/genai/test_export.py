@@ -11,11 +11,13 @@ from cluster.tools.perf.clients.payload import Payload
 from cluster.tools.perf.genai.answers import Memory, Transcript
 from cluster.tools.perf.genai.dataset import Turn
 from cluster.tools.perf.genai.endpoints import ENDPOINTS, TensorNames
-from cluster.tools.perf.genai.export import document, outcome
+from cluster.tools.perf.genai.export import document, outcome, reported
 from cluster.tools.perf.genai.metrics import summarise
 from cluster.tools.perf.genai.reporting import Reading, measured
 from cluster.tools.perf.genai.tokenizing import ApproximateTokenizer
 from cluster.tools.perf.load.loops import ClosedLoop
+from cluster.tools.perf.measuring.windows import Window
+from cluster.tools.perf.profiler import Measurement, Pass
 from cluster.tools.perf.records import Request
 from tests.support.simulated_clock import Clock
 
@@ -142,6 +144,15 @@ def test_answers_without_text_and_of_other_endpoints_are_left_out():
 def test_a_run_without_any_text_is_a_failure():
     with pytest.raises(UnavailableError, match="none of 2 answers has a text"):
         measured(run(((10, b"{}"),), count=2).rows, reading())
+
+
+def test_only_requests_of_the_last_windows_are_reported():
+    requests = [Request() for _ in range(5)]
+    for request, end_ns in zip(requests, (9, 10, 20, 30, 31), strict=True):
+        request.end_ns = end_ns
+    passes = tuple(Pass(Window(start, start + 10), None, 0.0, 0.0) for start in (10, 20))
+    found = Measurement(1, passes[-1], passes, True, True, tuple(requests))
+    assert reported(found) == requests[1:4]
 
 
 def test_the_file_is_perf_analyzers():

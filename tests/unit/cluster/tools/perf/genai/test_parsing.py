@@ -143,8 +143,10 @@ def test_endpoints_have_their_paths(tmp_path, arguments, path):
 
 def test_a_run_is_as_long_as_it_is_told(tmp_path):
     assert perf_of(tmp_path, "--request-count", "33").request_count == 33
+    assert perf_of(tmp_path, "--request-rate", "40.5").request_count == 40
     windows = perf_of(tmp_path, "-p", "250", "--request-rate", "5")
     assert (windows.request_count, windows.measurement_interval) == (0, 250)
+    assert windows.measurement_mode == "time_windows"
     with pytest.raises(UsageError) as caught:
         perf_of(tmp_path, "--request-count", "3", "--concurrency", "4")
     assert str(caught.value) == "--request-count can not be less than concurrency"

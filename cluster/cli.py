@@ -28,6 +28,7 @@ _TOOLS = {
     "analyze": "cluster.tools.analyze.command",
     "check": "cluster.tools.check.command",
     "explain": "cluster.tools.explain",
+    "genai-perf": "cluster.tools.perf.genai.command",
     "graph": "cluster.tools.graph",
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
@@ -47,6 +48,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
        manta perf -m MODEL [options] [--help]
+       manta genai-perf profile -m MODEL [options] [--help]
        manta tune MODEL --slo p99:MS --delay-us LEAST:MOST [--apply --journal FILE] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version

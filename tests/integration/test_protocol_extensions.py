@@ -22,6 +22,7 @@ import tritonclient.http as triton_http
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
+from cluster.tools.perf.genai.command import main as genai_perf
 from tests.integration.conftest import write_add_sub
 from tests.integration.interop_models import write_patient, write_words
 from tests.support.server import RunningServer
@@ -100,6 +101,32 @@ def test_generate_stream_sends_one_event_per_response(extended: RunningServer) -
     connection.request("POST", "/v2/models/words/generate", json.dumps({"text_input": "one"}))
     assert json.loads(connection.getresponse().read())["text_output"] == "one"
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "options"),
+    [
+        ("generate", "http", ("--streaming",)),
+        ("kserve", "grpc", ("--streaming", "--backend", "vllm")),
+        ("kserve", "grpc", ("--concurrency", "4")),
+    ],
+)
+def test_tokens_of_a_decoupled_model_are_measured(
+    extended: RunningServer, tmp_path: Path, kind: str, url: str, options: tuple[str, ...]
+) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"text": "one two three"}\n{"text": "one two three four five"}')
+    asked = ["-m", "words", "--endpoint-type", kind, "-u", getattr(extended, url)]
+    files = ["--input-file", str(prompts), "--artifact-dir", str(tmp_path)]
+    assert genai_perf(["profile", *asked, *files, *options, "--request-count", "10"]) == 0
+    (path,) = tmp_path.glob("*/profile_export_genai_perf.json")
+    found = json.loads(path.read_text())
+    assert found["request_count"]["avg"] == 10
+    # Half of the answers have three words, and half five.
+    assert found["output_sequence_length"]["avg"] == found["input_sequence_length"]["avg"] == 4
+    assert found["request_latency"]["avg"] > found["time_to_first_token"]["avg"]
+    rows = json.loads((path.parent / "profile_export.json").read_text())["experiments"][0]
+    assert {len(row["response_outputs"]) for row in rows["requests"]} == {3, 5}
 
 
 @pytest.mark.parametrize(

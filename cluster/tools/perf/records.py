@@ -5,6 +5,13 @@
 from typing import Any, Protocol
 
 
+class Contents(Protocol):
+    """Keeps the responses of a request."""
+
+    def append(self, raw: bytes) -> None:
+        """Take a response with content, as it came: an event's data, a body or a message."""
+
+
 class Request:
     """A request under way, and after its end the record of it; all times in nanoseconds.
 
@@ -24,9 +31,11 @@ class Request:
         is_delayed: Whether it was sent later than intended by more than a millisecond.
         slot: Which of the concurrent requests, or of the live sequences, it is.
         data: Stream and step of its data.
+        contents: Keeps what comes back; None where nobody reads it.
     """
 
     __slots__ = (
+        "contents",
         "data",
         "end_ns",
         "error",
@@ -62,6 +71,7 @@ class Request:
         self.is_counted, self.is_delayed = True, False
         self.slot = slot
         self.data = data
+        self.contents: Contents | None = None
 
     @property
     def latency_ns(self) -> int:

@@ -56,6 +56,8 @@ class EndpointClient(HttpClient):
                 if event.startswith(_ERROR):
                     request.error = request.error or event.decode(errors="replace")
                 elif event != _DONE:
+                    if request.contents is not None:
+                        request.contents.append(event)
                     listener.responded(request, now_ns)
 
         def done(answer: Answer) -> None:
@@ -63,6 +65,8 @@ class EndpointClient(HttpClient):
             request.error = answer.error or request.error
             if not request.error and not request.responses_ns:
                 # An answer in one piece, or in chunks that are no events.
+                if request.contents is not None:
+                    request.contents.append(answer.body)
                 listener.responded(request, answer.end_ns)
             listener.ended(request, answer.end_ns)
 

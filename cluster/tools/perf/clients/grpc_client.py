@@ -244,6 +244,8 @@ class _InferStream:
         if response.outputs or not self._is_decoupled:
             if request.payload.expected and not request.error:
                 request.error = mismatch(request.payload.expected, outputs_of(response))
+            if request.contents is not None:
+                request.contents.append(raw)
             listener.responded(request, now_ns)
         if is_final:
             self._end(request_id, now_ns, request.error)

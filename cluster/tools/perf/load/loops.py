@@ -32,8 +32,8 @@ class Source(Protocol):
         """Return the request that ends the slot's sequence early; None when none is open."""
 
 
-class _Loop:
-    """What the loops share: sending, and the records of what has ended."""
+class Load:
+    """What all loops share: sending, and the records of what has ended."""
 
     def __init__(self, sender: Sender, source: Source, clock: Clock, limit: int = 0) -> None:
         """Make a loop.
@@ -115,7 +115,7 @@ class _Loop:
             self._issue(request)
 
 
-class ClosedLoop(_Loop):
+class ClosedLoop(Load):
     """A number of requests in flight at all times, each in a slot of its own."""
 
     def __init__(
@@ -137,7 +137,7 @@ class ClosedLoop(_Loop):
             self._send(request.slot)
 
 
-class OpenLoop(_Loop):
+class OpenLoop(Load):
     """Requests when they are due, whatever the server does.
 
     Attributes:
@@ -239,7 +239,7 @@ class OpenLoop(_Loop):
                 self._free.append(slot)
 
 
-class PeriodicLoop(_Loop):
+class PeriodicLoop(Load):
     """Requests that are sent once; more are added when those added last have had some responses."""
 
     def __init__(
@@ -293,6 +293,3 @@ class PeriodicLoop(_Loop):
         self._awaited = set(slots)
         for slot in slots:
             self._send(slot)
-
-
-Load = ClosedLoop | OpenLoop | PeriodicLoop

@@ -83,7 +83,7 @@ def test_the_delay_shrinks_under_load_without_an_error_and_comes_back(
 ):
     journal = tmp_path / "journal"
     wishes = ("--slo", slo, "--delay-us", "0:100000", "--period", "3")
-    with Clients(server, 5) as clients:
+    with Clients(server, 7) as clients:
         assert tune(server, *wishes, "--periods", "1") == 0
         assert delay_us(server) == 100_000
         assert "would change; " in capsys.readouterr().out

@@ -5,11 +5,11 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from cluster.tools.perf.clients.connecting import metrics_page, new_client
@@ -44,6 +44,7 @@ from cluster.tools.perf.processes.shares import Share
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
 from cluster.tools.perf.reports.progress import Watch
 from cluster.tools.perf.reports.text import level_title, pass_line
+from cluster.tools.perf.stoppable import StoppableRun
 from deployments.pool_queue.precise_timer import PreciseTimer
 
 _NS_PER_MS: Final = 10**6
@@ -52,7 +53,7 @@ _EARLY_CONNECTIONS: Final = 256
 _WHOLE: Final = Share()
 
 
-class Run:
+class Run(StoppableRun):
     """A run against a server.
 
     Attributes:
@@ -72,36 +73,15 @@ class Run:
             options: What is asked for.
             say: Prints a line.
         """
+        super().__init__()
         self.options, self._say = options, say
         self.watch = Watch(options, time.monotonic_ns)
-        self._exits = AsyncExitStack()
         self._client: Client
         self._timer: PreciseTimer
         self._memory: SystemMemory | None = None
-        self._profiler: Profiler | None = None
         self._group: Group | None = None
         self._intervals: tuple[int, ...] = ()
         self._gauges: list[Gauges] = []
-        self._interrupts = 0
-        self._task: asyncio.Task[object] | None = None
-
-    async def __aenter__(self) -> Self:
-        """Connect, and prepare the data.
-
-        Raises:
-            UnavailableError: The server cannot be reached or does not have the model.
-            InvalidArgumentError: The data does not fit the model.
-        """
-        try:
-            await self._prepare()
-        except BaseException:
-            await self._exits.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *ignored: object) -> None:
-        """Close connections and remove shared memory."""
-        await self._exits.aclose()
 
     async def measure(self, on_measured: Callable[[Measurement], None]) -> list[Measurement]:
         """Measure all levels.
@@ -126,19 +106,6 @@ class Run:
         )
         self._profiler = Profiler(self.plan(), self._load, surroundings)
         return await self._profiler.search(self._levels(), on_measured)
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the run was told to stop."""
-        return self._interrupts > 0
-
-    def interrupt(self) -> None:
-        """Stop after the current window; the second time at once."""
-        self._interrupts += 1
-        if self._profiler is not None:
-            self._profiler.is_stopping = True
-        if (self._interrupts > 1 or self._profiler is None) and self._task is not None:
-            self._task.cancel()
 
     async def _prepare(self) -> None:
         options = self.options

@@ -6,10 +6,9 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from cluster.tools.perf.clients.connecting import new_client
@@ -33,6 +32,7 @@ from cluster.tools.perf.options.table import PerfOptions
 from cluster.tools.perf.profiler import Measurement, Pass, Plan, Profiler, Surroundings
 from cluster.tools.perf.records import Request
 from cluster.tools.perf.reports.text import pass_line
+from cluster.tools.perf.stoppable import StoppableRun
 from deployments.pool_queue.precise_timer import PreciseTimer
 
 _NS_PER_MS: Final = 10**6
@@ -40,7 +40,7 @@ _NS_PER_S: Final = 1e9
 _EARLY_CONNECTIONS: Final = 256
 
 
-class Run:
+class Run(StoppableRun):
     """A run against a server.
 
     Attributes:
@@ -77,6 +77,7 @@ class Run:
         Raises:
             InvalidArgumentError: There are fewer sessions than are to be at once.
         """
+        super().__init__()
         self.options, self.endpoint, self.turns = options, endpoint, turns
         self.bodies = list(made)
         self.sessions = sessions_of(turns) if session_concurrency else ()
@@ -88,33 +89,11 @@ class Run:
         self._session_concurrency = session_concurrency
         self._wish, self._say = wish, say
         self._memory = Memory(MAX_KEPT_BYTES, self._stop_for_memory)
-        self._exits = AsyncExitStack()
         self._client: Client
         self._timer: PreciseTimer
         self._form: Form
         self._data: DataSet
-        self._profiler: Profiler | None = None
-        self._task: asyncio.Task[object] | None = None
-        self._interrupts = 0
         self.warning = ""
-
-    async def __aenter__(self) -> Self:
-        """Connect, and prepare the requests.
-
-        Raises:
-            UnavailableError: The server cannot be reached or does not have the model.
-            InvalidArgumentError: The data does not fit the model.
-        """
-        try:
-            await self._prepare()
-        except BaseException:
-            await self._exits.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *ignored: object) -> None:
-        """Close connections."""
-        await self._exits.aclose()
 
     async def measure(self) -> Measurement:
         """Measure the load that the options ask for.
@@ -136,19 +115,6 @@ class Run:
             due_ms = self._data.due_ms
             return len(due_ms) * 1000 / max(due_ms[-1], 1)
         return self._session_concurrency or searched_range(self.options).start
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the run was told to stop."""
-        return self._interrupts > 0
-
-    def interrupt(self) -> None:
-        """Stop after the current window, or a run of so many requests at once; then for good."""
-        self._interrupts += 1
-        if self._profiler is not None:
-            self._profiler.is_stopping = True
-        if (self._interrupts > 1 or self._profiler is None) and self._task is not None:
-            self._task.cancel()
 
     async def _prepare(self) -> None:
         self._timer = PreciseTimer()

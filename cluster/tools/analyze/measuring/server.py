@@ -24,6 +24,17 @@ _STOP_S: Final = 60.0
 _KEPT_LINES: Final = 200
 _LINE_BYTES: Final = 1 << 20
 _LOG_DELAY_S: Final = 1.0
+# What a Ray job and a worker of Ray have in their environment, and a server of its own must not: it
+# would join the surrounding cluster, or start its processes in the job's runtime environment.
+_OF_A_CLUSTER: Final = frozenset(
+    {
+        "RAY_ADDRESS",
+        "RAY_JOB_CONFIG_JSON_ENV_VAR",
+        "RAY_JOB_ID",
+        "RAY_RAYLET_PID",
+        "RAY_num_grpc_internal_threads",
+    }
+)
 # An error in the form of Triton's log: severity and date, time, process, place in the code, text.
 _ERROR: Final = re.compile(r"E\d{4} [\d:.]+ \d+ [\w.]+:\d+\] (?P<text>.*)")
 # The kernel sends it SIGTERM when this process ends, however it ends.
@@ -91,7 +102,7 @@ class RunningServer:
 
 
 class EmbeddedServer:
-    """A server in a process of its own, with free ports on loopback.
+    """A server in a process of its own, with a Ray of its own and free ports on loopback.
 
     Args:
         repositories: Model repositories.
@@ -211,6 +222,8 @@ class EmbeddedServer:
             "--http-port=0",
             "--grpc-port=0",
             "--metrics-port=0",
+            # Comes before what the environment says.
+            "--ray-address=",
             *self._flags,
         ]
 
@@ -218,7 +231,8 @@ class EmbeddedServer:
         # The code that runs here, from whatever folder.
         places = [str(Path(__file__).resolve().parents[4]), os.environ.get("PYTHONPATH", "")]
         path = os.pathsep.join(each for each in places if each)
-        return {**os.environ, "PYTHONPATH": path, **self._environment}
+        outer = {name: text for name, text in os.environ.items() if name not in _OF_A_CLUSTER}
+        return {**outer, "PYTHONPATH": path, **self._environment}
 
     async def _read(
         self, process: asyncio.subprocess.Process, ready: "asyncio.Future[Addresses]"

@@ -14,6 +14,7 @@ from cluster.tools.analyze.measuring.server import EmbeddedServer
 READY = """
 import json, os, signal, sys
 print(sys.argv[1:], os.environ.get("COLOUR"), flush=True)
+print([name for name in os.environ if name.startswith("RAY_")], flush=True)
 told = {"http": "h:1", "grpc": "g:2", "metrics": "m:3", "pid": os.getpid()}
 print("E1123 19:02:44.262332 5572 lifecycle.py:337] \\"what went wrong\\"", flush=True)
 print("MANTA_READY " + json.dumps(told), flush=True)
@@ -37,6 +38,19 @@ async def test_it_is_told_its_repositories_flags_and_environment(tmp_path):
     printed = log.read_text()
     for expected in ("serve", "--model-repository=models", "explicit", "--x=1", "red"):
         assert expected in printed.splitlines()[0]
+
+
+async def test_one_that_is_started_in_a_cluster_joins_it_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    log = tmp_path / "log"
+    server = EmbeddedServer(["models"], log=log, program=READY)
+    await server.start()
+    await server.stop()
+    command, variables = log.read_text().splitlines()[:2]
+    assert "'--ray-address='" in command
+    assert variables == "['RAY_worker_niceness']"
 
 
 async def test_one_that_has_died_is_started_again():

@@ -6,6 +6,7 @@ The cost of a search is the sum of its budgets, in full measurements.
 """
 
 import json
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -37,13 +38,13 @@ WORLDS = {
 }  # fmt: skip
 
 
-def chosen(world, mode, *arguments, seed=0):
+def chosen(world, mode, *arguments, seed=0, width=1):
     models, usual, _ = WORLDS[world]
     argv = ["m", "-m", "x", *usual, *arguments, "--run-config-search-mode", mode]
     options = parse([*argv, "--seed", str(seed)], str).options
     configs = {name: config_of(name) for name in models}
     configs.setdefault("m", config_of("m", ENSEMBLE))
-    return choose(options, configs)
+    return choose(options, configs, width=width)
 
 
 def server_of(world, seed=0, noise=0.01):
@@ -52,9 +53,9 @@ def server_of(world, seed=0, noise=0.01):
     return Server(models, pipelines, seed=seed, noise=noise)
 
 
-def best_of(world, mode, *arguments, seed=0):
+def best_of(world, mode, *arguments, seed=0, width=1):
     """Return what the best configuration that was found really does, and what the search cost."""
-    chose = chosen(world, mode, *arguments, seed=seed)
+    chose = chosen(world, mode, *arguments, seed=seed, width=width)
     found = run(chose.search(), server_of(world, seed))
     best = chose.judge_of("m").best(found)
     truth = server_of(world, noise=0.0).measure(best.trial).metrics["m"]
@@ -70,6 +71,56 @@ def test_searches_find_the_best_for_a_quarter_of_the_cost(world, is_limited):
         found, its_cost = best_of(world, mode, *arguments)
         assert found >= 0.95 * best, mode
         assert its_cost <= 0.25 * cost, mode
+
+
+def asked_for(search, server, order=None):
+    """Return what a search asks for at once, each time, when outcomes come in some order."""
+    found = []
+    while trials := search.ask():
+        found.append(list(trials))
+        for trial in order.sample(trials, len(trials)) if order else trials:
+            search.tell(server.measure(trial))
+    return found
+
+
+@pytest.mark.parametrize("is_limited", [False, True], ids=["free", "limited"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_on_several_nodes_searches_find_as_good_a_configuration(world, is_limited):
+    arguments = ("--latency-budget", str(WORLDS[world][2])) if is_limited else ()
+    best, cost = best_of(world, "brute", *arguments)
+    for mode in ("quick", "optuna", "halving"):
+        found, its_cost = best_of(world, mode, *arguments, width=4)
+        assert found >= 0.95 * best, mode
+        assert its_cost <= 0.25 * cost, mode
+
+
+@pytest.mark.parametrize("mode", ["brute", "quick", "halving"])
+def test_several_nodes_measure_what_one_does_in_fewer_steps(mode):
+    steps = {}
+    for width in (1, 4):
+        search = chosen("convolutions on 4 cores", mode, width=width).search()
+        steps[width] = asked_for(search, server_of("convolutions on 4 cores"))
+    one, four = ({trial for step in steps[width] for trial in step} for width in (1, 4))
+    assert four == one
+    assert max(map(len, steps[4])) == 4
+    assert len(steps[4]) < 0.5 * len(steps[1])
+
+
+@pytest.mark.parametrize("mode", ["brute", "quick", "optuna", "halving"])
+def test_in_which_order_nodes_answer_changes_no_search(mode):
+    world = "identity in Python"
+    in_turn = asked_for(chosen(world, mode, width=3).search(), server_of(world))
+    for seed in range(3):
+        search = chosen(world, mode, width=3).search()
+        assert asked_for(search, server_of(world), random.Random(seed)) == in_turn
+
+
+def test_the_sampler_keeps_to_its_trials_on_several_nodes():
+    limits = ("--optuna-min-trials", "5", "--optuna-max-trials", "8", "--concurrency-sweep-disable")
+    search = chosen("tiny add/sub", "optuna", *limits, width=3).search()
+    steps = asked_for(search, server_of("tiny add/sub"))
+    assert max(map(len, steps)) == 3
+    assert sum(map(len, steps)) <= 11
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

@@ -14,6 +14,7 @@ import uvloop
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
 from cluster.tools.analyze import plans
 from cluster.tools.analyze.checkpoints import Checkpoint
+from cluster.tools.analyze.measuring.from_options import folder_of
 from cluster.tools.analyze.measuring.repository import Repository
 from cluster.tools.analyze.options.option import REPORT
 from cluster.tools.analyze.options.parsing import Invocation, parse, usage
@@ -115,11 +116,15 @@ def _publish(outcome: Outcome, options: AnalyzeOptions, say: Say) -> None:
 
 
 def _write_winners(noted: Noted, options: AnalyzeOptions, say: Say) -> None:
+    repository = folder_of(options)
+    if repository is None:
+        say("note: the best configurations are not written as models: the repository is no folder")
+        return
     directory = Path(options.output_model_repository_path)
     directory.mkdir(parents=True, exist_ok=True)
     for found in noted.found:
         for candidate in best_candidates(found, options.num_configs_per_model):
-            written = write_winner(found, candidate, [Path(options.model_repository)], directory)
+            written = write_winner(found, candidate, [repository], directory)
             say(f"Model written to {', '.join(map(str, written))}")
 
 
@@ -127,14 +132,18 @@ def _hints(names: Sequence[str], options: AnalyzeOptions) -> list[str]:
     if not names:
         return ["No configuration has been measured with success."]
     places = f"--checkpoint-directory {options.checkpoint_directory} -e {options.export_path}"
-    return [
+    hints = [
         f"To generate detailed reports for the {len(names)} best configurations, run "
         f"`manta analyze report --report-model-configs {','.join(names)} {places}`",
         f"To plan for a load, run `manta analyze plan MODEL --rate INFERENCES_A_SECOND "
         f"--checkpoint-directory {options.checkpoint_directory}`",
-        f"To serve the best configuration, run `manta serve --model-repository "
-        f"{options.output_model_repository_path}`",
     ]
+    if folder_of(options) is not None:
+        hints.append(
+            f"To serve the best configuration, run `manta serve --model-repository "
+            f"{options.output_model_repository_path}`"
+        )
+    return hints
 
 
 async def _apply(noted: Noted, options: AnalyzeOptions, say: Say) -> None:

@@ -4,21 +4,22 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from backends.api.model_config import ModelConfig
 from cluster.tools.analyze.checkpoints import Checkpoint
-from cluster.tools.analyze.measuring.load import Conditions
-from cluster.tools.analyze.measuring.measurer import Models, TrialMeasurer
-from cluster.tools.analyze.measuring.server import (
-    Addresses,
-    EmbeddedServer,
-    RunningServer,
-    Server,
+from cluster.tools.analyze.measuring.dispatching import Pool
+from cluster.tools.analyze.measuring.from_options import (
+    REMOTE,
+    conditions_of,
+    measurer_of,
+    repository_of,
 )
+from cluster.tools.analyze.measuring.measurer import Models
 from cluster.tools.analyze.options.table import AnalyzeOptions
 from cluster.tools.analyze.records import Measured, Setting
 from cluster.tools.analyze.results.groups import (
@@ -31,10 +32,8 @@ from cluster.tools.analyze.running import run_search
 from cluster.tools.analyze.searching.choosing import Chosen, choose, composing_of
 from cluster.tools.analyze.space.variants import VariantNames, load_config, variant
 
-_REMOTE: Final = "remote"
 # How often Ctrl-C has to come until the current trial is not waited for.
 _AT_ONCE: Final = 3
-_FLAGS_OF_MODE: Final = frozenset({"model-repository", "model-control-mode", "load-model"})
 
 Say = Callable[[str], None]
 
@@ -98,30 +97,41 @@ async def profile(options: AnalyzeOptions, say: Say) -> Outcome:
             return None
         return load_config(variant(configs[setting.model], setting))
 
-    measurer = TrialMeasurer(
-        server_of(options),
-        conditions_of(options),
-        Models(override, composing, is_reloaded=not options.reload_model_disable),
-        max_retries=options.client_max_retries,
-        on_report=_reporter(options) if options.perf_output else None,
-    )
+    models = Models(override, composing, is_reloaded=not options.reload_model_disable)
     try:
-        configs |= await _configs(options, measurer, composing)
-        chosen = choose(options, configs)
-        for note in chosen.notes:
-            say(f"note: {note}")
-        with Checkpoint.resume(
-            Path(options.checkpoint_directory), _setup(options, configs)
-        ) as kept:
-            return await _search(chosen, measurer, kept, interrupts, composing)
+        async with _pool_of(options, models, say) as pool:
+            configs |= await _configs(options, pool, composing)
+            chosen = choose(options, configs, width=pool.width)
+            for note in chosen.notes:
+                say(f"note: {note}")
+            setup = _setup(options, configs, pool.hardware)
+            with Checkpoint.resume(Path(options.checkpoint_directory), setup) as kept:
+                return await _search(chosen, pool, kept, interrupts, composing)
     finally:
-        await measurer.close()
         loop.remove_signal_handler(signal.SIGINT)
+
+
+@asynccontextmanager
+async def _pool_of(options: AnalyzeOptions, models: Models, say: Say) -> AsyncIterator[Pool]:
+    """Have what options ask for: this machine, or nodes of a Ray cluster."""
+    report = _reporter(options) if options.perf_output else None
+    if options.nodes:
+        # Without nodes there is no Ray in this process.
+        from cluster.tools.analyze.measuring.nodes import pool_on_nodes  # noqa: PLC0415
+
+        async with pool_on_nodes(options, models, say, report) as pool:
+            yield pool
+        return
+    pool = Pool([measurer_of(options, models, report)], say)
+    try:
+        yield pool
+    finally:
+        await pool.close()
 
 
 async def _search(
     chosen: Chosen,
-    measurer: TrialMeasurer,
+    pool: Pool,
     kept: Checkpoint,
     interrupts: Interrupts,
     composing: Mapping[str, tuple[str, ...]],
@@ -129,7 +139,7 @@ async def _search(
     say = interrupts.say
     judges = [task.judge for task in chosen.tasks]
     note_groups(kept, judges, composing, tuple(facts_of(chosen)))
-    idle_gpus = kept.facts.get("idle_gpus") or measurer.idle_gpus
+    idle_gpus = kept.facts.get("idle_gpus") or pool.idle_gpus
     kept.note("idle_gpus", {uuid: dict(metrics) for uuid, metrics in idle_gpus.items()})
     if kept.measured:
         say(f"{len(kept.measured)} measurements are known from {kept.path}")
@@ -137,13 +147,13 @@ async def _search(
     for each in kept.measured:
         names.names(each.trial.candidate)
 
-    def on_measured(measured: Measured, is_known: bool) -> None:
-        if not is_known:
-            say(line_of(len(kept.measured), measured, names))
+    def on_measured(measured: Measured, place: str) -> None:
+        where = f" on node {place}" if place else ""
+        say(line_of(len(kept.measured), measured, names) + where)
 
     is_complete = await run_search(
         chosen.search(),
-        measurer,
+        pool,
         kept,
         is_stopping=lambda: interrupts.is_stopping,
         on_measured=on_measured,
@@ -167,7 +177,7 @@ def _reporter(options: AnalyzeOptions) -> Callable[[str, str], None]:
 
 
 async def _configs(
-    options: AnalyzeOptions, measurer: TrialMeasurer, composing: dict[str, tuple[str, ...]]
+    options: AnalyzeOptions, pool: Pool, composing: dict[str, tuple[str, ...]]
 ) -> dict[str, ModelConfig]:
     """Return the configs of all models that are measured, and of those that they call."""
     found: dict[str, ModelConfig] = {}
@@ -176,57 +186,13 @@ async def _configs(
         name = pending.pop(0)
         if name in found:
             continue
-        found[name] = await measurer.default_config(name)
+        found[name] = await pool.default_config(name)
         called = composing_of(name, options, found[name])
         is_asked = any(each.name == name for each in options.profile_models)
         if called and (is_asked or found[name].has_ensemble_scheduling):
             composing[name] = called
             pending += called
     return found
-
-
-def server_of(options: AnalyzeOptions) -> Server:
-    """Return the server that options ask for; it is not started."""
-    if options.triton_launch_mode == _REMOTE:
-        return RunningServer(
-            Addresses(
-                options.triton_http_endpoint,
-                options.triton_grpc_endpoint,
-                options.triton_metrics_url.removeprefix("http://").removesuffix("/metrics"),
-            )
-        )
-    flags: dict[str, Any] = dict(options.triton_server_flags)
-    environment: dict[str, Any] = dict(options.triton_server_environment)
-    for model in options.profile_models:
-        flags |= model.server_flags
-        environment |= model.server_environment
-    return EmbeddedServer(
-        [str(Path(options.model_repository).resolve())],
-        [
-            f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in flags.items()
-            if name.replace("_", "-") not in _FLAGS_OF_MODE
-        ],
-        {name: str(value) for name, value in environment.items()},
-        Path(options.triton_output_path) if options.triton_output_path else None,
-    )
-
-
-def conditions_of(options: AnalyzeOptions) -> Conditions:
-    """Return how options want loads to be measured."""
-    usual = Conditions()
-    return replace(
-        usual,
-        protocol="http" if options.client_protocol == "http" else "grpc",
-        timeout_s=float(options.perf_analyzer_timeout),
-        gpus=frozenset(options.gpus) - {"all"},
-        metrics_interval_ms=max(1, int(options.monitoring_interval * 1000)),
-        flags={
-            "max-trials": max(3, options.perf_analyzer_max_auto_adjusts),
-            **options.perf_analyzer_flags,
-        },
-        model_flags={each.name: each.perf_analyzer_flags for each in options.profile_models},
-    )
 
 
 def facts_of(chosen: Chosen) -> Iterator[tuple[str, str]]:
@@ -266,14 +232,14 @@ def line_of(number: int, measured: Measured, names: VariantNames) -> str:
     return shown if measured.is_stable else f"{shown} (not stable)"
 
 
-def _setup(options: AnalyzeOptions, configs: Mapping[str, ModelConfig]) -> dict[str, Any]:
+def _setup(
+    options: AnalyzeOptions, configs: Mapping[str, ModelConfig], hardware: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what has to be the same for measurements to be comparable."""
-    is_remote = options.triton_launch_mode == _REMOTE
+    is_remote = options.triton_launch_mode == REMOTE
     conditions = conditions_of(options)
-    return {
-        "server": options.triton_http_endpoint
-        if is_remote
-        else str(Path(options.model_repository).resolve()),
+    setup = {
+        "server": options.triton_http_endpoint if is_remote else repository_of(options),
         "server_flags": [dict(options.triton_server_flags)]
         + [dict(each.server_flags) for each in options.profile_models],
         "server_environment": [dict(options.triton_server_environment)]
@@ -283,3 +249,4 @@ def _setup(options: AnalyzeOptions, configs: Mapping[str, ModelConfig]) -> dict[
         "model_flags": {name: dict(flags) for name, flags in conditions.model_flags.items()},
         "configs": configs_as_json(configs),
     }
+    return setup | ({"nodes": dict(hardware)} if hardware else {})

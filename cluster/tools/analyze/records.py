@@ -101,14 +101,3 @@ class Search(Protocol):
 
     def tell(self, measured: Measured) -> None:
         """Take the outcome of a trial, also one that failed."""
-
-
-class Measurer(Protocol):
-    """Runs trials."""
-
-    async def measure(self, trial: Trial) -> Measured:
-        """Serve the candidate, put it under load and return what came of it.
-
-        A candidate that cannot be served, or of which every request fails, is an outcome with an
-        error, not an exception.
-        """

@@ -5,16 +5,17 @@
 from collections.abc import Callable
 
 from cluster.tools.analyze.checkpoints import Checkpoint
-from cluster.tools.analyze.records import Measured, Measurer, Search
+from cluster.tools.analyze.measuring.dispatching import Pool
+from cluster.tools.analyze.records import Measured, Search
 
 
 async def run_search(
     search: Search,
-    measurer: Measurer,
+    pool: Pool,
     checkpoint: Checkpoint,
     *,
     is_stopping: Callable[[], bool],
-    on_measured: Callable[[Measured, bool], None],
+    on_measured: Callable[[Measured, str], None],
 ) -> bool:
     """Run a search to its end, and return whether it came to that.
 
@@ -22,22 +23,27 @@ async def run_search(
 
     Args:
         search: Asks for trials.
-        measurer: Measures them, one after the other.
-        checkpoint: Keeps what is measured.
-        is_stopping: Whether to stop before the next trial.
-        on_measured: Called with each outcome, and whether it is from the checkpoint.
+        pool: Measures those that are asked for at once.
+        checkpoint: Keeps what is measured, in the order in which it comes.
+        is_stopping: Whether to begin no more trials.
+        on_measured: Called with each new outcome, and the name of the place it is from.
+
+    Raises:
+        UnavailableError: Nothing can be measured any more.
     """
     known = {each.trial: each for each in checkpoint.measured}
+
+    def take(measured: Measured, place: str) -> None:
+        checkpoint.append(measured)
+        known[measured.trial] = measured
+        search.tell(measured)
+        on_measured(measured, place)
+
     while trials := search.ask():
         for trial in trials:
-            measured = known.get(trial)
-            is_known = measured is not None
-            if measured is None:
-                if is_stopping():
-                    return False
-                measured = await measurer.measure(trial)
-                checkpoint.append(measured)
-                known[trial] = measured
-            search.tell(measured)
-            on_measured(measured, is_known)
+            if trial in known:
+                search.tell(known[trial])
+        unknown = [trial for trial in trials if trial not in known]
+        if not await pool.measure_all(unknown, is_stopping=is_stopping, on_measured=take):
+            return False
     return True

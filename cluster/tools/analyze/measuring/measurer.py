@@ -65,8 +65,11 @@ class TrialMeasurer:
         on_report: Takes what the load generator says of a model, and the model's name.
 
     Attributes:
+        name: What lines call this machine.
         idle_gpus: Metrics of GPUs by UUID before any model was loaded.
     """
+
+    name = ""
 
     def __init__(
         self,

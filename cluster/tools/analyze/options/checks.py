@@ -141,6 +141,11 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
         "--triton-launch-mode remote",
         _has_nothing_to_start,
     ),
+    (
+        "'nodes' is given with 'triton_launch_mode' remote, expected one of them: on nodes servers "
+        "are started",
+        lambda o: o.nodes > 0 and o.triton_launch_mode == "remote",
+    ),
     ("got both 'concurrency' and 'request_rate', expected one of them", _lists_both),
     (
         "some models list 'request_rate' and others do not, expected all or none",

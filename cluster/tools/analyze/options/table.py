@@ -334,6 +334,12 @@ class AnalyzeOptions:
         _OWN,
         "Load the best configuration into the server at triton_http_endpoint in the end.",
     )
+    nodes: int = option(
+        0,
+        _OWN,
+        "Free nodes of the Ray cluster to measure on: auto for all, 0 for this machine alone.",
+        values.count_or_auto,
+    )
     seed: int = option(0, _OWN, "Seed of what is chosen by chance.", values.whole(0))
 
     model_type: str = option(

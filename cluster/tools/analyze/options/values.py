@@ -8,6 +8,7 @@ Triton: model_analyzer/model_analyzer/config/input/config_list_numeric.py @63a0f
 """
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ from cluster.tools.analyze.tags import ALIASES, TAGS
 
 # Of the option's name and what was given for it.
 Read = Callable[[str, Any], Any]
+
+# A count without a limit.
+ALL = sys.maxsize
 
 _SWEEP_KEYS = ("start", "stop", "step")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
@@ -58,6 +62,15 @@ def whole(least: int = 0) -> Read:
         return _whole(name, given, least)
 
     return read
+
+
+def count_or_auto(name: str, given: Any) -> int:
+    """Read a whole number, or ``auto`` for one without a limit."""
+    if str(given).strip() == "auto":
+        return ALL
+    if not str(given).strip().isdecimal():
+        raise refused(name, given, "a whole number from 0 on, or auto")
+    return int(str(given))
 
 
 def real(least: float = 0.0) -> Read:

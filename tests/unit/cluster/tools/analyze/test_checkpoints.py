@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from cluster.tools.analyze.checkpoints import Checkpoint
+from cluster.tools.analyze.measuring.dispatching import Pool
 from cluster.tools.analyze.records import Candidate, Load, Measured, Setting, Trial
 from cluster.tools.analyze.running import run_search
 
@@ -120,6 +121,8 @@ class Listed:
 class Counting:
     """Measures, and counts how often."""
 
+    name = "here"
+
     def __init__(self):
         self.count = 0
 
@@ -135,15 +138,15 @@ async def test_a_search_is_told_what_is_known_and_has_the_rest_measured(tmp_path
         search, measurer = Listed([1.0, 2.0, 3.0]), Counting()
         is_complete = await run_search(
             search,
-            measurer,
+            Pool([measurer], print),
             kept,
             is_stopping=lambda: False,
-            on_measured=lambda outcome, is_known: seen.append(is_known),
+            on_measured=lambda outcome, place: seen.append((outcome, place)),
         )
         assert is_complete
         assert measurer.count == 2
         assert search.told == [measured(1.0), measured(2.0), measured(3.0)]
-        assert seen == [False, True, False]
+        assert seen == [(measured(1.0), "here"), (measured(3.0), "here")]
         assert len(kept.measured) == 3
 
 
@@ -154,7 +157,7 @@ async def test_a_search_that_is_stopped_goes_on_where_it_was(tmp_path):
         for most in (1, 2, 3):
             await run_search(
                 Listed(levels),
-                measurer,
+                Pool([measurer], print),
                 kept,
                 is_stopping=lambda most=most: measurer.count >= most,
                 on_measured=lambda *_: None,

@@ -4,6 +4,8 @@
 
 import asyncio
 import csv
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -171,3 +173,8 @@ def test_an_interrupted_analysis_reports_what_it_has_and_goes_on_later(folder, c
         assert len(kept.measured) == 8
         assert kept.path.name == "0.ckpt"
     assert "Stopping after the current measurement" in capsys.readouterr().out
+
+
+def test_without_nodes_the_process_has_no_ray():
+    program = "import sys, cluster.tools.analyze.command; sys.exit('ray' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -161,6 +161,9 @@ def test_request_rates_change_the_columns():
         ("num_top_model_configs: 2", "needs global 'constraints'"),
         ("collect_cpu_metrics: maybe", "true or false"),
         ("objectives: [cost_per_million_inferences]", "--price-per-node-hour"),
+        ("nodes: 2\ntriton_launch_mode: remote", "expected one of them"),
+        ("nodes: some", "a whole number from 0 on, or auto"),
+        ("nodes: -1", "a whole number from 0 on, or auto"),
         ("a: [", "is no YAML"),
     ],
 )
@@ -189,6 +192,12 @@ def test_a_repository_is_needed_unless_the_server_is_remote():
     with pytest.raises(InvalidArgumentError, match="model-repository"):
         parse(["m"], str)
     assert parse(["m", "--triton-launch-mode", "remote"], str).options.profile_models
+
+
+def test_nodes_are_none_a_number_or_all_that_there_are():
+    found = [parsed(COMPLETE, *given).options.nodes for given in ([], ["--nodes=3"])]
+    assert found == [0, 3]
+    assert parsed(COMPLETE, "--nodes", "auto").options.nodes > 10**9
 
 
 def test_help_and_documentation_have_every_option():

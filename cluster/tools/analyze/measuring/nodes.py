@@ -29,7 +29,7 @@ from cluster.placement.nodes import read_cluster
 from cluster.tools.analyze.measuring.dispatching import PlaceLostError, Pool
 from cluster.tools.analyze.measuring.from_options import folder_of, measurer_of, repository_of
 from cluster.tools.analyze.measuring.measurer import Models
-from cluster.tools.analyze.measuring.node_choice import CPU, GPU, Kind, choose_nodes, name_of
+from cluster.tools.analyze.measuring.node_choice import CPU, GPU, choose_nodes, name_of
 from cluster.tools.analyze.options.table import AnalyzeOptions
 from cluster.tools.analyze.records import Measured, Setting, Trial
 
@@ -37,7 +37,6 @@ from cluster.tools.analyze.records import Measured, Setting, Trial
 _ACTOR_START_S: Final = 180.0
 # A server that ends drains for up to a minute.
 _CLOSE_S: Final = 90.0
-_OMP_THREADS: Final = "OMP_NUM_THREADS"
 
 Say = Callable[[str], None]
 # Takes what the load generator says of a model, and the model's name.
@@ -68,13 +67,9 @@ class _NodeSide:
 
     Args:
         options: The options, with paths that are the same in every folder.
-        cpus: What the actor reserves.
     """
 
-    def __init__(self, options: AnalyzeOptions, cpus: int) -> None:
-        # Ray sets it to what an actor reserves; instances have what their own Ray says.
-        if os.environ.get(_OMP_THREADS) == str(cpus):
-            del os.environ[_OMP_THREADS]
+    def __init__(self, options: AnalyzeOptions) -> None:
         self._options = options
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._texts: dict[Setting, str | None] = {}
@@ -250,7 +245,7 @@ async def pool_on_nodes(
         for note in choice.notes:
             say(f"note: {note}")
         nodes = [
-            _RayNode(name_of(each), _actor_on(each, options, choice.kind), models, on_report)
+            _RayNode(name_of(each), _actor_on(each, options), models, on_report)
             for each in choice.nodes
         ]
         try:
@@ -284,7 +279,7 @@ def _join() -> None:
         ) from error
 
 
-def _actor_on(node: NodeResources, options: AnalyzeOptions, kind: Kind) -> Any:
+def _actor_on(node: NodeResources, options: AnalyzeOptions) -> Any:
     """Return the actor of a node, which has all of its CPUs and GPUs."""
     log = options.triton_output_path
     its_options = replace(
@@ -299,7 +294,7 @@ def _actor_on(node: NodeResources, options: AnalyzeOptions, kind: Kind) -> Any:
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
     )
-    return actor.remote(its_options, int(kind.cpus))
+    return actor.remote(its_options)
 
 
 async def _opened(nodes: Sequence[_RayNode], say: Say) -> list[_RayNode]:

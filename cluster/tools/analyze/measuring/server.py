@@ -30,7 +30,9 @@ _OF_A_CLUSTER: Final = frozenset(
     {
         "RAY_ADDRESS",
         "RAY_JOB_CONFIG_JSON_ENV_VAR",
+        "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",
         "RAY_JOB_ID",
+        "RAY_OVERRIDE_NODE_ID_FOR_TESTING",
         "RAY_RAYLET_PID",
         "RAY_num_grpc_internal_threads",
     }

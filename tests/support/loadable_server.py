@@ -30,6 +30,7 @@ class LoadableServer(EchoHttpServer):
         refused_instances: So many instances do not load.
         failing_instances: With so many all requests fail.
         on_request: Called with the number of requests for inference that have come.
+        on_metrics: Returns the page of metrics.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class LoadableServer(EchoHttpServer):
         self.is_ready = False
         self.refused_instances = self.failing_instances = 0
         self.on_request: Callable[[int], object] | None = None
+        self.on_metrics: Callable[[], str] | None = None
 
     def _answer(self, path: str, fields: dict[str, str], body: bytes) -> tuple[str, bytes, str]:
         if path == "/v2/health/live":
@@ -48,6 +50,8 @@ class LoadableServer(EchoHttpServer):
             return "200 OK", json.dumps([{"name": "echo", **state}]).encode(), ""
         if path.startswith("/v2/repository/models/"):
             return self._control(path.rpartition("/")[2], body)
+        if path == "/metrics" and self.on_metrics:
+            self.counters.metrics = self.on_metrics()
         if path.endswith("/infer") and self.on_request:
             self.on_request(self.counters.served + 1)
         return super()._answer(path, fields, body)

@@ -32,6 +32,7 @@ from cluster.tools.analyze.searching.choosing import Chosen, choose, composing_o
 from cluster.tools.analyze.space.variants import VariantNames, load_config, variant
 
 _REMOTE: Final = "remote"
+_MS_PER_S: Final = 1000
 # How often Ctrl-C has to come until the current trial is not waited for.
 _AT_ONCE: Final = 3
 _FLAGS_OF_MODE: Final = frozenset({"model-repository", "model-control-mode", "load-model"})
@@ -133,7 +134,7 @@ async def _search(
     kept.note("idle_gpus", {uuid: dict(metrics) for uuid, metrics in idle_gpus.items()})
     if kept.measured:
         say(f"{len(kept.measured)} measurements are known from {kept.path}")
-    names = VariantNames()
+    names = VariantNames(composing)
     for each in kept.measured:
         names.names(each.trial.candidate)
 
@@ -195,7 +196,9 @@ def server_of(options: AnalyzeOptions) -> Server:
                 options.triton_metrics_url.removeprefix("http://").removesuffix("/metrics"),
             )
         )
-    flags: dict[str, Any] = dict(options.triton_server_flags)
+    # The gauges that are read change as often as they are read.
+    flags: dict[str, Any] = {"metrics-interval-ms": options.monitoring_interval * _MS_PER_S}
+    flags |= options.triton_server_flags
     environment: dict[str, Any] = dict(options.triton_server_environment)
     for model in options.profile_models:
         flags |= model.server_flags
@@ -220,7 +223,8 @@ def conditions_of(options: AnalyzeOptions) -> Conditions:
         protocol="http" if options.client_protocol == "http" else "grpc",
         timeout_s=float(options.perf_analyzer_timeout),
         gpus=frozenset(options.gpus) - {"all"},
-        metrics_interval_ms=max(1, int(options.monitoring_interval * 1000)),
+        interval_s=options.monitoring_interval,
+        idle_s=float(options.duration_seconds),
         flags={
             "max-trials": max(3, options.perf_analyzer_max_auto_adjusts),
             **options.perf_analyzer_flags,

@@ -4,6 +4,9 @@
 
 import contextlib
 import json
+from dataclasses import replace
+
+import pytest
 
 from cluster.tools.analyze.measuring.load import Conditions
 from cluster.tools.analyze.measuring.measurer import Models, TrialMeasurer
@@ -27,13 +30,13 @@ def trial(*values, level=2.0):
 
 
 @contextlib.asynccontextmanager
-async def measurer_of(server, **models):
+async def measurer_of(server, *, is_reloaded=True, **conditions):
     async with server as port:
         address = f"127.0.0.1:{port}"
         measurer = TrialMeasurer(
             RunningServer(Addresses(address, address, address)),
-            CONDITIONS,
-            Models(override, {}, **models),
+            replace(CONDITIONS, **conditions),
+            Models(override, {}, is_reloaded=is_reloaded),
             max_retries=0,
         )
         try:
@@ -53,6 +56,24 @@ async def test_a_variant_is_loaded_once_for_all_its_loads():
         assert measurer.idle_gpus == {"GPU-1": {"gpu_utilization": 50.0}}
     counts = [config and config["instance_group"][0]["count"] for _, config in server.calls]
     assert counts[:2] == [2, None]
+
+
+async def test_gpus_of_the_idle_server_are_read_as_long_as_is_asked_for():
+    server = LoadableServer()
+    pages = iter(f'nv_gpu_utilization{{gpu_uuid="GPU-1"}} {each}\n' for each in (0.1, 0.2, 0.6))
+    server.on_metrics = lambda: next(pages)
+    async with measurer_of(server, idle_s=0.002, interval_s=0.001) as measurer:
+        await measurer.connect()
+        assert measurer.idle_gpus == {"GPU-1": {"gpu_utilization": pytest.approx(30.0)}}
+    assert next(pages, None) is None
+
+
+async def test_a_server_without_gpus_is_not_waited_for():
+    server = LoadableServer()
+    server.counters.metrics = "nv_cpu_utilization 0.5\n"
+    async with measurer_of(server, idle_s=1e6) as measurer:
+        await measurer.connect()
+        assert measurer.idle_gpus == {}
 
 
 async def test_the_default_config_is_restored_in_the_end():

@@ -184,12 +184,7 @@ class Judge:
         )
 
     def _relative(self, model: str, tag: str, measured: Measured, over: Measured) -> float:
-        value, other = self.metric(measured, model, tag), self.metric(over, model, tag)
-        if value is None or other is None:
-            return _MISSING * ((value is not None) - (other is not None))
-        mean = (abs(value) + abs(other)) / 2
-        sign = 1.0 if TAGS[ALIASES.get(tag, tag)].is_more_better else -1.0
-        return sign * (value - other) / mean if mean else 0.0
+        return relative_gain(tag, self.metric(measured, model, tag), self.metric(over, model, tag))
 
     def _cost(self, measured: Measured) -> float | None:
         throughputs = [
@@ -199,6 +194,18 @@ class Judge:
             return None
         price = self.price_per_node_hour * self.nodes
         return price / (sum(throughputs) * _SECONDS_PER_HOUR) * _MILLION
+
+
+def relative_gain(tag: str, value: float | None, other: float | None) -> float:
+    """Return how much better a metric's value is than another, relative to the mean of both.
+
+    It lies between -2.0 and 2.0; a value that is missing is worse than one that is there.
+    """
+    if value is None or other is None:
+        return _MISSING * ((value is not None) - (other is not None))
+    mean = (abs(value) + abs(other)) / 2
+    sign = 1.0 if TAGS[ALIASES.get(tag, tag)].is_more_better else -1.0
+    return sign * (value - other) / mean if mean else 0.0
 
 
 def _is_of_load(bound: Bound) -> bool:

@@ -233,7 +233,11 @@ class AnalyzeOptions:
     perf_output: bool = option(False, _MEASURING, "Print what the load generator reports.")
     perf_output_path: str = option("", _MEASURING, "Directory for it, in place of the console.")
     duration_seconds: int = option(
-        3, _MEASURING, "Seconds that the idle server is measured.", values.whole(0), short="d"
+        3,
+        _MEASURING,
+        "Seconds that the GPUs of the idle server are measured.",
+        values.whole(0),
+        short="d",
     )
     monitoring_interval: float = option(
         1.0,
@@ -242,14 +246,14 @@ class AnalyzeOptions:
         values.real(0.001),
         short="i",
     )
-    collect_cpu_metrics: bool = option(
-        False, _MEASURING, "Measure memory of CPUs where GPUs are used too."
-    )
     gpus: tuple[str, ...] = option(
         ("all",), _MEASURING, "UUIDs of the GPUs to watch, or all.", values.words
     )
     always_report_gpu_metrics: bool = option(
-        False, _MEASURING, "Report GPUs for models on CPUs too.", commands=BOTH
+        False,
+        _MEASURING,
+        "Report GPUs for configurations whose instances are all on CPUs, too.",
+        commands=BOTH,
     )
 
     checkpoint_directory: str = option(
@@ -349,6 +353,7 @@ class AnalyzeOptions:
         values.flags_of_program,
         is_on_command_line=False,
     )
+    collect_cpu_metrics: bool = option(False, _IGNORED, "memory of CPUs is always measured")
     dcgm_disable: bool = option(False, _IGNORED, "GPUs are read without DCGM")
     perf_analyzer_path: str = option("", _IGNORED, "the load generator is Manta's")
     perf_analyzer_cpu_util: str = option(

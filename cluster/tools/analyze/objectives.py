@@ -159,11 +159,17 @@ class Judge:
     def ranked(self, results: Iterable[Measured]) -> list[Measured]:
         """Return what succeeded, the best first; of equals the earlier.
 
-        The reference is the default config's first success, or else the first success.
+        What was measured shortly comes after what was measured in full and keeps the constraints
+        alike. The reference is the default config's first success, or else the first success.
         """
         succeeded = [each for each in results if not each.error]
         over = reference(succeeded)
-        return sorted(succeeded, key=lambda each: self.standing(each, over), reverse=True)
+
+        def place(measured: Measured) -> tuple[int, bool, float]:
+            grade, value = self.standing(measured, over)
+            return grade, measured.trial.budget >= 1.0, value
+
+        return sorted(succeeded, key=place, reverse=True)
 
     def best(self, results: Iterable[Measured]) -> Measured | None:
         """Return the first of `ranked`; None when all failed."""

@@ -156,10 +156,16 @@ class AnalyzeOptions:
         False, _SEARCH, "Do not measure the best configurations at all loads in the end."
     )
     min_percentage_of_search_space: float = option(
-        5.0, _SEARCH, "Part of the space that optuna and halving measure at least.", values.real()
+        5.0,
+        _SEARCH,
+        "Percents of candidates and loads for optuna at least.",
+        values.real(),
     )
     max_percentage_of_search_space: float = option(
-        10.0, _SEARCH, "Part of the space that optuna and halving measure at most.", values.real()
+        10.0,
+        _SEARCH,
+        "Percents of candidates and loads for optuna at most; of candidates for halving.",
+        values.real(),
     )
     optuna_min_trials: int = option(
         0, _SEARCH, "Trials of optuna at least, in place of the percentage.", values.whole(1)

@@ -71,10 +71,11 @@ def summary(rows: Sequence[Row], about: About) -> Page:
     named = named_paths(succeeded, about.best)
     best_rows = [row for row in _first_of_each(succeeded) if row["model_config_path"] in set(named)]
     plots = about.plots or SUMMARY_PLOTS
+    drawn = _in_full(succeeded)
     figures = [
-        *(scatter(plot, succeeded, named) for plot in plots),
-        over_levels("perf_throughput", succeeded, named),
-        over_levels("perf_latency_p99", succeeded, named),
+        *(scatter(plot, drawn, named) for plot in plots),
+        over_levels("perf_throughput", drawn, named),
+        over_levels("perf_latency_p99", drawn, named),
     ]
     sections = [
         Section(
@@ -100,7 +101,9 @@ def across(rows: Sequence[Row], paths: Sequence[str], about: About) -> Page:
         paths: Cells of these configurations in the column ``model_config_path``, the best first.
         about: What is said besides.
     """
-    shown = [row for row in rows if row["model_config_path"] in paths and not row.get("error")]
+    shown = _in_full(
+        [row for row in rows if row["model_config_path"] in paths and not row.get("error")]
+    )
     best_rows = sorted(_first_of_each(shown), key=lambda row: paths.index(row["model_config_path"]))
     figures = [
         *(scatter(plot, shown, paths) for plot in about.plots or SUMMARY_PLOTS),
@@ -123,7 +126,9 @@ def detailed(rows: Sequence[Row], path: str, about: About) -> Page:
         path: Its cells in the column ``model_config_path``.
         about: What is said besides.
     """
-    own = [row for row in rows if row["model_config_path"] == path and not row.get("error")]
+    own = _in_full(
+        [row for row in rows if row["model_config_path"] == path and not row.get("error")]
+    )
     column = level_column(own)
     own.sort(key=lambda row: (number(row, "batch_size") or 0, number(row, column) or 0))
     figures = [
@@ -138,6 +143,11 @@ def detailed(rows: Sequence[Row], path: str, about: About) -> Page:
     if configs := _configs(own[:1], about):
         sections.append(Section("Configuration", configs))
     return Page(f"Detailed report: {path}", tuple(sections), f"Of {about.title}")
+
+
+def _in_full(rows: Sequence[Row]) -> list[Row]:
+    """Return what was measured in full; all where nothing was."""
+    return [row for row in rows if row.get("budget", "1") == "1"] or list(rows)
 
 
 def named_paths(succeeded: Sequence[Row], best: int) -> list[str]:

@@ -160,6 +160,16 @@ def test_the_sentence_counts_rows_and_tells_the_gain_of_the_best():
     assert abs(float(best["gain"]) - gain) < 0.01
 
 
+def test_what_was_measured_shortly_is_drawn_only_where_there_is_nothing_else():
+    rows = read_csv(rows_and_csv()[1])
+    short = [{**row, "budget": "0.111", "perf_throughput": "7"} for row in rows[:6]]
+    pages = [detailed([*rows, *short], "m_config_0", ABOUT), summary([*rows, *short], ABOUT)]
+    for page in pages:
+        assert all(7 not in series.y for each in blocks(page, Lines) for series in each.series)
+    alone = detailed(short, "m_config_0", ABOUT)
+    assert all(set(series.y) == {7} for each in blocks(alone, Lines) for series in each.series)
+
+
 def test_what_failed_and_the_best_config_are_told():
     rows = read_csv(rows_and_csv()[1])
     page = summary(rows, ABOUT)

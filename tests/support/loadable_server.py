@@ -27,6 +27,7 @@ class LoadableServer(EchoHttpServer):
     Attributes:
         counters: What it counts.
         calls: Loads and unloads: what was done, and the config that came with it.
+        loaded: The config that it serves with.
         refused_instances: So many instances do not load.
         failing_instances: With so many all requests fail.
         on_request: Called with the number of requests for inference that have come.
@@ -38,6 +39,7 @@ class LoadableServer(EchoHttpServer):
         super().__init__(self.counters)
         self.calls: list[tuple[str, dict[str, Any] | None]] = []
         self.is_ready = False
+        self.loaded: dict[str, Any] = REPOSITORY_CONFIG
         self.refused_instances = self.failing_instances = 0
         self.on_request: Callable[[int], object] | None = None
         self.on_metrics: Callable[[], str] | None = None
@@ -65,11 +67,13 @@ class LoadableServer(EchoHttpServer):
         config = json.loads(text) if text else None
         self.calls.append((action, config))
         self.is_ready = action == "load"
-        loaded = config or REPOSITORY_CONFIG
+        # As in Triton, a load without a config leaves what the last load brought.
+        loaded = config or self.loaded if action == "load" else REPOSITORY_CONFIG
         groups: Any = loaded["instance_group"]
         count = groups[0]["count"]
         if count == self.refused_instances:
             return "400 Bad Request", b'{"error":"too many instances"}', ""
+        self.loaded = loaded
         self.counters.fails_with = "it is broken" if count == self.failing_instances else ""
         self.counters.config = {**loaded, "name": "echo"}
         return "200 OK", b"", ""

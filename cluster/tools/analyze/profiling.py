@@ -94,9 +94,7 @@ async def profile(options: AnalyzeOptions, say: Say) -> Outcome:
     configs: dict[str, ModelConfig] = {}
     composing: dict[str, tuple[str, ...]] = {}
 
-    def override(setting: Setting) -> str | None:
-        if not setting.values:
-            return None
+    def override(setting: Setting) -> str:
         return load_config(variant(configs[setting.model], setting))
 
     measurer = TrialMeasurer(

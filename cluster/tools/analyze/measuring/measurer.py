@@ -5,6 +5,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
@@ -22,14 +23,16 @@ from cluster.tools.analyze.measuring.processes import Processes
 from cluster.tools.analyze.measuring.repository import Repository
 from cluster.tools.analyze.measuring.server import Addresses, Server
 from cluster.tools.analyze.records import Candidate, Measured, Setting, Trial
+from cluster.tools.analyze.space.variants import load_config
 
 # Beyond this share of failed requests a measurement says nothing.
 _MOST_FAILED: Final = 0.01
 _DRAIN_POLL_S: Final = 0.1
 _DRAIN_POLLS: Final = 150
 
-# Returns a setting's config as the repository API takes it; None for that of the repository.
-Override = Callable[[Setting], str | None]
+# Returns a setting's config as the repository API takes it. One that changes nothing has one too:
+# a load without a config leaves the config of the last load.
+Override = Callable[[Setting], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,9 @@ class TrialMeasurer:
         self._max_retries, self._on_report = max_retries, on_report
         self._addresses: Addresses | None = None
         self._repository: Repository | None = None
-        # What each model was loaded with last.
+        # What each model was loaded with last, and what it had before anything was changed.
         self._loaded: dict[str, str | None] = {}
+        self._before: dict[str, str] = {}
         self._touched: set[str] = set()
         self._ready_before: frozenset[str] = frozenset()
         self.idle_gpus: Mapping[str, Mapping[str, float]] = {}
@@ -99,7 +103,9 @@ class TrialMeasurer:
         return await self._failed(trial, reason)
 
     async def default_config(self, model: str) -> ModelConfig:
-        """Return a model's config as its repository says, completed by the server.
+        """Return a model's config as the server has it, completed.
+
+        It is that of the repository, unless somebody has loaded the model with another one.
 
         Raises:
             UnavailableError: There is no server, or the model does not load.
@@ -114,7 +120,11 @@ class TrialMeasurer:
                     f"model '{model}' does not load as its repository has it: {error} "
                     f"({await self._server.why()}); see 'manta check'"
                 ) from None
-        return await repository.config(model)
+        config = await repository.config(model)
+        if self._models.is_reloaded:
+            self._loaded[model] = load_config(config)
+            self._before.setdefault(model, load_config(config))
+        return config
 
     async def connect(self) -> tuple[Repository, Addresses]:
         """Return the server's repository and addresses, started if it does not run.
@@ -142,7 +152,7 @@ class TrialMeasurer:
         return gpu_metrics_of(found, conditions.gpus)
 
     async def close(self) -> None:
-        """Restore the default configs of a server that goes on, and stop one of its own."""
+        """Restore what a server that goes on had loaded, and stop one of its own."""
         try:
             if self._addresses and not self._addresses.pid:
                 await self._restore()
@@ -151,7 +161,7 @@ class TrialMeasurer:
             await self._server.stop()
 
     async def _restore(self) -> None:
-        """Load what was ready before as its repository says, and unload the rest."""
+        """Load what was ready before with the config that it had, and unload the rest."""
         repository, complaints = self._repository, list[str]()
         if repository is None:
             return
@@ -159,12 +169,13 @@ class TrialMeasurer:
         order = sorted(self._touched, key=lambda model: bool(self._models.composing.get(model)))
         loads = [model for model in order if model in self._ready_before]
         unloads = [model for model in reversed(order) if model not in self._ready_before]
-        for step, models in ((repository.load, loads), (repository.unload, unloads)):
-            for model in models:
-                try:
-                    await step(model)
-                except UnavailableError as error:
-                    complaints.append(f"'{model}': {error}")
+        steps = [(each, partial(repository.load, each, self._before.get(each))) for each in loads]
+        steps += [(each, partial(repository.unload, each)) for each in unloads]
+        for model, step in steps:
+            try:
+                await step()
+            except UnavailableError as error:
+                complaints.append(f"'{model}': {error}")
         if complaints:
             raise UnavailableError(
                 f"the server was not restored as it was: {'; '.join(complaints)}"

@@ -15,7 +15,7 @@ from typing import Final
 from backends.api.errors import AlreadyExistsError, NotFoundError
 from cluster.tools.analyze.records import Candidate
 from cluster.tools.analyze.results.rows import Found
-from cluster.tools.analyze.space.variants import config_text, variant
+from cluster.tools.analyze.space.variants import config_text, load_config, variant
 
 _CONFIG: Final = "config.pbtxt"
 # Configs that take the place of config.pbtxt would take that of the variant's too.
@@ -123,13 +123,9 @@ def best_candidates(found: Found, count: int) -> list[Candidate]:
     return [each.trial.candidate for each in best[:count]]
 
 
-def winning_configs(found: Found, candidate: Candidate) -> Mapping[str, str | None]:
-    """Return the configs of a candidate, as JSON by model; None for that of the repository."""
-    from cluster.tools.analyze.space.variants import load_config  # noqa: PLC0415
-
+def winning_configs(found: Found, candidate: Candidate) -> Mapping[str, str]:
+    """Return the configs of a candidate, as JSON by model."""
     return {
         setting.model: load_config(variant(found.configs[setting.model], setting))
-        if setting.values
-        else None
         for setting in candidate.settings
     }

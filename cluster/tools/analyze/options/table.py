@@ -156,16 +156,10 @@ class AnalyzeOptions:
         False, _SEARCH, "Do not measure the best configurations at all loads in the end."
     )
     min_percentage_of_search_space: float = option(
-        5.0,
-        _SEARCH,
-        "Percents of candidates and loads for optuna at least.",
-        values.real(),
+        5.0, _SEARCH, "Least percents of the space for optuna.", values.real()
     )
     max_percentage_of_search_space: float = option(
-        10.0,
-        _SEARCH,
-        "Percents of candidates and loads for optuna at most; of candidates for halving.",
-        values.real(),
+        10.0, _SEARCH, "Most percents of the space for optuna and halving.", values.real()
     )
     optuna_min_trials: int = option(
         0, _SEARCH, "Trials of optuna at least, in place of the percentage.", values.whole(1)
@@ -239,11 +233,7 @@ class AnalyzeOptions:
     perf_output: bool = option(False, _MEASURING, "Print what the load generator reports.")
     perf_output_path: str = option("", _MEASURING, "Directory for it, in place of the console.")
     duration_seconds: int = option(
-        3,
-        _MEASURING,
-        "Seconds that the GPUs of the idle server are measured.",
-        values.whole(0),
-        short="d",
+        3, _MEASURING, "Seconds that the idle GPUs are measured.", values.whole(0), short="d"
     )
     monitoring_interval: float = option(
         1.0,
@@ -256,10 +246,7 @@ class AnalyzeOptions:
         ("all",), _MEASURING, "UUIDs of the GPUs to watch, or all.", values.words
     )
     always_report_gpu_metrics: bool = option(
-        False,
-        _MEASURING,
-        "Report GPUs for configurations whose instances are all on CPUs, too.",
-        commands=BOTH,
+        False, _MEASURING, "Report GPUs for configurations on CPUs too.", commands=BOTH
     )
 
     checkpoint_directory: str = option(

@@ -20,12 +20,18 @@ from cluster.tools.analyze.options.option import REPORT
 from cluster.tools.analyze.options.parsing import Invocation, parse, usage
 from cluster.tools.analyze.options.table import AnalyzeOptions
 from cluster.tools.analyze.profiling import Outcome, profile
-from cluster.tools.analyze.reports.files import best_names, write_details, write_summaries
+from cluster.tools.analyze.reports.files import (
+    best_names,
+    write_best_across,
+    write_details,
+    write_summaries,
+)
 from cluster.tools.analyze.results.files import write_results
 from cluster.tools.analyze.results.groups import Noted, read_noted
 from cluster.tools.analyze.results.winners import (
     best_candidates,
     require_empty,
+    served_directories,
     winning_configs,
     write_winner,
 )
@@ -108,10 +114,12 @@ def _publish(outcome: Outcome, options: AnalyzeOptions, say: Say) -> None:
         _write_winners(noted, options, say)
     if not options.skip_summary_reports:
         write_summaries(noted, options, say)
+        if options.num_top_model_configs:
+            write_best_across(noted, options, say)
     names = best_names(noted, options)
     if names and not options.skip_detailed_reports:
         write_details(noted, options, names, say)
-    for line in _hints(names, options):
+    for line in _hints(noted, names, options):
         say(line)
 
 
@@ -128,7 +136,7 @@ def _write_winners(noted: Noted, options: AnalyzeOptions, say: Say) -> None:
             say(f"Model written to {', '.join(map(str, written))}")
 
 
-def _hints(names: Sequence[str], options: AnalyzeOptions) -> list[str]:
+def _hints(noted: Noted, names: Sequence[str], options: AnalyzeOptions) -> list[str]:
     if not names:
         return ["No configuration has been measured with success."]
     places = f"--checkpoint-directory {options.checkpoint_directory} -e {options.export_path}"
@@ -138,11 +146,15 @@ def _hints(names: Sequence[str], options: AnalyzeOptions) -> list[str]:
         f"To plan for a load, run `manta analyze plan MODEL --rate INFERENCES_A_SECOND "
         f"--checkpoint-directory {options.checkpoint_directory}`",
     ]
-    if folder_of(options) is not None:
-        hints.append(
-            f"To serve the best configuration, run `manta serve --model-repository "
-            f"{options.output_model_repository_path}`"
-        )
+    directory = Path(options.output_model_repository_path)
+    served = dict.fromkeys(
+        f"--model-repository {each}"
+        for found in noted.found
+        for candidate in best_candidates(found, 1)
+        for each in served_directories(found, candidate, directory)
+    )
+    if options.model_repository and folder_of(options) is not None:
+        hints.append(f"To serve the best configuration, run `manta serve {' '.join(served)}`")
     return hints
 
 

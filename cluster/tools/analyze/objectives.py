@@ -159,11 +159,17 @@ class Judge:
     def ranked(self, results: Iterable[Measured]) -> list[Measured]:
         """Return what succeeded, the best first; of equals the earlier.
 
-        The reference is the default config's first success, or else the first success.
+        What was measured shortly comes after what was measured in full and keeps the constraints
+        alike. The reference is the default config's first success, or else the first success.
         """
         succeeded = [each for each in results if not each.error]
         over = reference(succeeded)
-        return sorted(succeeded, key=lambda each: self.standing(each, over), reverse=True)
+
+        def place(measured: Measured) -> tuple[int, bool, float]:
+            grade, value = self.standing(measured, over)
+            return grade, measured.trial.budget >= 1.0, value
+
+        return sorted(succeeded, key=place, reverse=True)
 
     def best(self, results: Iterable[Measured]) -> Measured | None:
         """Return the first of `ranked`; None when all failed."""
@@ -184,12 +190,7 @@ class Judge:
         )
 
     def _relative(self, model: str, tag: str, measured: Measured, over: Measured) -> float:
-        value, other = self.metric(measured, model, tag), self.metric(over, model, tag)
-        if value is None or other is None:
-            return _MISSING * ((value is not None) - (other is not None))
-        mean = (abs(value) + abs(other)) / 2
-        sign = 1.0 if TAGS[ALIASES.get(tag, tag)].is_more_better else -1.0
-        return sign * (value - other) / mean if mean else 0.0
+        return relative_gain(tag, self.metric(measured, model, tag), self.metric(over, model, tag))
 
     def _cost(self, measured: Measured) -> float | None:
         throughputs = [
@@ -199,6 +200,18 @@ class Judge:
             return None
         price = self.price_per_node_hour * self.nodes
         return price / (sum(throughputs) * _SECONDS_PER_HOUR) * _MILLION
+
+
+def relative_gain(tag: str, value: float | None, other: float | None) -> float:
+    """Return how much better a metric's value is than another, relative to the mean of both.
+
+    It lies between -2.0 and 2.0; a value that is missing is worse than one that is there.
+    """
+    if value is None or other is None:
+        return _MISSING * ((value is not None) - (other is not None))
+    mean = (abs(value) + abs(other)) / 2
+    sign = 1.0 if TAGS[ALIASES.get(tag, tag)].is_more_better else -1.0
+    return sign * (value - other) / mean if mean else 0.0
 
 
 def _is_of_load(bound: Bound) -> bool:

@@ -47,7 +47,8 @@ def levels_of(noted: Noted, model: str) -> Iterator[Level]:
     for found in noted.found:
         if found.models == (model,):
             for measured in found.measured:
-                if not measured.error:
+                # What was measured shortly tells better from worse, and no capacity.
+                if not measured.error and measured.trial.budget >= 1.0:
                     yield level_of(
                         measured, model, _instances(found, measured), _source(found, measured)
                     )

@@ -92,9 +92,7 @@ async def profile(options: AnalyzeOptions, say: Say) -> Outcome:
     configs: dict[str, ModelConfig] = {}
     composing: dict[str, tuple[str, ...]] = {}
 
-    def override(setting: Setting) -> str | None:
-        if not setting.values:
-            return None
+    def override(setting: Setting) -> str:
         return load_config(variant(configs[setting.model], setting))
 
     models = Models(override, composing, is_reloaded=not options.reload_model_disable)
@@ -143,7 +141,7 @@ async def _search(
     kept.note("idle_gpus", {uuid: dict(metrics) for uuid, metrics in idle_gpus.items()})
     if kept.measured:
         say(f"{len(kept.measured)} measurements are known from {kept.path}")
-    names = VariantNames()
+    names = VariantNames(composing)
     for each in kept.measured:
         names.names(each.trial.candidate)
 

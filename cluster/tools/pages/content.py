@@ -3,9 +3,11 @@
 """What a page says, as values; texts are plain, and whoever draws them escapes them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from cluster.tools.pages.figures import Figure
+
+_WIDE_COLUMNS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Table:
     caption: str = ""
     text_columns: int = 1
     marked_rows: frozenset[int] = frozenset()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs small print to fit a page."""
+        return len(self.columns) >= _WIDE_COLUMNS
 
     def __post_init__(self) -> None:
         for row in self.rows:

@@ -42,8 +42,6 @@ _FIGURE_MM: Final = 150
 _CAPTION_MM: Final = 10
 # What has to fit below a section's title.
 _SECTION_MM: Final = 45
-# A table with so many columns has small print, and its pages lie.
-_WIDE_COLUMNS: Final = 10
 
 
 def render(page: Page) -> bytes:
@@ -67,13 +65,13 @@ def render(page: Page) -> bytes:
 
 
 def _paper(page: Page) -> FPDF:
-    columns = [
-        len(block.columns)
+    is_wide = any(
+        isinstance(block, Table) and block.is_wide
         for section in page.sections
         for block in section.blocks
-        if isinstance(block, Table)
-    ]
-    paper = FPDF("landscape" if max(columns, default=0) >= _WIDE_COLUMNS else "portrait", "mm")
+    )
+    # The pages of wide tables lie.
+    paper = FPDF("landscape" if is_wide else "portrait", "mm")
     fonts = Path(mpl.get_data_path(), "fonts", "ttf")
     for (family, style), name in _FONT_FILES.items():
         paper.add_font(family, style, fonts / name)
@@ -126,7 +124,7 @@ def _preformatted(paper: FPDF, block: Preformatted) -> None:
 def _table(paper: FPDF, block: Table) -> None:
     if block.caption:
         _quiet(paper, block.caption, _SMALL_PT)
-    size_pt = _SMALL_PT if len(block.columns) < _WIDE_COLUMNS else _TINY_PT
+    size_pt = _TINY_PT if block.is_wide else _SMALL_PT
     paper.set_font(_FONT, "", size_pt)
     widths_mm = _widths(paper, block)
     sides = ["LEFT" if index < block.text_columns else "RIGHT" for index in range(len(widths_mm))]

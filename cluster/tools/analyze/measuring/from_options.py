@@ -19,6 +19,7 @@ from cluster.tools.analyze.measuring.server import (
 from cluster.tools.analyze.options.table import AnalyzeOptions
 
 REMOTE: Final = "remote"
+_MS_PER_S: Final = 1000
 _FLAGS_OF_MODE: Final = frozenset(
     {"model-repository", "model-control-mode", "load-model", "ray-address"}
 )
@@ -69,7 +70,9 @@ def server_of(options: AnalyzeOptions) -> Server:
                 options.triton_metrics_url.removeprefix("http://").removesuffix("/metrics"),
             )
         )
-    flags: dict[str, Any] = dict(options.triton_server_flags)
+    # The gauges that are read change as often as they are read.
+    flags: dict[str, Any] = {"metrics-interval-ms": options.monitoring_interval * _MS_PER_S}
+    flags |= options.triton_server_flags
     environment: dict[str, Any] = dict(options.triton_server_environment)
     for model in options.profile_models:
         flags |= model.server_flags
@@ -94,7 +97,8 @@ def conditions_of(options: AnalyzeOptions) -> Conditions:
         protocol="http" if options.client_protocol == "http" else "grpc",
         timeout_s=float(options.perf_analyzer_timeout),
         gpus=frozenset(options.gpus) - {"all"},
-        metrics_interval_ms=max(1, int(options.monitoring_interval * 1000)),
+        interval_s=options.monitoring_interval,
+        idle_s=float(options.duration_seconds),
         flags={
             "max-trials": max(3, options.perf_analyzer_max_auto_adjusts),
             **options.perf_analyzer_flags,

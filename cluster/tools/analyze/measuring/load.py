@@ -24,6 +24,7 @@ Flags = Mapping[str, Flag | Sequence[Flag]]
 
 _LEAST_WINDOW_MS: Final = 100
 _LEAST_REQUESTS: Final = 10
+_MS_PER_S: Final = 1000
 # Windows that have to agree; loads on several models stop after so many, so that all end together.
 _WINDOWS: Final = 3
 
@@ -40,7 +41,8 @@ class Conditions:
         flags: Further options of ``manta perf`` by their long names, for all models.
         model_flags: The same by model.
         gpus: UUIDs of the GPUs that are watched; empty for all.
-        metrics_interval_ms: How often GPUs are looked at.
+        interval_s: Between two readings of memory and GPUs.
+        idle_s: How long GPUs are measured before any model is loaded.
     """
 
     protocol: Literal["http", "grpc"] = "grpc"
@@ -50,7 +52,8 @@ class Conditions:
     flags: Flags = field(default_factory=dict)
     model_flags: Mapping[str, Flags] = field(default_factory=dict)
     gpus: frozenset[str] = frozenset()
-    metrics_interval_ms: int = 1000
+    interval_s: float = 1.0
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ def options_of(
             "metrics-url": f"{addresses.metrics}/metrics",
             # At least twice a window.
             "metrics-interval": min(
-                conditions.metrics_interval_ms, int(str(given["measurement-interval"])) // 2
+                max(1, int(conditions.interval_s * _MS_PER_S)),
+                int(str(given["measurement-interval"])) // 2,
             ),
         }
     try:

@@ -3,40 +3,36 @@
 """Runs trials on one server: variants loaded, loads measured, memory and CPU time looked at."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
+from cluster.tools.analyze.measuring.gauges import gauges_over
 from cluster.tools.analyze.measuring.load import (
     Conditions,
     Loaded,
     options_of,
     put_under_load,
 )
-from cluster.tools.analyze.measuring.metrics import (
-    BYTES_PER_MB,
-    CPU_PER_INFERENCE,
-    gpu_metrics_of,
-    metrics_of,
-)
-from cluster.tools.analyze.measuring.processes import Instances, Processes, spent_ns
+from cluster.tools.analyze.measuring.meter import Meter
+from cluster.tools.analyze.measuring.metrics import gpu_metrics_of, metrics_of
+from cluster.tools.analyze.measuring.processes import Processes
 from cluster.tools.analyze.measuring.repository import Repository
 from cluster.tools.analyze.measuring.server import Addresses, Server
 from cluster.tools.analyze.records import Candidate, Measured, Setting, Trial
-from cluster.tools.perf.clients.http_client import HttpClient
-from cluster.tools.perf.measuring.server_metrics import Gauges, read_gauges
+from cluster.tools.analyze.space.variants import load_config
 
-_NS_PER_MS: Final = 1e6
 # Beyond this share of failed requests a measurement says nothing.
 _MOST_FAILED: Final = 0.01
 _DRAIN_POLL_S: Final = 0.1
 _DRAIN_POLLS: Final = 150
 
-# Returns a setting's config as the repository API takes it; None for that of the repository.
-Override = Callable[[Setting], str | None]
+# Returns a setting's config as the repository API takes it. One that changes nothing has one too:
+# a load without a config leaves the config of the last load.
+Override = Callable[[Setting], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,9 @@ class TrialMeasurer:
         self._max_retries, self._on_report = max_retries, on_report
         self._addresses: Addresses | None = None
         self._repository: Repository | None = None
-        # What each model was loaded with last.
+        # What each model was loaded with last, and what it had before anything was changed.
         self._loaded: dict[str, str | None] = {}
+        self._before: dict[str, str] = {}
         self._touched: set[str] = set()
         self._ready_before: frozenset[str] = frozenset()
         self.idle_gpus: Mapping[str, Mapping[str, float]] = {}
@@ -109,7 +106,9 @@ class TrialMeasurer:
         return await self._failed(trial, reason)
 
     async def default_config(self, model: str) -> ModelConfig:
-        """Return a model's config as its repository says, completed by the server.
+        """Return a model's config as the server has it, completed.
+
+        It is that of the repository, unless somebody has loaded the model with another one.
 
         Raises:
             UnavailableError: There is no server, or the model does not load.
@@ -124,7 +123,11 @@ class TrialMeasurer:
                     f"model '{model}' does not load as its repository has it: {error} "
                     f"({await self._server.why()}); see 'manta check'"
                 ) from None
-        return await repository.config(model)
+        config = await repository.config(model)
+        if self._models.is_reloaded:
+            self._loaded[model] = load_config(config)
+            self._before.setdefault(model, load_config(config))
+        return config
 
     async def connect(self) -> tuple[Repository, Addresses]:
         """Return the server's repository and addresses, started if it does not run.
@@ -142,11 +145,17 @@ class TrialMeasurer:
         await repository.open()
         self._addresses, self._repository = addresses, repository
         self._ready_before = await repository.ready_models()
-        self.idle_gpus = gpu_metrics_of(await _gauges(addresses.metrics), self._conditions.gpus)
+        if not self.idle_gpus:
+            self.idle_gpus = await self._idle_gpus(addresses)
         return repository, addresses
 
+    async def _idle_gpus(self, addresses: Addresses) -> Mapping[str, Mapping[str, float]]:
+        conditions = self._conditions
+        found = await gauges_over(addresses.metrics, conditions.idle_s, conditions.interval_s)
+        return gpu_metrics_of(found, conditions.gpus)
+
     async def close(self) -> None:
-        """Restore the default configs of a server that goes on, and stop one of its own."""
+        """Restore what a server that goes on had loaded, and stop one of its own."""
         try:
             if self._addresses and not self._addresses.pid:
                 await self._restore()
@@ -155,7 +164,7 @@ class TrialMeasurer:
             await self._server.stop()
 
     async def _restore(self) -> None:
-        """Load what was ready before as its repository says, and unload the rest."""
+        """Load what was ready before with the config that it had, and unload the rest."""
         repository, complaints = self._repository, list[str]()
         if repository is None:
             return
@@ -163,12 +172,13 @@ class TrialMeasurer:
         order = sorted(self._touched, key=lambda model: bool(self._models.composing.get(model)))
         loads = [model for model in order if model in self._ready_before]
         unloads = [model for model in reversed(order) if model not in self._ready_before]
-        for step, models in ((repository.load, loads), (repository.unload, unloads)):
-            for model in models:
-                try:
-                    await step(model)
-                except UnavailableError as error:
-                    complaints.append(f"'{model}': {error}")
+        steps = [(each, partial(repository.load, each, self._before.get(each))) for each in loads]
+        steps += [(each, partial(repository.unload, each)) for each in unloads]
+        for model, step in steps:
+            try:
+                await step()
+            except UnavailableError as error:
+                complaints.append(f"'{model}': {error}")
         if complaints:
             raise UnavailableError(
                 f"the server was not restored as it was: {'; '.join(complaints)}"
@@ -246,10 +256,8 @@ class TrialMeasurer:
             for load in trial.loads
         ]
         asked = frozenset(load.model for load in trial.loads)
-        meter = _Meter(addresses, self._models, asked, repository)
-        await meter.begin()
-        loaded = await put_under_load(options)
-        await meter.end()
+        async with self._meter(asked, repository, addresses) as meter:
+            loaded = await put_under_load(options)
         for each in loaded:
             if self._on_report:
                 self._on_report(each.load.model, each.report())
@@ -264,6 +272,14 @@ class TrialMeasurer:
             gpu_metrics=gpu_metrics_of(loaded[0].measurement.total.gauges, self._conditions.gpus),
         )
 
+    def _meter(self, asked: frozenset[str], repository: Repository, addresses: Addresses) -> Meter:
+        return Meter(
+            Processes(addresses.pid) if addresses.pid else None,
+            repository,
+            {each: frozenset((each, *self._models.composing.get(each, ()))) for each in asked},
+            self._conditions.interval_s,
+        )
+
     async def _failed(self, trial: Trial, reason: str) -> Measured:
         why = await self._server.why()
         if self._server.has_died:
@@ -273,78 +289,9 @@ class TrialMeasurer:
         return Measured(trial, {}, is_stable=False, error=f"{reason} ({why})" if why else reason)
 
 
-class _Meter:
-    """What a server's processes take while models are under load."""
-
-    def __init__(
-        self,
-        addresses: Addresses,
-        models: Models,
-        asked: frozenset[str],
-        repository: Repository,
-    ) -> None:
-        self._processes = Processes(addresses.pid) if addresses.pid else None
-        self._parts = {each: frozenset((each, *models.composing.get(each, ()))) for each in asked}
-        self._asked, self._repository = asked, repository
-        self._pids: frozenset[int] = frozenset()
-        self._cpu_ns: Mapping[int, int] = {}
-        self._spent_ns = self._count = 0
-        self._instances: dict[str, Instances] = {}
-        self._available_bytes = 0
-        self.died = 0
-
-    async def begin(self) -> None:
-        """Note what there is before the load."""
-        if self._processes is None:
-            return
-        self._pids = self._processes.pids(frozenset().union(*self._parts.values()))
-        self._count = await self._repository.inference_count(self._asked)
-        self._cpu_ns = self._processes.cpu_ns()
-
-    async def end(self) -> None:
-        """Look at what has changed."""
-        processes = self._processes
-        if processes is None:
-            return
-        self._spent_ns = spent_ns(self._cpu_ns, processes.cpu_ns())
-        self._count = await self._repository.inference_count(self._asked) - self._count
-        for model, parts in self._parts.items():
-            self._instances[model] = await asyncio.to_thread(processes.instances, parts)
-        self._available_bytes = processes.available_bytes()
-        left = frozenset().union(*(each.pids for each in self._instances.values()))
-        self.died = len(self._pids - left)
-
-    def metrics(self, model: str) -> dict[str, float]:
-        """Return the metrics of a model's processes; none of a server that runs elsewhere."""
-        if self._processes is None:
-            return {}
-        found = {
-            "cpu_used_ram": self._instances[model].memory_bytes / BYTES_PER_MB,
-            "cpu_available_ram": self._available_bytes / BYTES_PER_MB,
-        }
-        if self._count > 0:
-            found[CPU_PER_INFERENCE] = self._spent_ns / self._count / _NS_PER_MS
-        return found
-
-
 def _complaint(loaded: Loaded) -> str:
     window = loaded.measurement.total.window
     total = window.requests + window.failures
     if window.failures > _MOST_FAILED * total:
         return f"{window.failures} of {total} requests to model '{loaded.load.model}' failed"
     return ""
-
-
-async def _gauges(address: str) -> Gauges | None:
-    """Return what a server's metrics say; None where it has none."""
-    host, _, port = address.removeprefix("http://").rpartition(":")
-    if not port.isdecimal():
-        return None
-    client = HttpClient((host.strip("[]"), int(port)), time.monotonic_ns)
-    try:
-        await client.open(1)
-        return read_gauges(await client.page("/metrics"))
-    except (UnavailableError, ValueError):
-        return None
-    finally:
-        await client.close()

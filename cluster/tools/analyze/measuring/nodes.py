@@ -72,7 +72,7 @@ class _NodeSide:
     def __init__(self, options: AnalyzeOptions) -> None:
         self._options = options
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-        self._texts: dict[Setting, str | None] = {}
+        self._texts: dict[Setting, str] = {}
         self._composing: dict[str, tuple[str, ...]] = {}
         self._reports: list[tuple[str, str]] = []
         is_reloaded = not options.reload_model_disable
@@ -111,7 +111,7 @@ class _NodeSide:
     def measure(
         self,
         trial: Trial,
-        texts: Mapping[Setting, str | None],
+        texts: Mapping[Setting, str],
         composing: Mapping[str, tuple[str, ...]],
     ) -> _Answer:
         """Measure a trial with these configs of its settings; raises as the measurer's does."""

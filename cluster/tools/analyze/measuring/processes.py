@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,19 +14,6 @@ _NS_PER_S: Final = 10**9
 _PARENT, _UTIME, _STIME = 1, 11, 12
 # Ray titles an actor's process "ray::NAME.CALL", where NAME is that of the instance.
 _INSTANCE: Final = re.compile(r"(?:ray::|manta: )(?P<model>.+)/(?P<version>\d+)#\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Instances:
-    """The processes of a model's instances.
-
-    Attributes:
-        pids: Their process ids.
-        memory_bytes: Their proportional memory: what they share with each other counts once.
-    """
-
-    pids: frozenset[int]
-    memory_bytes: int
 
 
 class Processes:
@@ -53,10 +39,9 @@ class Processes:
         tree = _tree(self._root, self._stats())
         return frozenset(pid for pid in tree if self._model(pid) in wanted)
 
-    def instances(self, models: Iterable[str]) -> Instances:
-        """Return the processes of the instances of models, and what they take."""
-        pids = self.pids(models)
-        return Instances(pids, sum(self._memory_bytes(pid) for pid in pids))
+    def memory_bytes(self, pids: Iterable[int]) -> int:
+        """Return the proportional memory of processes: what they share counts once."""
+        return sum(self._memory_bytes(pid) for pid in pids)
 
     def available_bytes(self) -> int:
         """Return how much memory the machine has left."""

@@ -130,6 +130,11 @@ def _has_no_price(options: AnalyzeOptions) -> bool:
     return COST in wanted and not options.price_per_node_hour
 
 
+def _compares_without_constraints(options: AnalyzeOptions) -> bool:
+    limits = (options.constraints, options.latency_budget, options.min_throughput)
+    return options.num_top_model_configs > 0 and not any(limits)
+
+
 _RULES: Final[tuple[tuple[str, Refused], ...]] = (
     (
         "no model is given; name one as 'manta analyze MODEL', or with --profile-models",
@@ -168,7 +173,8 @@ _RULES: Final[tuple[tuple[str, Refused], ...]] = (
         lambda o: 0 < o.optuna_max_trials < o.optuna_min_trials,
     ),
     (
-        "'num_top_model_configs' compares models, and needs global 'constraints'",
-        lambda o: o.num_top_model_configs > 0 and not o.constraints,
+        "'num_top_model_configs' compares models, and needs global 'constraints', "
+        "'latency_budget' or 'min_throughput'; give one",
+        _compares_without_constraints,
     ),
 )

@@ -156,10 +156,10 @@ class AnalyzeOptions:
         False, _SEARCH, "Do not measure the best configurations at all loads in the end."
     )
     min_percentage_of_search_space: float = option(
-        5.0, _SEARCH, "Part of the space that optuna and halving measure at least.", values.real()
+        5.0, _SEARCH, "Least percents of the space for optuna.", values.real()
     )
     max_percentage_of_search_space: float = option(
-        10.0, _SEARCH, "Part of the space that optuna and halving measure at most.", values.real()
+        10.0, _SEARCH, "Most percents of the space for optuna and halving.", values.real()
     )
     optuna_min_trials: int = option(
         0, _SEARCH, "Trials of optuna at least, in place of the percentage.", values.whole(1)
@@ -233,7 +233,7 @@ class AnalyzeOptions:
     perf_output: bool = option(False, _MEASURING, "Print what the load generator reports.")
     perf_output_path: str = option("", _MEASURING, "Directory for it, in place of the console.")
     duration_seconds: int = option(
-        3, _MEASURING, "Seconds that the idle server is measured.", values.whole(0), short="d"
+        3, _MEASURING, "Seconds that the idle GPUs are measured.", values.whole(0), short="d"
     )
     monitoring_interval: float = option(
         1.0,
@@ -242,14 +242,11 @@ class AnalyzeOptions:
         values.real(0.001),
         short="i",
     )
-    collect_cpu_metrics: bool = option(
-        False, _MEASURING, "Measure memory of CPUs where GPUs are used too."
-    )
     gpus: tuple[str, ...] = option(
         ("all",), _MEASURING, "UUIDs of the GPUs to watch, or all.", values.words
     )
     always_report_gpu_metrics: bool = option(
-        False, _MEASURING, "Report GPUs for models on CPUs too.", commands=BOTH
+        False, _MEASURING, "Report GPUs for configurations on CPUs too.", commands=BOTH
     )
 
     checkpoint_directory: str = option(
@@ -355,6 +352,7 @@ class AnalyzeOptions:
         values.flags_of_program,
         is_on_command_line=False,
     )
+    collect_cpu_metrics: bool = option(False, _IGNORED, "memory of CPUs is always measured")
     dcgm_disable: bool = option(False, _IGNORED, "GPUs are read without DCGM")
     perf_analyzer_path: str = option("", _IGNORED, "the load generator is Manta's")
     perf_analyzer_cpu_util: str = option(

@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from backends.api.errors import InvalidArgumentError
-from cluster.tools.analyze.objectives import Judge
+from cluster.tools.analyze.objectives import Goal, Judge
 from cluster.tools.analyze.options.table import AnalyzeOptions
-from cluster.tools.analyze.records import Setting
-from cluster.tools.analyze.reports.pages import About, detailed, named_paths, summary
+from cluster.tools.analyze.records import Candidate
+from cluster.tools.analyze.reports.pages import (
+    About,
+    across,
+    detailed,
+    named_paths,
+    summary,
+)
+from cluster.tools.analyze.results.across import best_paths_across
 from cluster.tools.analyze.results.files import read_all
 from cluster.tools.analyze.results.groups import Noted
 from cluster.tools.analyze.results.rows import Found, Row
@@ -19,6 +26,8 @@ from cluster.tools.pages.content import Page
 from cluster.tools.pages.rendering import html, pdf
 
 _FOLDER = "reports"
+# Model Analyzer's name of it.
+ACROSS = "Best Configs Across All Models"
 Say = Callable[[str], None]
 
 
@@ -28,6 +37,21 @@ def write_summaries(noted: Noted, options: AnalyzeOptions, say: Say) -> None:
         page = summary(read_all(options, found.models), about_of(noted, found, options))
         folder = Path(options.export_path, _FOLDER, "summaries", found.title)
         _write(page, folder, "result_summary", say)
+
+
+def write_best_across(noted: Noted, options: AnalyzeOptions, say: Say) -> None:
+    """Write a summary of the best configurations of all models together."""
+    models = [model for found in noted.found for model in found.models]
+    goal = Goal(ACROSS, options.objectives, options.constraints)
+    about = About(
+        ACROSS,
+        "; ".join(_objectives(Judge((goal,)))),
+        "; ".join(_constraints(Judge((goal,)))) or "none",
+        plots=options.plots,
+    )
+    paths = best_paths_across(noted.found, options.objectives, options.num_top_model_configs)
+    page = across(read_all(options, models), paths, about)
+    _write(page, Path(options.export_path, _FOLDER, "summaries", ACROSS), "result_summary", say)
 
 
 def write_details(noted: Noted, options: AnalyzeOptions, names: Sequence[str], say: Say) -> None:
@@ -69,10 +93,8 @@ def best_names(noted: Noted, options: AnalyzeOptions) -> list[str]:
 
 def about_of(noted: Noted, found: Found, options: AnalyzeOptions, plots: object = ()) -> About:
     """Return what reports say of models beside their rows."""
-    settings = dict.fromkeys(
-        setting for each in found.measured for setting in each.trial.candidate.settings
-    )
-    configs = {found.names.name(each): _config(found, each) for each in settings}
+    candidates = dict.fromkeys(each.trial.candidate for each in found.measured)
+    configs = {name: text for each in candidates for name, text in _configs(found, each)}
     unstable = sum(not each.is_stable and not each.error for each in found.measured)
     notes = []
     if unstable:
@@ -92,10 +114,12 @@ def about_of(noted: Noted, found: Found, options: AnalyzeOptions, plots: object 
     )
 
 
-def _config(found: Found, setting: Setting) -> str:
-    return config_text(
-        variant(found.configs[setting.model], setting, name=found.names.name(setting))
-    )
+def _configs(found: Found, candidate: Candidate) -> Iterator[tuple[str, str]]:
+    """Yield the names of a candidate's variants, and their config.pbtxt."""
+    names = found.names.names(candidate)
+    for setting in candidate.settings:
+        name, config = names[setting.model], found.configs[setting.model]
+        yield name, config_text(variant(config, setting, name=name, steps=names))
 
 
 def _objectives(judge: Judge) -> Iterator[str]:

@@ -71,16 +71,17 @@ def summary(rows: Sequence[Row], about: About) -> Page:
     named = named_paths(succeeded, about.best)
     best_rows = [row for row in _first_of_each(succeeded) if row["model_config_path"] in set(named)]
     plots = about.plots or SUMMARY_PLOTS
+    drawn = _in_full(succeeded)
     figures = [
-        *(scatter(plot, succeeded, named) for plot in plots),
-        over_levels("perf_throughput", succeeded, named),
-        over_levels("perf_latency_p99", succeeded, named),
+        *(scatter(plot, drawn, named) for plot in plots),
+        over_levels("perf_throughput", drawn, named),
+        over_levels("perf_latency_p99", drawn, named),
     ]
-    wanted = Table(
-        ("", ""), (("Objectives", about.objectives), ("Constraints", about.constraints)), "", 2
-    )
     sections = [
-        Section("Result", (Paragraph(_sentence(rows, succeeded)), wanted, *_warnings(about))),
+        Section(
+            "Result",
+            (Paragraph(_sentence(rows, succeeded)), _wanted(about), *_warnings(about)),
+        ),
         Section("Best configurations", (_table(best_rows, _SUMMARY_COLUMNS, _CAPTION),)),
         Section("Measurements", tuple(each for each in figures if each is not None)),
         Section("What was searched", (_facts(rows, about),)),
@@ -92,6 +93,31 @@ def summary(rows: Sequence[Row], about: About) -> Page:
     return Page(f"Result summary: {about.title}", tuple(sections))
 
 
+def across(rows: Sequence[Row], paths: Sequence[str], about: About) -> Page:
+    """Return the summary of the best configurations of all models together.
+
+    Args:
+        rows: All measurements, of each model the best first.
+        paths: Cells of these configurations in the column ``model_config_path``, the best first.
+        about: What is said besides.
+    """
+    shown = _in_full(
+        [row for row in rows if row["model_config_path"] in paths and not row.get("error")]
+    )
+    best_rows = sorted(_first_of_each(shown), key=lambda row: paths.index(row["model_config_path"]))
+    figures = [
+        *(scatter(plot, shown, paths) for plot in about.plots or SUMMARY_PLOTS),
+        over_levels("perf_throughput", shown, paths),
+        over_levels("perf_latency_p99", shown, paths),
+    ]
+    sections = [
+        Section("Result", (Paragraph(_sentence_across(rows, best_rows)), _wanted(about))),
+        Section("Best configurations", (_table(best_rows, _SUMMARY_COLUMNS, _CAPTION),)),
+        Section("Measurements", tuple(each for each in figures if each is not None)),
+    ]
+    return Page(about.title, tuple(sections))
+
+
 def detailed(rows: Sequence[Row], path: str, about: About) -> Page:
     """Return the details of one configuration.
 
@@ -100,7 +126,9 @@ def detailed(rows: Sequence[Row], path: str, about: About) -> Page:
         path: Its cells in the column ``model_config_path``.
         about: What is said besides.
     """
-    own = [row for row in rows if row["model_config_path"] == path and not row.get("error")]
+    own = _in_full(
+        [row for row in rows if row["model_config_path"] == path and not row.get("error")]
+    )
     column = level_column(own)
     own.sort(key=lambda row: (number(row, "batch_size") or 0, number(row, column) or 0))
     figures = [
@@ -115,6 +143,11 @@ def detailed(rows: Sequence[Row], path: str, about: About) -> Page:
     if configs := _configs(own[:1], about):
         sections.append(Section("Configuration", configs))
     return Page(f"Detailed report: {path}", tuple(sections), f"Of {about.title}")
+
+
+def _in_full(rows: Sequence[Row]) -> list[Row]:
+    """Return what was measured in full; all where nothing was."""
+    return [row for row in rows if row.get("budget", "1") == "1"] or list(rows)
 
 
 def named_paths(succeeded: Sequence[Row], best: int) -> list[str]:
@@ -142,6 +175,26 @@ def _sentence(rows: Sequence[Row], succeeded: Sequence[Row]) -> str:
     if float(gain) > 0:
         return f"{text}: by the objectives {gain} % better than the default configuration."
     return f"{text}: no better than the default configuration."
+
+
+def _sentence_across(rows: Sequence[Row], best_rows: Sequence[Row]) -> str:
+    if not best_rows:
+        return f"All {len(rows)} measurements failed."
+    best = best_rows[0]
+    models = len({row["model_name"] for row in rows})
+    count = len({row["model_config_path"] for row in rows})
+    text = (
+        f"Of {count} configurations of {models} models, {best['model_config_path']} "
+        f"({best.get('setting', '')}) is the best"
+    )
+    if best.get("satisfies_constraints") != "Yes":
+        return f"{text}, but it does not keep the constraints: none does."
+    return f"{text}. A gain is that over the model's own default configuration."
+
+
+def _wanted(about: About) -> Table:
+    rows = (("Objectives", about.objectives), ("Constraints", about.constraints))
+    return Table(("", ""), rows, "", 2)
 
 
 def _warnings(about: About) -> list[Block]:

@@ -14,6 +14,8 @@ from cluster.tools.analyze.results.rows import (
     gpu_rows,
     idle_rows,
     inference_rows,
+    is_on_cpus,
+    without_unused_gpus,
 )
 from cluster.tools.analyze.results.tables import Table, as_csv, as_text, read_csv, table
 
@@ -28,10 +30,18 @@ def write_results(
     options: AnalyzeOptions,
     say: Callable[[str], None],
 ) -> None:
-    """Print the tables and write them as CSV files; one without rows is left out."""
+    """Print the tables and write them as CSV files; one without rows is left out.
+
+    GPUs are told of where a configuration may use them, unless options want them always.
+    """
     rows = [row for each in found for row in inference_rows(each)]
-    of_gpus = [row for each in found for row in gpu_rows(each)]
-    succeeded = [row for row in rows if not row.get("error")]
+    of_gpus = [
+        row
+        for each in found
+        for row in gpu_rows(each)
+        if options.always_report_gpu_metrics or not is_on_cpus(row)
+    ]
+    succeeded = _reported([row for row in rows if not row.get("error")], options)
     shown = (
         (
             options.filename_server_only,
@@ -60,6 +70,14 @@ def write_results(
 
 
 def read_all(options: AnalyzeOptions, models: Sequence[str]) -> list[Row]:
-    """Return the rows of models from the file with all measurements."""
+    """Return the rows of models from the file with all measurements.
+
+    Those on CPUs are without metrics of GPUs, unless options want them always.
+    """
     text = Path(options.export_path, _FOLDER, ALL_MEASUREMENTS).read_text()
-    return [row for row in read_csv(text) if row["model_name"] in models]
+    rows = [row for row in read_csv(text) if row["model_name"] in models]
+    return _reported(rows, options)
+
+
+def _reported(rows: list[Row], options: AnalyzeOptions) -> list[Row]:
+    return rows if options.always_report_gpu_metrics else without_unused_gpus(rows)

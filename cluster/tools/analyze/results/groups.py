@@ -61,7 +61,7 @@ def read_noted(checkpoint: Checkpoint) -> Noted:
         )
     configs = {model: from_json(text) for model, text in checkpoint.setup[_CONFIGS].items()}
     composing = {model: tuple(called) for model, called in checkpoint.facts[_COMPOSING].items()}
-    names = VariantNames()
+    names = VariantNames(composing)
     # In the order of the file, so that what is measured later changes no name.
     for measured in checkpoint.measured:
         names.names(measured.trial.candidate)

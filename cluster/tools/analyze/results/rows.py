@@ -5,6 +5,7 @@
 Triton: model_analyzer/model_analyzer/result/result_table_manager.py @63a0fec
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ from cluster.tools.analyze.tags import ALIASES, TAGS
 # Digits of a metric after the point, in every file and every report.
 _DIGITS: Final = 3
 _PERCENT: Final = 100.0
+# The kind of the instances of a group, in the column instance_group.
+_SHOWN_KIND: Final = re.compile(r"\d+:(\w+)")
 _KINDS: Final = {"KIND_CPU": "CPU", "KIND_GPU": "GPU", "KIND_MODEL": "MODEL"}
 
 # Columns beside the metrics; those after satisfies_constraints are Manta's.
@@ -84,6 +87,28 @@ def gpu_rows(found: Found) -> list[Row]:
         for row in _rows(found, measured)
         for uuid, metrics in measured.gpu_metrics.items()
     ]
+
+
+def without_unused_gpus(rows: Sequence[Row]) -> list[Row]:
+    """Return rows without metrics of GPUs where all instances are on CPUs.
+
+    Triton: model_analyzer/model_analyzer/record/metrics_manager.py profile_models @63a0fec
+    """
+    return [
+        {column: cell for column, cell in row.items() if not _is_of_gpu(column)}
+        if is_on_cpus(row)
+        else row
+        for row in rows
+    ]
+
+
+def is_on_cpus(row: Row) -> bool:
+    """Whether all instances of a row's configuration are on CPUs."""
+    return set(_SHOWN_KIND.findall(row.get("instance_group", ""))) == {"CPU"}
+
+
+def _is_of_gpu(column: str) -> bool:
+    return column in TAGS and TAGS[column].is_of_gpu
 
 
 def idle_rows(idle_gpus: Mapping[str, Mapping[str, float]]) -> list[Row]:

@@ -15,14 +15,13 @@ from cluster.tools.analyze.searching.levels import fill
 from cluster.tools.analyze.searching.quick import climb_from_best, sweep_of_best
 from cluster.tools.analyze.searching.steps import Steps, side_by_side
 from cluster.tools.analyze.searching.task import Outcomes, Task
-from cluster.tools.analyze.searching.tpe import trial_limits
 from cluster.tools.analyze.space.product import Point, Space
 
 # One of so many goes on, and is measured so many times as long.
 _FACTOR: Final = 3
 # The shortest measurement is a ninth: below, a window has too few requests to compare.
 _ROUNDS: Final = 3
-# Fewer candidates are all measured.
+# Of fewer candidates all are measured.
 _ENOUGH: Final = 27
 # Above, candidates are drawn one by one instead of from a list of all.
 _LISTED: Final = 100_000
@@ -55,8 +54,12 @@ def _best_third(task: Task, points: Sequence[Point], budget: float) -> Steps[lis
 
 
 def _drawn(task: Task) -> list[Point]:
-    """Return different points, so many as the limits allow, drawn by the seed."""
-    count = min(task.space.size, max(_ENOUGH, trial_limits(task)[1]))
+    """Return different points, the most that the limits allow, drawn by the seed.
+
+    The share that is measured at least is part of that which is at most.
+    """
+    share = math.ceil(task.space.size * task.limits.max_percentage / 100)
+    count = min(task.space.size, max(_ENOUGH, share))
     chance = random.Random(task.seed)  # noqa: S311 - not for secrets
     if task.space.size <= _LISTED:
         return chance.sample(list(task.space.points()), count)

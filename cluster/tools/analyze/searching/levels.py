@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cluster.tools.analyze.objectives import Judge, Standing
-from cluster.tools.analyze.records import Candidate, Measured
+from cluster.tools.analyze.records import Candidate, Measured, Trial
 from cluster.tools.analyze.searching.steps import Steps
 from cluster.tools.analyze.searching.task import Outcomes, Task, batches, measured_in
 
@@ -36,10 +36,17 @@ def fill(
 ) -> Steps[Standing]:
     """Measure a candidate under the load that fills it, and return where its best stands.
 
-    Where that is more than an upper limit allows, less load is tried: so much less as the metric is
-    over its limit, since what waits in a full queue grows with the load.
+    Where that is more than an upper limit allows, less load is tried.
     """
-    trial = task.formula_trial(candidate, budget)
+    return (yield from relieve(task, outcomes, task.formula_trial(candidate, budget)))
+
+
+def relieve(task: Task, outcomes: Outcomes, trial: Trial) -> Steps[Standing]:
+    """Measure under a load, or less where that is over an upper limit; return the best's standing.
+
+    It is so much less as the metric is over its limit, since what waits in a full queue grows with
+    the load.
+    """
     best: Standing | None = None
     for _ in range(1 + _RELIEFS):
         measured = outcomes.of(trial)

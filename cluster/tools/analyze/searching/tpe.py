@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optuna's sampler of Parzen trees chooses candidates and loads, then the best at all loads.
 
+What it proposes is measured shortly first; only what is not pruned then is measured in full.
+
 Triton: model_analyzer/model_analyzer/config/generate/optuna_run_config_generator.py @63a0fec
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
 from cluster.tools.analyze.records import Candidate, Measured, Trial
-from cluster.tools.analyze.searching.levels import fill
+from cluster.tools.analyze.searching.levels import fill, relieve
 from cluster.tools.analyze.searching.quick import climb_from_best, sweep_of_best
 from cluster.tools.analyze.searching.steps import Steps, side_by_side
 from cluster.tools.analyze.searching.task import Outcomes, Task, batches, measured_in
@@ -22,6 +25,10 @@ from cluster.tools.analyze.space.product import Point
 _WORTH_WHILE: Final = 20
 # Below every gain; from here down it says how far constraints are exceeded.
 _BELOW_ALL: Final = -4.0
+# The part of a full measurement that shows what is not worth one.
+_GLANCE: Final = 1 / 9
+# Full measurements before anything is pruned.
+_UNPRUNED: Final = 5
 _LEVEL: Final = "level"
 _BATCH: Final = "batch"
 
@@ -30,8 +37,9 @@ def tpe(task: Task) -> Steps[None]:
     """Measure the default, then what the sampler proposes, and sweep the loads of the best.
 
     It ends after the least number of trials once none has been better for a while, or after the
-    most; a climb from the best takes the last steps. With several objectives it looks for the
-    Pareto front instead of their weighted sum.
+    most; a climb from the best takes the last steps. What looks worse than the median is not
+    measured in full. With several objectives it looks for the Pareto front instead of their
+    weighted sum, and nothing is pruned.
 
     Raises:
         InvalidArgumentError: Optuna is not installed.
@@ -83,6 +91,7 @@ def _study(task: Task) -> Any:
     return optuna.create_study(
         directions=["maximize"] * (len(_objectives(task)) if _is_of_many(task) else 1),
         sampler=optuna.samplers.TPESampler(seed=task.seed),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED, n_warmup_steps=0),
     )
 
 
@@ -98,22 +107,58 @@ def _measure(
     )
     candidate = task.space.candidate(point)
     points[candidate] = point
-    if not _level_count(task):
-        yield from fill(task, outcomes, candidate)
-        found = [each for each in outcomes.seen if each.trial.candidate == candidate]
-    else:
-        trial = _proposed(task, candidate, proposal)
-        found = [] if trial is None else (yield from measured_in(outcomes, [trial]))
-    best = max(found, key=outcomes.standing, default=None)
-    values = None if best is None else _values(task, best, outcomes.over)
+    trial = _proposed(task, candidate, proposal)
+    # Pruners know one objective only.
+    if trial is not None and not _is_of_many(task) and outcomes.of(trial) is None:
+        trial = yield from _glance(task, outcomes, proposal, trial)
+        if trial is not None and proposal.should_prune():
+            study.tell(proposal, state=optuna.trial.TrialState.PRUNED)
+            return
+    values = None
+    if trial is not None:
+        yield from _run(task, outcomes, trial)
+        found = [each for each in outcomes.seen if _is_like(each.trial, trial, task)]
+        values = _values(task, max(found, key=outcomes.standing), outcomes.over)
     if values is None:
         study.tell(proposal, state=optuna.trial.TrialState.FAIL)
     else:
         study.tell(proposal, values)
 
 
+def _glance(task: Task, outcomes: Outcomes, proposal: Any, trial: Trial) -> Steps[Trial | None]:
+    """Measure shortly and report that to the pruner.
+
+    Returns:
+        What is to be measured in full: the trial, or one with the load that a limit allows; None
+        where it failed.
+    """
+    short = Outcomes(task.judge)
+    yield from _run(task, short, replace(trial, budget=_GLANCE))
+    best = max(short.seen, key=lambda each: task.judge.standing(each, outcomes.over))
+    values = _values(task, best, outcomes.over)
+    if values is None:
+        return None
+    proposal.report(values[0], step=0)
+    return replace(best.trial, budget=trial.budget)
+
+
+def _run(task: Task, outcomes: Outcomes, trial: Trial) -> Steps[None]:
+    """Measure a trial; where a limit decides about loads, also under those that it allows."""
+    if _level_count(task):
+        yield from measured_in(outcomes, [trial])
+    else:
+        yield from relieve(task, outcomes, trial)
+
+
+def _is_like(one: Trial, other: Trial, task: Task) -> bool:
+    """Whether a proposal counts by a trial too: its own, or at any load where none is proposed."""
+    return one == other if _level_count(task) else one.candidate == other.candidate
+
+
 def _proposed(task: Task, candidate: Candidate, proposal: Any) -> Trial | None:
     """Return a trial at the proposed load; None where its requests are larger than its batches."""
+    if not _level_count(task):
+        return task.formula_trial(candidate)
     index = proposal.suggest_int(_BATCH, 0, len(list(batches(task))) - 1)
     level = proposal.suggest_int(_LEVEL, 0, _level_count(task) - 1)
     sizes = [size for size in batches(task) if task.fits(candidate, size)]

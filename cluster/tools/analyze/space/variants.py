@@ -6,7 +6,7 @@ Triton: model_analyzer/model_analyzer/config/generate/model_variant_name_manager
 base_model_config_generator.py @63a0fec
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from backends.api.model_config import ModelConfig
@@ -68,26 +68,46 @@ class VariantNames:
     """Names the variants of models: ``<model>_config_<n>``, or ``<model>_config_default``.
 
     Numbers are given in the order in which variants are asked for, so the same search names them
-    alike.
+    alike. A model that calls others is another variant with each other variant of these.
+
+    Args:
+        composing: By model, the models that it calls.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[Setting, str] = {}
+    def __init__(self, composing: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._composing = composing or {}
+        self._known: dict[tuple[Setting, ...], str] = {}
         self._counts: dict[str, int] = {}
-
-    def name(self, setting: Setting) -> str:
-        """Return the name of a model's variant."""
-        if not setting.values:
-            return f"{setting.model}_config_default"
-        if setting not in self._known:
-            count = self._counts.get(setting.model, 0)
-            self._counts[setting.model] = count + 1
-            self._known[setting] = f"{setting.model}_config_{count}"
-        return self._known[setting]
 
     def names(self, candidate: Candidate) -> dict[str, str]:
         """Return the names of all variants of a candidate, by model."""
-        return {setting.model: self.name(setting) for setting in candidate.settings}
+        settings = {setting.model: setting for setting in candidate.settings}
+        return {
+            model: self._name(tuple(settings[each] for each in self._with_called(model, settings)))
+            for model in settings
+        }
+
+    def _name(self, settings: tuple[Setting, ...]) -> str:
+        """Return the name of the variant of the first model, which calls the others."""
+        model = settings[0].model
+        if not any(each.values for each in settings):
+            return f"{model}_config_default"
+        if settings not in self._known:
+            count = self._counts.get(model, 0)
+            self._counts[model] = count + 1
+            self._known[settings] = f"{model}_config_{count}"
+        return self._known[settings]
+
+    def _with_called(self, model: str, known: Collection[str]) -> list[str]:
+        """Return a model, those that it calls, and those that these call."""
+        models = [model]
+        for each in models:
+            models += [
+                called
+                for called in self._composing.get(each, ())
+                if called in known and called not in models
+            ]
+        return models
 
 
 def _forget_preferred(message: Any) -> None:

@@ -70,6 +70,7 @@ def profile(served, *arguments, has_reports=False):
             f"--triton-metrics-url=http://{served.address}/metrics",
             "--model-repository=models",
             "--override-output-model-repository",
+            "--duration-seconds=0",
             *skipped,
             *arguments,
         ]
@@ -104,6 +105,18 @@ def test_an_analysis_ends_with_results_reports_and_models(folder, capsys):
     printed = capsys.readouterr().out
     assert "Models (Inference):" in printed
     assert "manta analyze report --report-model-configs" in printed
+
+
+def test_the_best_of_all_models_have_a_summary_of_their_own(folder):
+    wanted = ("--num-top-model-configs=2", "--latency-budget=100000")
+    with Served() as served:
+        assert profile(served, *wanted, has_reports=True) == 0
+    best = list(dict.fromkeys(row["Model Config Path"] for row in rows(folder)))
+    summaries = folder / "reports" / "summaries"
+    page = (summaries / "Best Configs Across All Models" / "result_summary.html").read_text()
+    assert f"Of 4 configurations of 1 models, {best[0]} (" in page
+    assert best[1] in page
+    assert best[3] not in page
 
 
 def test_what_a_checkpoint_holds_is_not_measured_again(folder, capsys):

@@ -36,9 +36,9 @@ def proc(tmp_path):
 
 
 def test_instances_of_another_server_do_not_count(proc):
-    found = Processes(10, proc).instances(["simple"])
-    assert found.pids == {12, 13}
-    assert found.memory_bytes == 11 * 1024
+    processes = Processes(10, proc)
+    assert processes.pids(["simple"]) == {12, 13}
+    assert processes.memory_bytes([12, 13]) == 11 * 1024
 
 
 def test_models_are_told_apart_by_their_whole_names(proc):
@@ -59,9 +59,8 @@ def test_cpu_time_of_processes_that_ended_takes_none_from_the_others():
 def test_processes_that_end_meanwhile_count_nothing(proc):
     (proc / "13" / "stat").unlink()
     (proc / "12" / "smaps_rollup").unlink()
-    found = Processes(10, proc).instances(["simple"])
-    assert found.pids == {12}
-    assert found.memory_bytes == 0
+    assert Processes(10, proc).pids(["simple"]) == {12}
+    assert Processes(10, proc).memory_bytes([12]) == 0
     assert Processes(99, proc).cpu_ns() == {}
 
 

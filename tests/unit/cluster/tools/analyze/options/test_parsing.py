@@ -158,7 +158,7 @@ def test_request_rates_change_the_columns():
         ("inference_output_fields: [model_nam]", "did you mean 'model_name'"),
         ("plots: {p: {x_axis: perf_latency_p99}}", "its y_axis"),
         ("plots: {p: {x_axis: latency, y_axis: perf_throughput}}", "'latency' is unknown"),
-        ("num_top_model_configs: 2", "needs global 'constraints'"),
+        ("num_top_model_configs: 2", "needs global 'constraints', 'latency_budget' or"),
         ("collect_cpu_metrics: maybe", "true or false"),
         ("objectives: [cost_per_million_inferences]", "--price-per-node-hour"),
         ("nodes: 2\ntriton_launch_mode: remote", "expected one of them"),

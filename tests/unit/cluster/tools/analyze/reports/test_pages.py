@@ -4,16 +4,22 @@
 
 import re
 
+import pytest
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextToPath
+
 from backends.config.pbtxt import parse_pbtxt
 from cluster.tools.analyze.objectives import Bound, Goal, Judge
 from cluster.tools.analyze.records import Candidate, Load, Measured, Setting, Trial
 from cluster.tools.analyze.reports.pages import About, detailed, summary
-from cluster.tools.analyze.results.rows import Found, columns_of, inference_rows
+from cluster.tools.analyze.results.rows import COLUMNS, Found, columns_of, inference_rows
 from cluster.tools.analyze.results.tables import Table, as_csv, read_csv
 from cluster.tools.analyze.space.variants import VariantNames
+from cluster.tools.analyze.tags import TAGS
 from cluster.tools.pages.content import Preformatted
 from cluster.tools.pages.content import Table as PageTable
 from cluster.tools.pages.figures import Bars, Lines, Scatter
+from cluster.tools.pages.html_page import render
 
 CONFIG = parse_pbtxt(
     'name: "m" backend: "python" max_batch_size: 8 instance_group { kind: KIND_CPU count: 1 }', "m"
@@ -98,6 +104,46 @@ def test_every_point_of_a_figure_is_a_cell_of_the_file():
     assert sorted(round(each, 6) for each in heights) == sorted(averages)
 
 
+@pytest.mark.parametrize("kind", ["summary", "detailed"])
+def test_a_table_of_all_columns_fits_a_window_of_1100_pixels(kind):
+    row = dict.fromkeys((*COLUMNS, *TAGS), "1234.567") | WORDS
+    del row["error"], row["request_rate"]
+    pages = {
+        "summary": summary([row], ABOUT),
+        "detailed": detailed([row], row["model_config_path"], ABOUT),
+    }
+    widest = max(blocks(pages[kind], PageTable), key=lambda table: len(table.columns))
+    text = render(pages[kind])
+    assert text.count('class="wide"') == 1
+    size_px = 16 * float(re.search(r"table.wide { font-size: (\S+)rem", text)[1])
+    padding_px = 16 * float(re.search(r".wide td { padding: \S+ (\S+)rem", text)[1])
+    margin_px = 16 * float(re.search(r"body {.*padding: \S+ (\S+)rem", text)[1])
+    columns = zip(widest.columns, widest.rows[0], strict=True)
+    width_px = sum(
+        max(*(width(word, size_px, "bold") for word in title.split()), width(cell, size_px))
+        + 2 * padding_px
+        for title, cell in columns
+    )
+    assert width_px <= 1100 - 2 * margin_px
+
+
+WORDS = {
+    "model_config_path": "resnet50_config_default",
+    "instance_group": "16:GPU",
+    "satisfies_constraints": "Yes",
+    "is_stable": "Yes",
+    "batch_size": "128",
+    "max_batch_size": "128",
+    "concurrency": "1024",
+}
+
+
+def width(word, size_px, weight="normal"):
+    """Return the width of a word in a wide font, in pixels."""
+    font = FontProperties(family="DejaVu Sans", weight=weight, size=size_px)
+    return TextToPath().get_text_width_height_descent(word, font, ismath=False)[0]
+
+
 def test_the_sentence_counts_rows_and_tells_the_gain_of_the_best():
     _, text = rows_and_csv()
     rows = read_csv(text)
@@ -112,6 +158,16 @@ def test_the_sentence_counts_rows_and_tells_the_gain_of_the_best():
     gain = 100 * (float(best["perf_throughput"]) / max(defaults) - 1)
     assert f"{best['gain']} % better" in sentence
     assert abs(float(best["gain"]) - gain) < 0.01
+
+
+def test_what_was_measured_shortly_is_drawn_only_where_there_is_nothing_else():
+    rows = read_csv(rows_and_csv()[1])
+    short = [{**row, "budget": "0.111", "perf_throughput": "7"} for row in rows[:6]]
+    pages = [detailed([*rows, *short], "m_config_0", ABOUT), summary([*rows, *short], ABOUT)]
+    for page in pages:
+        assert all(7 not in series.y for each in blocks(page, Lines) for series in each.series)
+    alone = detailed(short, "m_config_0", ABOUT)
+    assert all(set(series.y) == {7} for each in blocks(alone, Lines) for series in each.series)
 
 
 def test_what_failed_and_the_best_config_are_told():

@@ -120,7 +120,7 @@ def test_the_sampler_keeps_to_its_trials_on_several_nodes():
     search = chosen("tiny add/sub", "optuna", *limits, width=3).search()
     steps = asked_for(search, server_of("tiny add/sub"))
     assert max(map(len, steps)) == 3
-    assert sum(map(len, steps)) <= 11
+    assert sum(trial.budget == 1 for step in steps for trial in step) <= 11
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -169,6 +169,26 @@ def test_a_checkpoint_of_the_sampler_is_gone_on_from():
         each.trial for each in whole[20:]]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), 27),
+        (("--run-config-search-max-instance-count", "50"), 40),
+        (("--run-config-search-max-instance-count", "50",
+          "--min-percentage-of-search-space", "15", "--max-percentage-of-search-space", "20"), 80),
+        (("--run-config-search-max-model-batch-size", "2"), 10),
+    ],
+)  # fmt: skip
+def test_halving_draws_the_share_of_candidates_that_is_asked_for(arguments, expected):
+    world = "tiny add/sub"
+    chose = chosen(world, "halving", *arguments)
+    default = chose.tasks[0].space.default()
+    found = run(chose.search(), server_of(world))
+    shortest = min(each.trial.budget for each in found)
+    drawn = {each.trial.candidate for each in found if each.trial.budget == shortest} - {default}
+    assert len(drawn) == expected
+
+
 @pytest.mark.parametrize("mode", ["quick", "halving"])
 def test_a_limit_on_memory_is_kept(mode):
     world = "convolutions on 4 cores"
@@ -180,7 +200,28 @@ def test_a_limit_on_memory_is_kept(mode):
 def test_the_sampler_keeps_to_its_trials():
     limits = ("--optuna-min-trials", "5", "--optuna-max-trials", "8", "--concurrency-sweep-disable")
     found = run(chosen("tiny add/sub", "optuna", *limits).search(), server_of("tiny add/sub"))
-    assert len(found) <= 9
+    assert sum(each.trial.budget == 1 for each in found) <= 9
+    assert len(found) <= 17
+
+
+@pytest.mark.parametrize("limit", [(), ("--latency-budget", "60")], ids=["free", "limited"])
+def test_the_sampler_measures_what_looks_bad_only_shortly(limit):
+    world = "convolutions on 4 cores"
+    chose = chosen(world, "optuna", "--concurrency-sweep-disable", *limit)
+    found = run(chose.search(), server_of(world))
+    full = {each.trial.candidate for each in found if each.trial.budget == 1}
+    short = {each.trial.candidate for each in found if each.trial.budget < 1}
+    pruned = short - full
+    assert pruned
+    truth = server_of(world, noise=0.0)
+    best = chose.judge_of("m").best([each for each in found if each.trial.budget == 1])
+    for candidate in pruned:
+        at_its_best = max(
+            truth.measure(each.trial).metrics["m"]["perf_throughput"]
+            for each in found
+            if each.trial.candidate == candidate
+        )
+        assert at_its_best <= 1.05 * best.metrics["m"]["perf_throughput"]
 
 
 def test_the_sampler_looks_for_a_front_of_several_objectives():
@@ -203,8 +244,11 @@ def test_a_search_ends_where_everything_fails(mode):
     assert 0 < count < 600
 
 
-def test_a_short_measurement_is_never_taken_for_a_full_one():
-    chose = chosen("tiny add/sub", "halving")
+@pytest.mark.parametrize(
+    ("mode", "budgets"), [("halving", {1 / 9, 1 / 3, 1.0}), ("optuna", {1 / 9, 1.0})]
+)
+def test_a_short_measurement_is_never_taken_for_a_full_one(mode, budgets):
+    chose = chosen("tiny add/sub", mode)
     found = run(chose.search(), server_of("tiny add/sub"))
-    budgets = {each.trial.budget for each in found}
-    assert budgets == {1 / 9, 1 / 3, 1.0}
+    assert {each.trial.budget for each in found} == budgets
+    assert chose.judge_of("m").best(found).trial.budget == 1

@@ -107,7 +107,22 @@ def test_a_field_that_is_none_is_named(field, value, expected):
 def test_names_follow_the_order_of_asking():
     names = VariantNames()
     one, two = Setting("m", (("max_batch_size", 1),)), Setting("m", (("max_batch_size", 2),))
-    assert [names.name(each) for each in (two, one, two, Setting("m"))] == [
-        "m_config_0", "m_config_1", "m_config_0", "m_config_default"]  # fmt: skip
+    named = [names.names(Candidate((each,)))["m"] for each in (two, one, two, Setting("m"))]
+    assert named == ["m_config_0", "m_config_1", "m_config_0", "m_config_default"]
     assert names.names(Candidate((Setting("b"), one))) == {
         "b": "b_config_default", "m": "m_config_1"}  # fmt: skip
+
+
+def test_a_model_that_calls_others_has_another_name_with_each_of_their_variants():
+    names = VariantNames({"top": ("middle",), "middle": ("leaf",)})
+
+    def named(count):
+        values = (("instance_group.count", count),) if count else ()
+        return names.names(Candidate((Setting("leaf", values), Setting("middle"), Setting("top"))))
+
+    assert set(named(0).values()) == {
+        "leaf_config_default", "middle_config_default", "top_config_default"}  # fmt: skip
+    for number, count in enumerate((2, 3)):
+        assert set(named(count).values()) == {
+            f"leaf_config_{number}", f"middle_config_{number}", f"top_config_{number}"}  # fmt: skip
+    assert named(2)["top"] == "top_config_0"

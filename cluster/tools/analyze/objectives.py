@@ -159,15 +159,15 @@ class Judge:
     def ranked(self, results: Iterable[Measured]) -> list[Measured]:
         """Return what succeeded, the best first; of equals the earlier.
 
-        What was measured shortly comes after what was measured in full and keeps the constraints
-        alike. The reference is the default config's first success, or else the first success.
+        Of what keeps the constraints alike, what was measured longer comes first: luck has less
+        part in it. The reference is the default config's first success, or else the first success.
         """
         succeeded = [each for each in results if not each.error]
         over = reference(succeeded)
 
-        def place(measured: Measured) -> tuple[int, bool, float]:
+        def place(measured: Measured) -> tuple[int, float, float]:
             grade, value = self.standing(measured, over)
-            return grade, measured.trial.budget >= 1.0, value
+            return grade, measured.trial.budget, value
 
         return sorted(succeeded, key=place, reverse=True)
 

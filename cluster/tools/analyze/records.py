@@ -61,7 +61,7 @@ class Trial:
     Attributes:
         candidate: With which configuration.
         loads: Under which loads, one for each model that is asked, all at once.
-        budget: Which part of a full measurement it may cost, above 0 and up to 1.
+        budget: How many full measurements it may cost, above 0.
     """
 
     candidate: Candidate

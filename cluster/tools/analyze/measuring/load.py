@@ -93,7 +93,7 @@ def options_of(
         load: What clients do.
         addresses: Where the server is.
         conditions: How it is measured.
-        budget: Which part of a full measurement it may cost; windows are as much shorter.
+        budget: How many full measurements it may cost; windows are as much shorter or longer.
         is_alone: Whether no other model is under load at the same time.
         has_gpus: Whether the server tells of GPUs.
 

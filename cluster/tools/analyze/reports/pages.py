@@ -34,6 +34,10 @@ _LEVEL_COLUMNS: Final = (
     "perf_latency_p99", "perf_server_queue", "perf_server_compute_infer", "cpu_used_ram",
     "gpu_used_memory", "gpu_utilization",
 )  # fmt: skip
+# What is measured longer again has the same.
+_OF_LOAD: Final = (
+    "model_name", "model_config_path", "batch_size", "concurrency", "request_rate",
+)  # fmt: skip
 # Columns of words; the others hold numbers.
 _WORDS: Final = frozenset(
     {"model_config_path", "model_name", "instance_group", "satisfies_constraints", "is_stable"}
@@ -146,8 +150,18 @@ def detailed(rows: Sequence[Row], path: str, about: About) -> Page:
 
 
 def _in_full(rows: Sequence[Row]) -> list[Row]:
-    """Return what was measured in full; all where nothing was."""
-    return [row for row in rows if row.get("budget", "1") == "1"] or list(rows)
+    """Return what was measured in full, of a load the longest; all where nothing was."""
+    longest: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        key = tuple(row.get(name, "") for name in _OF_LOAD)
+        if _budget(row) >= 1.0 and (key not in longest or _budget(row) > _budget(longest[key])):
+            longest[key] = row
+    kept = {id(row) for row in longest.values()}
+    return [row for row in rows if id(row) in kept] or list(rows)
+
+
+def _budget(row: Row) -> float:
+    return float(row.get("budget") or 1)
 
 
 def named_paths(succeeded: Sequence[Row], best: int) -> list[str]:

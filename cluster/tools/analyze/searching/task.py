@@ -213,12 +213,25 @@ class Outcomes:
         succeeded = [each for each in self.seen if not each.error]
         return max(succeeded, key=self.standing, default=None)
 
+    def top_trials(self, count: int) -> list[Trial]:
+        """Return the best trial of each of the best candidates, the best first.
+
+        Of those of one grade what was measured longer comes first, as in `Judge.ranked`.
+        """
+
+        def place(measured: Measured) -> tuple[int, float, float]:
+            grade, value = self.standing(measured)
+            return grade, measured.trial.budget, value
+
+        found: dict[Candidate, Trial] = {}
+        for each in sorted(self.seen, key=place, reverse=True):
+            if not each.error:
+                found.setdefault(each.trial.candidate, each.trial)
+        return list(found.values())[:count]
+
     def top_candidates(self, count: int) -> list[Candidate]:
         """Return the best candidates, the best first."""
-        by_standing = sorted(
-            (each for each in self.seen if not each.error), key=self.standing, reverse=True
-        )
-        return list(dict.fromkeys(each.trial.candidate for each in by_standing))[:count]
+        return [trial.candidate for trial in self.top_trials(count)]
 
     def of(self, trial: Trial) -> Measured | None:
         """Return the outcome of a trial; None when there is none yet."""

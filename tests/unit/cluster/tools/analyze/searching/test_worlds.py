@@ -132,6 +132,33 @@ def test_noise_misleads_a_search_by_a_tenth_at_most(world, mode, seed):
     assert best_of(world, mode, *limit, seed=seed)[0] >= 0.9 * best
 
 
+@pytest.mark.parametrize("mode", ["quick", "optuna", "halving"])
+def test_finalists_are_measured_again_and_one_of_them_is_the_best(mode):
+    chose = chosen("convolutions on 4 cores", mode)
+    found = run(chose.search(), server_of("convolutions on 4 cores", noise=0.1))
+    finals = [each for each in found if each.trial.budget > 1]
+    assert len(finals) == 5
+    assert chose.judge_of("m").best(found) in finals
+    # Right after each other: what a machine does meanwhile is the same for all.
+    numbers = [found.index(each) for each in finals]
+    assert numbers == list(range(numbers[0], numbers[0] + 5))
+
+
+def test_finals_make_less_of_luck():
+    """With noise of a tenth; a search without finals is off by more in four times as many runs."""
+    missed = 0
+    for mode in ("quick", "optuna", "halving"):
+        for world in ("tiny add/sub", "convolutions on 4 cores", "convolutions on 2 cores"):
+            best, _ = best_of(world, "brute")
+            for seed in range(4):
+                chose = chosen(world, mode, seed=seed)
+                found = run(chose.search(), server_of(world, seed, noise=0.1))
+                trial = chose.judge_of("m").best(found).trial
+                truth = server_of(world, noise=0.0).measure(trial).metrics["m"]
+                missed += truth["perf_throughput"] < 0.95 * best
+    assert missed <= 4
+
+
 @pytest.mark.parametrize("mode", ["brute", "quick", "optuna", "halving"])
 def test_a_search_is_the_same_for_the_same_seed(mode):
     def trials():
@@ -245,10 +272,10 @@ def test_a_search_ends_where_everything_fails(mode):
 
 
 @pytest.mark.parametrize(
-    ("mode", "budgets"), [("halving", {1 / 9, 1 / 3, 1.0}), ("optuna", {1 / 9, 1.0})]
+    ("mode", "budgets"), [("halving", {1 / 9, 1 / 3, 1.0, 2.0}), ("optuna", {1 / 9, 1.0, 2.0})]
 )
 def test_a_short_measurement_is_never_taken_for_a_full_one(mode, budgets):
     chose = chosen("tiny add/sub", mode)
     found = run(chose.search(), server_of("tiny add/sub"))
     assert {each.trial.budget for each in found} == budgets
-    assert chose.judge_of("m").best(found).trial.budget == 1
+    assert chose.judge_of("m").best(found).trial.budget == 2

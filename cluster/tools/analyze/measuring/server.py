@@ -29,6 +29,7 @@ _LOG_DELAY_S: Final = 1.0
 _OF_A_CLUSTER: Final = frozenset(
     {
         "RAY_ADDRESS",
+        "RAY_CLIENT_MODE",
         "RAY_JOB_CONFIG_JSON_ENV_VAR",
         "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",
         "RAY_JOB_ID",

@@ -10,31 +10,43 @@ import itertools
 from collections.abc import Sequence
 
 from cluster.tools.analyze.records import Measured
+from cluster.tools.analyze.searching.final import FINALISTS, final
 from cluster.tools.analyze.searching.levels import has_settled, sweep
 from cluster.tools.analyze.searching.steps import Steps, side_by_side
-from cluster.tools.analyze.searching.task import Task
+from cluster.tools.analyze.searching.task import Outcomes, Task
 from cluster.tools.analyze.space.product import Point
 
 
 def brute(task: Task) -> Steps[None]:
-    """Measure the default, then every candidate; with ``stops_early`` rows end at a plateau."""
-    yield from sweep(task, task.space.default())
-    if not task.stops_early:
-        points = task.space.points()
-        yield from side_by_side(
-            (sweep(task, task.space.candidate(at)) for at in points), task.width
-        )
-        return
-    rows = itertools.groupby(task.space.points(), key=lambda point: point[:-1])
-    yield from side_by_side((_row(task, tuple(points)) for _, points in rows), task.width)
+    """Measure the default, then every candidate, and the best of many again.
+
+    With ``stops_early`` rows end at a plateau.
+    """
+    outcomes = Outcomes(task.judge)
+    outcomes.add((yield from sweep(task, task.space.default())))
+    points = task.space.points()
+    rows = (
+        itertools.groupby(points, key=lambda point: point[:-1])
+        if task.stops_early
+        else ((point, (point,)) for point in points)
+    )
+    found = yield from side_by_side((_row(task, tuple(each)) for _, each in rows), task.width)
+    for measured in found:
+        outcomes.add(measured)
+    # Of a few somebody has listed each.
+    if task.space.size > FINALISTS:
+        yield from final(task, outcomes)
 
 
-def _row(task: Task, points: Sequence[Point]) -> Steps[None]:
+def _row(task: Task, points: Sequence[Point]) -> Steps[list[Measured]]:
     """Measure candidates that differ in the last dimension, until it has stopped to gain."""
+    measured: list[Measured] = []
     bests: list[Measured] = []
     for point in points:
         found = yield from sweep(task, task.space.candidate(point))
+        measured += found
         best = task.judge.best(found)
         bests += [best] if best is not None else found[:1]
         if has_settled(task.judge, bests):
-            return
+            break
+    return measured

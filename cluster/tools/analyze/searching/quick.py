@@ -9,19 +9,16 @@ quick_plus_concurrency_sweep_run_config_generator.py @63a0fec
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from cluster.tools.analyze.records import Candidate
+from cluster.tools.analyze.searching.final import final
 from cluster.tools.analyze.searching.levels import fill, sweep
 from cluster.tools.analyze.searching.steps import Steps, side_by_side
-from cluster.tools.analyze.searching.task import Outcomes, Task, measured_in
+from cluster.tools.analyze.searching.task import Outcomes, Task
 from cluster.tools.analyze.space.product import Point
 
 # A step of two choices first: the larger one crosses small dents and noise.
 _DISTANCES = (2, 1)
-# So many of the best are measured again, so many times as long.
-_FINALISTS = 5
-_FINAL = 2.0
 
 
 def quick(task: Task) -> Steps[None]:
@@ -35,23 +32,12 @@ def quick(task: Task) -> Steps[None]:
 def sweep_of_best(task: Task, outcomes: Outcomes) -> Steps[None]:
     """Measure the best again, then the default and the best candidates at all loads."""
     if task.limits.top:
-        yield from _final(task, outcomes)
+        yield from final(task, outcomes)
         best = outcomes.top_candidates(task.limits.top)
         candidates = dict.fromkeys([task.space.default(), *best])
         found = yield from side_by_side((sweep(task, each) for each in candidates), task.width)
         for each in found:
             outcomes.add(each)
-
-
-def _final(task: Task, outcomes: Outcomes) -> Steps[None]:
-    """Measure the best candidates longer, one right after the other.
-
-    Whoever was the best by luck, or as the machine was faster then, does not stay it.
-    """
-    trials = outcomes.top_trials(_FINALISTS)
-    if len(trials) > 1:
-        longer = [replace(each, budget=_FINAL) for each in trials]
-        yield from side_by_side((measured_in(outcomes, [each]) for each in longer), task.width)
 
 
 def climb_from_best(

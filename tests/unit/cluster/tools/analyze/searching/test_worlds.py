@@ -132,7 +132,7 @@ def test_noise_misleads_a_search_by_a_tenth_at_most(world, mode, seed):
     assert best_of(world, mode, *limit, seed=seed)[0] >= 0.9 * best
 
 
-@pytest.mark.parametrize("mode", ["quick", "optuna", "halving"])
+@pytest.mark.parametrize("mode", ["brute", "quick", "optuna", "halving"])
 def test_finalists_are_measured_again_and_one_of_them_is_the_best(mode):
     chose = chosen("convolutions on 4 cores", mode)
     found = run(chose.search(), server_of("convolutions on 4 cores", noise=0.1))
@@ -142,6 +142,14 @@ def test_finalists_are_measured_again_and_one_of_them_is_the_best(mode):
     # Right after each other: what a machine does meanwhile is the same for all.
     numbers = [found.index(each) for each in finals]
     assert numbers == list(range(numbers[0], numbers[0] + 5))
+
+
+def test_brute_has_no_final_of_a_few():
+    few = ("--run-config-search-max-instance-count", "5",
+           "--run-config-search-min-model-batch-size", "8",
+           "--run-config-search-max-model-batch-size", "8")  # fmt: skip
+    found = run(chosen("tiny add/sub", "brute", *few).search(), server_of("tiny add/sub"))
+    assert {each.trial.budget for each in found} == {1.0}
 
 
 def test_finals_make_less_of_luck():

@@ -26,12 +26,6 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kinds of faults, with commas between")
     parser.add_argument("--schedule", type=Path, help="file with the schedule to run")
     parser.add_argument("--logs", type=Path, help="folder for what was printed")
-    parser.add_argument(
-        "--think-ms",
-        type=float,
-        default=10.0,
-        help="each client waits between an answer and its next question (%(default)s)",
-    )
     parser.add_argument("--list", action="store_true", help="print the kinds of faults and exit")
     parser.add_argument("--print", action="store_true", help="print the schedule and exit")
     arguments = parser.parse_args()
@@ -50,8 +44,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     is_kept = True
     for seed in arguments.seed:
-        think_s = arguments.think_ms / 1000
-        options = Options(seed, length_s, only, schedule, arguments.logs, think_s)
+        options = Options(seed, length_s, only, schedule, arguments.logs)
         if arguments.print:
             names = [kind_of(name) for name in FAULTS if not only or name in only]
             print(render(schedule or draw_schedule(seed, length_s, names)), end="")

@@ -35,6 +35,8 @@ from tests.chaos.records import (
 from tests.chaos.shared_region import SharedRegion
 from tests.support.busy_clients import ConnectionEndedError, HttpPeer
 
+# The server is to have the processors, not the clients.
+_THINKS_S: Final = 0.01
 _PAUSE_S: Final = 0.1
 _CHANNEL_OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
@@ -98,17 +100,10 @@ class Load:
         patience_s: How long a client waits for an answer.
         name: What the names of regions begin with.
         first: Number of the first client: no other load of the run has it.
-        think_s: How long a client waits between an answer and its next question: the server is to
-            have the processors, not the clients.
     """
 
     def __init__(
-        self,
-        addresses: dict[str, Address],
-        patience_s: float,
-        name: str,
-        first: int = 0,
-        think_s: float = 0.01,
+        self, addresses: dict[str, Address], patience_s: float, name: str, first: int = 0
     ) -> None:
         self._stop = threading.Event()
         self._regions: list[tuple[SharedRegion, str]] = []
@@ -128,7 +123,6 @@ class Load:
                     kind(part, node, addresses[node], number, self._stop, patience_s, region)
                 )
         for client in self._clients:
-            client.think_s = think_s
             client.start()
 
     def journals(self) -> list[Journal]:
@@ -191,7 +185,6 @@ class _Client(threading.Thread):
         self.address = address
         self.patience_s = patience_s
         self.region = region
-        self.think_s = 0.0
         self.stopping = stop
         has_large = part.protocol == "grpc"
         self.questions: Questions = questions_of(part.traffic, number, has_large=has_large)
@@ -222,7 +215,7 @@ class _Client(threading.Thread):
         kind, code, detail = outcome
         self._write(question, begin_s, kind, code, detail, port, is_first)
         self.questions.settle(kind)
-        self.stopping.wait(self.think_s if kind == OK else _PAUSE_S)
+        self.stopping.wait(_THINKS_S if kind == OK else _PAUSE_S)
         return kind
 
     def note_refused(self, begin_s: float, detail: str) -> None:

@@ -44,7 +44,6 @@ class Options:
         only: Kinds that strike; empty: all that can be had.
         schedule: To be run in place of a drawn one.
         logs: Folder that gets what was printed; None for none.
-        think_s: How long each client waits between an answer and its next question.
     """
 
     seed: int = 1
@@ -52,7 +51,6 @@ class Options:
     only: tuple[str, ...] = ()
     schedule: Schedule | None = None
     logs: Path | None = None
-    think_s: float = 0.01
 
 
 def run(options: Options) -> Report:
@@ -84,7 +82,7 @@ def _under_load(plant: Plant, options: Options, report: Report) -> None:
     scene = Scene(plant)
     say("the server is there")
     _heal(scene)
-    rounds = _Rounds(plant, options.think_s)
+    rounds = _Rounds(plant)
     calm = rounds.run("warm")
     before = _settled(plant)
     load = rounds.load("chaos")
@@ -123,17 +121,15 @@ def _under_load(plant: Plant, options: Options, report: Report) -> None:
 class _Rounds:
     """Makes loads, each with clients and regions of its own."""
 
-    def __init__(self, plant: Plant, think_s: float) -> None:
+    def __init__(self, plant: Plant) -> None:
         self._plant = plant
-        self._think_s = think_s
         self._count = 0
 
     def load(self, name: str) -> Load:
         """Return a load that runs, in which every client has had answers."""
         first = self._count * _CLIENTS_PER_LOAD
         self._count += 1
-        prefix = f"manta-chaos-{os.getpid()}-{name}"
-        load = Load(self._plant.addresses, PATIENCE_S, prefix, first, self._think_s)
+        load = Load(self._plant.addresses, PATIENCE_S, f"manta-chaos-{os.getpid()}-{name}", first)
         try:
             load.wait_warm(_WARM_ANSWERS, _WARM_TIMEOUT_S)
         except TimeoutError:

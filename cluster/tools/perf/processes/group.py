@@ -54,6 +54,9 @@ class Process:
         assert writer is not None  # noqa: S101
         try:
             async with self._turn:
+                if writer.is_closing():
+                    # uvloop does not say so with an error of connections.
+                    raise ConnectionResetError
                 writer.write(messages.framed(question))
                 await writer.drain()
                 length = int.from_bytes(await reader.readexactly(messages.LENGTH_BYTES), "big")

@@ -7,6 +7,7 @@ import asyncio
 import csv
 
 import pytest
+import uvloop
 
 from backends.api.errors import UnavailableError
 from cluster.tools.perf.command import main, perform
@@ -68,6 +69,29 @@ async def test_a_process_that_ends_ends_the_run():
                 await drive.status()
         finally:
             await group.end()
+
+
+def test_a_process_that_was_killed_while_nobody_asked_is_named_on_the_loop_of_the_command():
+    async def run():
+        async with EchoHttpServer(Counters()) as port:
+            group = Group(parse_options([*TWO, "-u", f"127.0.0.1:{port}"]))
+            try:
+                await group.start()
+                drive = group.drive(2, 0, is_sequence=False)
+                await drive.start()
+                killed = group._processes[1]._process
+                killed.kill()
+                async with asyncio.timeout(60):
+                    while not killed.stdin.is_closing():  # noqa: ASYNC110 - it tells nobody
+                        await asyncio.sleep(0.01)
+                for question in (drive.status, drive.stop):
+                    with pytest.raises(UnavailableError, match="process 1 of the load has ended"):
+                        await question()
+            finally:
+                await group.end()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
 
 
 async def test_a_process_that_cannot_connect_says_so():

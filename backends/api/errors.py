@@ -116,6 +116,18 @@ class ResourceExhaustedError(TritonError):
     code = "Resource exhausted"
 
 
+class UnauthenticatedError(TritonError):
+    """Nobody knows who asks; Triton, which asks nobody, has no such code."""
+
+    code = "Unauthenticated"
+
+
+class PermissionDeniedError(TritonError):
+    """Who asks may not; Triton, which has no callers, has no such code."""
+
+    code = "Permission denied"
+
+
 ERROR_BY_CODE: dict[str, type[TritonError]] = {
     cls.code: cls
     for cls in (
@@ -128,6 +140,8 @@ ERROR_BY_CODE: dict[str, type[TritonError]] = {
         AlreadyExistsError,
         RequestCancelledError,
         ResourceExhaustedError,
+        UnauthenticatedError,
+        PermissionDeniedError,
     )
 }
 
@@ -141,6 +155,8 @@ HTTP_STATUS: dict[str, int] = {
     "Already exists": 400,
     "Cancelled": 400,
     "Resource exhausted": 429,
+    "Unauthenticated": 401,
+    "Permission denied": 403,
 }
 
 # Numbers of grpc.StatusCode, so that codecs need no grpc import.
@@ -150,10 +166,12 @@ GRPC_STATUS: dict[str, int] = {
     "Invalid argument": 3,
     "Not found": 5,
     "Already exists": 6,
+    "Permission denied": 7,
     "Resource exhausted": 8,
     "Unsupported": 12,
     "Internal": 13,
     "Unavailable": 14,
+    "Unauthenticated": 16,
 }
 
 

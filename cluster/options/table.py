@@ -14,12 +14,15 @@ from typing import Any
 
 from backends.api.evolving import evolves
 from cluster.options import values
+from cluster.options.access import ACCESS
+from cluster.options.admission import ADMISSION
+from cluster.options.captures import CAPTURES, CaptureOptions
 from cluster.options.flag import Flag
 from cluster.options.flag import declared as _flag
 from cluster.options.lanes import LANES
 from cluster.options.nodes import NODES
 from cluster.options.on_demand import ON_DEMAND
-from cluster.options.starting import STARTING, StartOptions
+from cluster.options.starting import STARTING
 
 Setting = tuple[str, str, str]
 Restriction = tuple[tuple[str, ...], str, str]
@@ -32,13 +35,13 @@ _AGENT, _CACHE, _RATE_LIMITER = "Repository Agent", "Response Cache", "Rate Limi
 _MEMORY, _SHM = "Memory/Device Management", "Shared-Memory"
 _DEPRECATED, _MANTA = "DEPRECATED", "Manta"
 
-_LAST = frozenset({ON_DEMAND, LANES, NODES, STARTING})
+_LAST = frozenset({ON_DEMAND, LANES, NODES, STARTING, ACCESS, ADMISSION, CAPTURES})
 _HTTP_DEFAULT_BYTES = 64 << 20
 _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(StartOptions):
+class ServerOptions(CaptureOptions):
     """The options of a server; see `cluster.options.parsing.parse_options`.
 
     Attributes without a flag:

@@ -22,6 +22,7 @@ import ray
 import setproctitle
 
 from backends.api.errors import TritonError
+from deployments.captures.making import make_captures
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.wake_limits import WakeLimits
@@ -70,6 +71,8 @@ logger = logging.getLogger(__name__)
 
 # The models' instances need the rest.
 _DEFAULT_MEMORY_DIVISOR = 4
+# Records that a store does not take until then are lost.
+_CAPTURES_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ class IngressSettings:
         model_cache_directory: ``--model-cache-directory``.
         wake_limits: What may wait for versions that are being woken.
         wait_for_models: Which models Serve waits for before a replica runs.
+        capture_config: ``--capture-config``.
+        answer_provenance: ``--answer-provenance``.
     """
 
     server_id: str = "triton"
@@ -136,6 +141,8 @@ class IngressSettings:
     model_cache_directory: str = ""
     wake_limits: WakeLimits = WakeLimits()
     wait_for_models: WaitForModels = WaitForModels.NONE
+    capture_config: str = ""
+    answer_provenance: bool = False
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -233,6 +240,10 @@ class Ingress:
             tracer=self._tracer,
         )
         self._plane.page.read_node_roles = read_node_roles
+        self._plane.always_names_origin = settings.answer_provenance
+        self._captures = make_captures(settings.capture_config) if settings.capture_config else None
+        if self._captures is not None:
+            self._plane.captures = self._captures.captures
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -324,8 +335,13 @@ class Ingress:
         return make_metrics_server(
             self._plane,
             budget=self._budget,
-            render_model_cache=lambda: render_model_cache(folder, node_id),
+            render_model_cache=lambda: (
+                render_model_cache(folder, node_id) + self._render_captures()
+            ),
         )
+
+    def _render_captures(self) -> bytes:
+        return b"" if self._captures is None else self._captures.writer.render()
 
     def _grpc_server(self) -> ProtocolServer:
         settings = self._settings
@@ -398,6 +414,8 @@ class Ingress:
         await self._watch.close()
         await self._router.close()
         await self._tracer.close()
+        if self._captures is not None:
+            await asyncio.to_thread(self._captures.writer.close, _CAPTURES_TIMEOUT_S)
 
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the flags of TLS and keepalive tell the transports."""
+"""What flags tell the ingresses' parts: TLS, keepalive, captures."""
 
 from typing import Final
 
 from cluster.options.parsing import ServerOptions
+from deployments.captures.making import read_config
 from deployments.grpc.server.grpcio_server import OPTIONS
 from deployments.security.tls import TlsFiles
 
@@ -35,6 +36,16 @@ def check_tls(options: ServerOptions) -> None:
         files = tls_files(options, protocol)
         if files is not None:
             files.pems()
+
+
+def check_captures(options: ServerOptions) -> None:
+    """Check what is to be captured; each ingress does so again on its own.
+
+    Raises:
+        InvalidArgumentError: The file cannot be used; the message says what is wrong in it.
+    """
+    if options.capture_config:
+        read_config(options.capture_config)
 
 
 def grpc_options(options: ServerOptions) -> dict[str, int]:

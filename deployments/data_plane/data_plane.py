@@ -19,6 +19,8 @@ from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
+from deployments.captures.capturing import Captures
+from deployments.captures.provenance import ProvenanceSink, is_asked
 from deployments.contracts.control import ClusterControl, RepositoryControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
@@ -87,6 +89,8 @@ class DataPlane:
         has_started: Whether the start-up models were attempted; once true it stays so.
         draining: Whether readiness is withdrawn; requests are still served.
         exiting: Whether requests are refused.
+        captures: Keeps some of the requests; None when none is kept.
+        always_names_origin: ``--answer-provenance``.
     """
 
     def __init__(
@@ -110,6 +114,8 @@ class DataPlane:
         self.has_started = False
         self.draining = False
         self.exiting = False
+        self.captures: Captures | None = None
+        self.always_names_origin = False
         self._server_id = server_id
         self._strict_readiness = strict_readiness
         self._router = router
@@ -256,10 +262,22 @@ class DataPlane:
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
         """
+        if self.always_names_origin or request.parameters:
+            sink = self._naming(model, request, sink)
+        if self.captures is not None:
+            sink = self.captures.watch(model, request, sink, model.digest)
         if request.regions is not None:
             return self._infer_in_regions(model, request, sink)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
+
+    def _naming(
+        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
+    ) -> ResponseSink:
+        """Return a sink that names the version which answers, where that is asked for."""
+        if is_asked(request) or self.always_names_origin:
+            return ProvenanceSink(sink, model.version_text, model.digest, "")
+        return sink
 
     def _infer_in_regions(
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink

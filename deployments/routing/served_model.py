@@ -26,6 +26,8 @@ class ServedModel:
         version_text: The same as text, for responses.
         config: The complete config.
         labels: Class labels by output name.
+        digest: Of what the version was loaded from; see
+            `deployments.contracts.routing_table.ModelVersion`.
         checker: The model's compiled request checks.
         pool: Its instances.
         ensemble: What runs its requests here; None for a model with instances.
@@ -36,6 +38,7 @@ class ServedModel:
         "cache",
         "checker",
         "config",
+        "digest",
         "ensemble",
         "key",
         "labels",
@@ -59,6 +62,7 @@ class ServedModel:
         self.version_text = str(entry.version)
         self.config = config
         self.labels = entry.labels
+        self.digest = entry.digest
         self.checker = RequestChecker(config)
         self.pool = pool
         self.ensemble = ensemble

@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Has answers name what they were made by: version, digest and rollout arm. Pure.
+
+A request asks for it with the parameter ``manta_provenance``, or the server's options do for all.
+What is told are parameters of each response, so it is the same over every protocol.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from backends.api.errors import TritonError
+from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.sinks import ResponseSink
+from deployments.tracing.record import TracedSink, TraceReport
+
+ASKED_BY: Final = "manta_provenance"
+VERSION: Final = "manta_model_version"
+DIGEST: Final = "manta_model_digest"
+ARM: Final = "manta_rollout_arm"
+
+
+def is_asked(request: InferenceRequest) -> bool:
+    """Whether a request asks for it; the parameter is taken out, no model has to know it."""
+    parameters = request.parameters
+    return bool(parameters) and ASKED_BY in parameters and bool(parameters.pop(ASKED_BY))
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ProvenanceSink:
+    """Adds to each response who made it.
+
+    Args:
+        sink: Takes the outcomes.
+        version: Version of the model, as text.
+        digest: Of what it was loaded from; empty when that is not known, as of an ensemble.
+        arm: Of a rollout; empty without one.
+    """
+
+    __slots__ = ("_sink", "_told")
+
+    def __init__(self, sink: ResponseSink, version: str, digest: str, arm: str) -> None:
+        self._sink = sink
+        self._told: dict[str, str] = {
+            key: value for key, value in ((VERSION, version), (DIGEST, digest), (ARM, arm)) if value
+        }
+
+    def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
+        """Add it to a response and pass that on."""
+        if response is not None:
+            # Cached answers are shared: theirs stays as it is.
+            response.parameters = {**response.parameters, **self._told}
+        self._sink.respond(response, final=final)
+
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        """Pass an error on."""
+        self._sink.fail(error, final=final)
+
+    def traced(self, report: TraceReport) -> None:
+        """Pass on what the instance says of a traced request."""
+        if isinstance(self._sink, TracedSink):
+            self._sink.traced(report)

@@ -292,8 +292,8 @@ class NodePools:
             self._leave(instance)
             if link.pool.held is not None:
                 self._settle(link.pool)
-            if link.closed and not link.is_local and link.pool.routes is not None:
-                # It may have been the last to say who holds the queue of its node.
+            if link.closed and link.pool.routes is not None:
+                # It may have been the last for which requests do not just go to a queue.
                 self._queue_changed(link.pool)
 
     def retired(self, link: Link) -> bool:

@@ -176,12 +176,12 @@ class NodeRoutes:
         place = self._place_of(view)
         links = [link for link in place.links if link.lane is not None]
         # One that is on its own yet is none of the queue's.
-        held = None if place.queue is None else next(filter(_is_held, links), None)
-        return held or (links[0] if links else None)
+        held = [link for link in links if not link.is_on_its_own]
+        return next(iter(held if held and place.queue is not None else links), None)
 
     def queue_at(self, link: Link) -> NodeQueue | None:
         """Return the queue of a link's node; None when the instance is on its own."""
-        if link.lane is not None and not _is_held(link):
+        if link.is_on_its_own:
             # It is asked to be adopted, at the most: whoever has its sequences asks itself.
             return None
         node_id = link.endpoint.node_id
@@ -327,10 +327,6 @@ class NodeRoutes:
         self._move(time.monotonic_ns())
         if awaited or any(place.view.waiting_count for place in self._places):
             self._watch()
-
-
-def _is_held(link: Link) -> bool:
-    return link.lane is not None and link.lane.holder is not None
 
 
 def _is_told(view: NodeView, now_ns: int) -> bool:

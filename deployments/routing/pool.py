@@ -45,6 +45,11 @@ class Link:
         self.task: asyncio.Task[None] | None = None
         self.closed = False
 
+    @property
+    def is_on_its_own(self) -> bool:
+        """Whether no queue decides what the instance executes, as far as it has said."""
+        return self.lane is not None and self.lane.holder is None
+
 
 class SequenceLinks(Protocol):
     """Where the sequences of a model version run; see `deployments.routing.sequence_routes`.

@@ -4,6 +4,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -29,6 +30,7 @@ SEQUENCES = ModelConfig(
     ),
 )
 START, END = SEQUENCE_START, SEQUENCE_END
+_rounds = itertools.count()
 
 
 def ask(node: Node, correlation_id: int, flags: int = 0, router: int = 0):
@@ -54,10 +56,10 @@ async def another(node: Node) -> AsyncIterator[PooledInstance]:
         yield instance
 
 
-def renew(node: Node) -> tuple[PooledInstance, ...]:
-    """Have another config from now on; return the instances that leave."""
-    node.config = replace(node.config, parameters={"round": str(id(object()))})
-    return tuple(node.instances)
+def change_config(cluster: Cluster) -> None:
+    """Have the next table be another one, be it of the same instances."""
+    for node in cluster.nodes:
+        node.config = replace(node.config, parameters={"round": str(next(_rounds))})
 
 
 @contextlib.contextmanager
@@ -73,8 +75,14 @@ def silent(cluster: Cluster, node: Node) -> Iterator[None]:
 @contextlib.contextmanager
 def stopped(instance: PooledInstance) -> Iterator[None]:
     """Have an instance read and say nothing meanwhile."""
-    goes_on = threading.Event()
-    instance.reactor.submit(goes_on.wait)
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand() -> None:
+        stands.set()
+        goes_on.wait()
+
+    instance.reactor.submit(stand)
+    assert stands.wait(30)
     try:
         yield
     finally:
@@ -88,16 +96,20 @@ async def test_a_request_goes_where_the_queue_was_asked_for_though_a_new_instanc
         near, far = cluster.nodes
         router = near.routers[0]
         await answered(*[ask(near, each, START) for each in range(1, 5)])
-        leaving = renew(far)
+        leaving = tuple(far.instances)
         async with another(far) as instance:
             publish(cluster.nodes, leaving, routers=[router])
             await until(lambda: lanes(router) == 1)
             with silent(cluster, far):
                 asked = [ask(near, each) for each in range(1, 5)]
-                await asyncio.sleep(0.05)
-                # Looks again at who decides for the node: the new instance is on its own yet.
+                for _ in range(3):
+                    # The questions are on their way then.
+                    await asyncio.sleep(0)
+                # Has it look again who decides for the node: the new instance is on its own yet.
+                change_config(cluster)
                 publish(cluster.nodes, leaving, routers=[router])
             await answered(*asked)
+            change_config(cluster)
             publish(cluster.nodes, leaving)
             await answered(*[ask(near, each, END) for each in range(1, 5)])
             assert not instance.model.sizes
@@ -158,7 +170,7 @@ async def test_a_queue_refuses_nothing_before_its_instances_have_told_what_runs_
             node.publish()
             await until(lambda: router.find("m").pool.queue is not None)
             asked = ask(node, 1)
-            await asyncio.sleep(0.05)
+            await answered(ask(node, 2, START))
             assert asked.queue is not None
         await answered(asked, ask(node, 1, END))
 

@@ -18,7 +18,7 @@ KSERVE_VERSION := 0.20.0
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
-	@echo "make test     install what tests need and run them all"
+	@echo "make test     install what tests need and run them all, and three minutes of chaos"
 	@echo "make frameworks  the tests that import a large framework, TensorFlow's 1.4 GB installed for them; part of make test"
 	@echo "make demo-frameworks  the digits in every framework, as a repository; their accuracies side by side"
 	@echo "make test-all that, 10,000 sequences, faults under load, 90 minutes of chaos, the wheel, fuzzing, and conformance where sources are named"
@@ -173,14 +173,15 @@ k8s-check: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION)
 sequences: $(VENV)/.installed-test
 	MANTA_SEQUENCES=10000 $(PYTEST) tests/integration/test_many_sequences.py
 
-# Integration tests run what is served: the compiled form. Only where there is no C compiler, and that
-# is not CI, they run plain. Unit tests run both ways in test-all.
+# Integration tests and chaos run what is served: the compiled form. Only where there is no C compiler,
+# and that is not CI, they run plain. Unit tests run both ways in test-all.
+SERVED_FORM = MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))')
 test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types unit stores k8s-check
 	$(MAKE) --no-print-directory frameworks demo-models demo-frameworks interop-tools kserve-client
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
-	MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))') \
-		$(PYTEST) tests/integration
+	$(SERVED_FORM) $(PYTEST) tests/integration
+	$(SERVED_FORM) $(BIN)/python -m tests.chaos --minutes 3 --seed 7
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
 faults: $(VENV)/.installed-test

@@ -11,7 +11,7 @@ overtake it. A number that was given out is remembered for a while, to know what
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from deployments.lane.batches import BatchPart, Forget
@@ -148,7 +148,7 @@ class Assembly(Generic[Item]):
         self._order: deque[_Key] = deque()
 
     @property
-    def batches(self) -> Iterable[PoolBatch[Item]]:
+    def batches(self) -> Collection[PoolBatch[Item]]:
         """The batches, oldest first."""
         return self._incomplete.values()
 

@@ -290,10 +290,12 @@ class Executor:
             self._scheduler.stop()
         try:
             async with asyncio.timeout(timeout_s):
-                while self._scheduler.sequence_count:  # noqa: ASYNC110 - see the constant
-                    await asyncio.sleep(_SEQUENCES_ENDED_POLL_S)
-                if self.outbox.outstanding_count:
-                    await self.outbox.wait_idle()
+                # One may begin with a request that was under way.
+                while self._scheduler.sequence_count or self.outbox.outstanding_count:
+                    if self._scheduler.sequence_count:
+                        await asyncio.sleep(_SEQUENCES_ENDED_POLL_S)
+                    else:
+                        await self.outbox.wait_idle()
         except TimeoutError:
             return False
         return True

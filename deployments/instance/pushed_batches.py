@@ -59,11 +59,11 @@ class PushedBatches:
     __slots__ = (
         "_assembly",
         "_clock_ns",
-        "_executed_ns",
         "_handed_out",
         "_kept",
         "_outbox",
         "_queue",
+        "_quiet_since_ns",
         "_running",
         "_sequences",
         "_slot_count",
@@ -91,7 +91,7 @@ class PushedBatches:
         self._handed_out: Iterable[tuple[AnyWork, int]] = ()
         self._kept: dict[int, AnyWork] = {}
         self._clock_ns = clock_ns
-        self._executed_ns = 0
+        self._quiet_since_ns = clock_ns()
         self.pending_count = 0
 
     @property
@@ -151,7 +151,10 @@ class PushedBatches:
     def adopted(self) -> int:
         """Serve a new holder, and return how many batches it is to wait for."""
         self.grants.decline()
-        self._assembly.hurry(self._clock_ns())
+        now_ns = self._clock_ns()
+        # The holder lets sequences be quiet from now on, whenever they had their last requests.
+        self._quiet_since_ns = now_ns
+        self._assembly.hurry(now_ns)
         if self._kept:
             # Their tickets were the last holder's.
             batch: WorkBatch = PoolBatch(_OWN, _OWN)
@@ -199,17 +202,19 @@ class PushedBatches:
 
     @property
     def sequence_count(self) -> int:
-        """Sequences that have started and not ended.
+        """Sequences that have started and not ended, and batches that may yet start some.
 
         The holder does not say when one ends because it is idle. So when nothing has been executed
         for as long as that takes, none goes on.
         """
         if self._sequences is None:
             return 0
-        is_idle = self._running is None and not self.pending_count
-        if is_idle and self._clock_ns() - self._executed_ns >= self._sequences.idle_ns:
+        incomplete_count = len(self._assembly.batches)
+        is_idle = self._running is None and not (self.pending_count or incomplete_count)
+        idle_ns = self._sequences.idle_ns
+        if is_idle and idle_ns and self._clock_ns() - self._quiet_since_ns >= idle_ns:
             return 0
-        return len(self.running)
+        return len(self.running) + incomplete_count
 
     def knows(self, correlation_id: int | str) -> bool:
         """Whether a sequence of this id goes on here."""
@@ -261,7 +266,7 @@ class PushedBatches:
         batch = self._running
         if batch is None:
             return
-        self._executed_ns = times.end_ns
+        self._quiet_since_ns = times.end_ns
         batch.execution_ns += times.end_ns - times.start_ns
         for work, slot in zip(decision.batch, decision.slots, strict=False):
             if not work.is_rescheduled:

@@ -31,7 +31,7 @@ class PushedSequences:
         feeder: Knows the sequences that run.
 
     Attributes:
-        idle_ns: How long a sequence may be quiet.
+        idle_ns: How long a sequence may be quiet; 0 for ever.
     """
 
     __slots__ = ("_feeder", "_model_name", "_slot_count", "idle_ns")

@@ -239,6 +239,10 @@ class LaneClient(PoolClient):
         self._closes_when_idle = True
         self._close_if_idle()
 
+    def stay_open(self) -> None:
+        """Take back that the lane is to close when it is idle."""
+        self._closes_when_idle = False
+
     def _close_if_idle(self) -> None:
         if not (self._pending or self._calls.answers):
             self.close()

@@ -28,6 +28,7 @@ from deployments.pool_queue.lease_desk import LeaseDesk
 from deployments.pool_queue.load_reports import LoadReports
 from deployments.pool_queue.messages import Load, Missing
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
+from deployments.pool_queue.undecided import UndecidedTickets
 from deployments.scheduling.factory import make_pool_scheduler
 from deployments.scheduling.holds import Holds
 from deployments.scheduling.pool_queue import Batch, PoolQueue
@@ -51,6 +52,7 @@ class HeldQueue:
 
     Attributes:
         reports: Tells other routers of the load.
+        undecided: Requests of sequences that it does not know yet.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -88,6 +90,7 @@ class HeldQueue:
         # Whether another router has ever had a ticket here.
         self._is_shared = False
         self.reports: LoadReports[ForeignParty] = LoadReports(self._loop, lambda: self.load)
+        self.undecided = UndecidedTickets(self._take_again)
         self._wake = Alarm(clock, self._look)
         self._expiry = Alarm(clock, self._expire)
 
@@ -110,7 +113,7 @@ class HeldQueue:
 
     @property
     def _waiting_count(self) -> int:
-        return self._queue.pending_count - self._withdrawn_count
+        return self._queue.pending_count + len(self.undecided) - self._withdrawn_count
 
     @property
     def config(self) -> ModelConfig:
@@ -129,13 +132,15 @@ class HeldQueue:
             return self.has_instances
         return bool(self._queue.instances)
 
-    async def knows(self, correlation_id: int | str) -> bool:
-        """Whether a sequence goes on here, in a slot or in the backlog."""
+    async def knows(self, correlation_id: int | str) -> bool | None:
+        """Whether a sequence goes on here, in a slot or in the backlog; None: not known yet."""
         return self.has_sequence(correlation_id)
 
-    def has_sequence(self, correlation_id: int | str) -> bool:
+    def has_sequence(self, correlation_id: int | str) -> bool | None:
         """Whether a sequence goes on here; not to be waited for."""
-        return self._queue.knows(correlation_id)
+        if self._queue.knows(correlation_id):
+            return True
+        return False if self.undecided.has_heard() else None
 
     def configure(self, config: ModelConfig) -> bool:
         """Go by another config of the same model version; return whether that can be done.
@@ -156,6 +161,7 @@ class HeldQueue:
         """Tell nobody anything any more."""
         self._wake.cancel()
         self._expiry.cancel()
+        self.undecided.close()
         self._desk.close()
         self.reports.close()
 
@@ -225,7 +231,7 @@ class HeldQueue:
         self._own.clear()
         self._withdrawn_count = 0
         own: list[OwnRequest] = []
-        for ticket in self._queue.clear():
+        for ticket in (*self._queue.clear(), *self.undecided.clear()):
             if isinstance(ticket, OwnRequest):
                 if not ticket.is_cancelled:
                     own.append(ticket)
@@ -307,6 +313,11 @@ class HeldQueue:
         """Give an instance nothing more but what the sequences need that run there."""
         self._queue.retire(instance)
 
+    def restore(self, instance: str) -> None:
+        """Give an instance that was retired what comes again."""
+        self._queue.restore(instance, self._clock_ns())
+        self._look()
+
     def is_needed(self, instance: str) -> bool:
         """Whether batches lie at an instance, or sequences run there."""
         return self._queue.is_needed(instance)
@@ -345,6 +356,8 @@ class HeldQueue:
         try:
             is_due = self._queue.enqueue(ticket, ticket.enqueue_ns)
         except TritonError as error:
+            if self.undecided.keep(ticket, error):
+                return
             self._statistics.record_failure(FailureReason.REJECTED, 0)
             if isinstance(ticket, OwnRequest):
                 self._own.pop(ticket, None)
@@ -361,6 +374,12 @@ class HeldQueue:
         deadline_ns = self._queue.deadline_ns
         if deadline_ns is not None:
             self._expiry.set(deadline_ns)
+
+    def _take_again(self, ticket: HeldTicket) -> None:
+        if ticket.is_cancelled:
+            self._withdrawn_count -= 1
+        else:
+            self._take(ticket)
 
     def _look(self) -> None:
         """Do what is to be done now."""

@@ -111,6 +111,8 @@ class LinkSet:
             if key in self._links:
                 continue
             pool = pools.make(model_key)
+            if self._restore(pool, key):
+                continue
             if endpoint.incarnation == self._own_incarnation:
                 pool.has_own = True
             elif self._opens_on_demand and not pool.is_used:
@@ -194,6 +196,23 @@ class LinkSet:
         is_needed = self._node_pools.retired(link)
         if not (is_needed or is_leaving or sequences is not None):
             lane.close_when_idle()
+
+    def _restore(self, pool: LinkPool, key: tuple[str, str]) -> bool:
+        """Take up a link again whose instance had left the table: its sequences went on there."""
+        retired = [] if pool.sequences is None else pool.sequences.retired
+        link = next((each for each in retired if _key(each) == key), None)
+        if pool.sequences is None or link is None or link.lane is None:
+            return False
+        link.closed = False
+        self._links[key] = link
+        self._leaving.pop(key, None)
+        if link in pool.leaving:
+            pool.leaving.remove(link)
+        pool.links.append(link)
+        pool.lanes.append(link.lane)
+        pool.sequences.restore(link)
+        self._node_pools.restored(link)
+        return True
 
     def _start_connecting(self, link: Link) -> None:
         name = f"lane to {link.endpoint.name}"

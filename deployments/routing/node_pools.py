@@ -14,17 +14,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.model_config import ModelConfig
-from deployments.lane.batches import Adopt, Adopted, Done, Holder
+from deployments.lane.batches import Adopt, Adopted, Holder
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.pool_queue.alarm import AlarmClock, LoopClock
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
+from deployments.routing.instance_link import InstanceLink
 from deployments.routing.pool import Link, LinkPool
 from deployments.scheduling.holds import Holds
 
@@ -44,56 +46,6 @@ class TicketQueues(Protocol):
 
     def forget(self, model_name: str, version: int) -> None:
         """Have what waits in the queue of a model version back."""
-
-
-class InstanceLink:
-    """What one instance tells its router; a `deployments.lane.batches.PoolEvents`.
-
-    Attributes:
-        link: The way to the instance.
-        lane: The lane that is open now.
-        queue: The queue that it works for; None while it is not adopted by this process.
-        is_asked: Whether it was asked to be adopted and has not answered.
-    """
-
-    __slots__ = ("_pools", "is_asked", "lane", "link", "queue")
-
-    def __init__(self, pools: "NodePools", link: Link, lane: LaneClient) -> None:
-        self._pools = pools
-        self.link = link
-        self.lane = lane
-        self.queue: HeldQueue | None = None
-        self.is_asked = False
-
-    def adopted(self, message: Adopted) -> None:
-        """Take the instance into its queue."""
-        self._pools.adopted(self, message)
-
-    def done(self, message: Done) -> None:
-        """Learn that a batch was executed."""
-        queue = self.queue
-        if queue is not None:
-            queue.done(self.link.endpoint.incarnation, message)
-            if self.link.closed:
-                self._pools.part_from(self)
-
-    def granted(self) -> None:
-        """Learn that the instance may execute one batch."""
-        if self.queue is not None:
-            self.queue.granted(self.link.endpoint.incarnation)
-
-    def draining(self) -> None:
-        """Have what waits executed before the last instances of a pool end."""
-        if self.queue is not None:
-            self.queue.draining()
-
-    def bounced(self, inflight: LaneInflight, waited_ns: int) -> None:
-        """Send a request by way of the queue."""
-        self._pools.bounced(inflight, waited_ns)
-
-    def holder(self, message: Holder) -> None:
-        """Learn that somebody, or nobody any more, decides what the instance executes."""
-        self._pools.told_of_holder(self, message)
 
 
 class NodePools:
@@ -159,6 +111,8 @@ class NodePools:
         self._tickets = tickets
         for instance in self._links.values():
             instance.queue = None
+            # The next holder may be this process again, with a queue that knows nothing yet.
+            instance.is_parted = False
         for pool in self.all():
             held, pool.held = pool.held, None
             self.refresh(pool)
@@ -212,7 +166,8 @@ class NodePools:
                 self._adopt_now(instance)
         # One that was on its own and has left the table goes on with its sequences.
         for instance in self._retired(pool):
-            self._ask(instance)
+            if not instance.is_parted:
+                self._ask(instance)
         self._settle(pool)
 
     def _retired(self, pool: LinkPool) -> list[InstanceLink]:
@@ -264,6 +219,8 @@ class NodePools:
         except TritonError as error:
             _log.error("model '%s' version %d has no queue: %s", name, version, error)
             return
+        if config.sequence_batching is not None:
+            pool.held.undecided.has_heard = partial(self._has_heard, pool)
         self._settle(pool)
         self._send_again(pool, held)
 
@@ -283,6 +240,14 @@ class NodePools:
         is_asked = any(each.is_asked for each in instances)
         return not is_asked and all(link in adopted for link in pool.links if link.is_local)
 
+    def _has_heard(self, pool: LinkPool) -> bool:
+        """Whether all instances of this node have told the queue here what runs there."""
+        instances = [self._links.get(link) for link in pool.links if link.is_local]
+        return all(
+            instance is not None and (instance.is_parted or instance.queue is pool.held)
+            for instance in (*instances, *self._retired(pool))
+        )
+
     def _end_gathering(self) -> None:
         self._gathering = None
         for pool in self.all():
@@ -298,11 +263,17 @@ class NodePools:
         if queue is not pool.queue:
             pool.queue = queue
             self._queue_changed(pool)
+        if pool.held is not None:
+            pool.held.undecided.look()
 
     # The instances
 
     def connected(self, link: Link, lane: LaneClient) -> None:
         """Learn that an instance's lane has opened."""
+        before = self._by_incarnation.get(link.endpoint.incarnation)
+        if before is not None:
+            # It had left the table and is there again; what lies there ends over the lane it had.
+            self._leave(before)
         instance = self._links[link] = InstanceLink(self, link, lane)
         self._by_incarnation[link.endpoint.incarnation] = instance
         lane.events = instance
@@ -315,10 +286,15 @@ class NodePools:
         """Learn that an instance's lane has closed."""
         instance = self._links.pop(link, None)
         if instance is not None:
-            del self._by_incarnation[link.endpoint.incarnation]
+            incarnation = link.endpoint.incarnation
+            if self._by_incarnation.get(incarnation) is instance:
+                del self._by_incarnation[incarnation]
             self._leave(instance)
-            if instance.is_asked:
+            if link.pool.held is not None:
                 self._settle(link.pool)
+            if link.closed and link.pool.routes is not None:
+                # It may have been the last for which requests do not just go to a queue.
+                self._queue_changed(link.pool)
 
     def retired(self, link: Link) -> bool:
         """Give an instance that has left the table nothing but what its sequences need.
@@ -334,12 +310,22 @@ class NodePools:
             self._settle(link.pool)
         return not self.part_from(instance)
 
+    def restored(self, link: Link) -> None:
+        """Learn that an instance which had left the table is there again."""
+        instance = self._links.get(link)
+        if instance is not None:
+            instance.is_parted = False
+            instance.lane.stay_open()
+            if instance.queue is not None:
+                instance.queue.restore(link.endpoint.incarnation)
+
     def part_from(self, instance: InstanceLink) -> bool:
         """Let go of an instance that has left the table and has done what it had to."""
         queue, incarnation = instance.queue, instance.link.endpoint.incarnation
         if queue is not None and queue.is_needed(incarnation):
             return False
         self._leave(instance)
+        instance.is_parted = True
         if instance.link not in instance.link.pool.leaving:
             instance.lane.close_when_idle()
         return True

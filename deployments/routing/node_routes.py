@@ -91,6 +91,9 @@ class NodeRoutes:
                 place.links = []
                 places[node_id] = place
             place.links.append(link)
+        retired = [] if self._pool.sequences is None else self._pool.sequences.retired
+        for place in places.values():
+            place.retired = [link for link in retired if link.endpoint.node_id == place.node_id]
         self._places = sorted(places.values(), key=lambda place: not place.is_own)
         for place in self._places:
             queue = self._pool.queue
@@ -170,10 +173,17 @@ class NodeRoutes:
             return None
         view = choose_for_sequence(views, now_ns, random)
         view.promised()
-        return next((x for x in self._place_of(view).links if x.lane is not None), None)
+        place = self._place_of(view)
+        links = [link for link in place.links if link.lane is not None]
+        # One that is on its own yet is none of the queue's.
+        held = [link for link in links if not link.is_on_its_own]
+        return next(iter(held if held and place.queue is not None else links), None)
 
     def queue_at(self, link: Link) -> NodeQueue | None:
-        """Return the queue of a link's node; None when its instances are on their own."""
+        """Return the queue of a link's node; None when the instance is on its own."""
+        if link.is_on_its_own:
+            # It is asked to be adopted, at the most: whoever has its sequences asks itself.
+            return None
         node_id = link.endpoint.node_id
         place = next((each for each in self._places if each.node_id == node_id), None)
         if place is not None:
@@ -181,8 +191,7 @@ class NodeRoutes:
         # All its instances leave, and go on with their sequences.
         if link.is_local:
             return self._pool.queue
-        is_held = link.lane is not None and link.lane.holder is not None
-        return self._remote_queue(node_id, self._pool) if is_held else None
+        return self._remote_queue(node_id, self._pool) if link.lane is not None else None
 
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""

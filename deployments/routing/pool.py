@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.lane.client import LaneClient, LaneInflight
@@ -44,6 +45,11 @@ class Link:
         self.task: asyncio.Task[None] | None = None
         self.closed = False
 
+    @property
+    def is_on_its_own(self) -> bool:
+        """Whether no queue decides what the instance executes, as far as it has said."""
+        return self.lane is not None and self.lane.holder is None
+
 
 class SequenceLinks(Protocol):
     """Where the sequences of a model version run; see `deployments.routing.sequence_routes`.
@@ -60,11 +66,14 @@ class SequenceLinks(Protocol):
     def joined(self) -> None:
         """Take note that a link has its lane."""
 
-    def refused(self, inflight: LaneInflight) -> None:
-        """Send a request elsewhere: its sequence is not where it was."""
+    def refused(self, inflight: LaneInflight, error: TritonError) -> None:
+        """Send a request elsewhere whose sequence is not where it was, or end it."""
 
     def retire(self, link: Link) -> None:
         """Let an instance that left the pool go on with its sequences; this closes the lane."""
+
+    def restore(self, link: Link) -> None:
+        """Take an instance back that had left the pool."""
 
     def lost(self, link: Link) -> None:
         """Take note that a link has lost its lane."""
@@ -86,7 +95,7 @@ class PoolRoutes(Protocol):
         """Return the way to an instance of the node where a new sequence is to start."""
 
     def queue_at(self, link: Link) -> NodeQueue | None:
-        """Return the queue of a link's node; None when its instances are on their own."""
+        """Return the queue of a link's node; None when the instance is on its own."""
 
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""

@@ -74,8 +74,8 @@ class RoutedRequest(OwnRequest):
         if is_drain and not (is_settled or is_stateful(self.request)):
             # It was refused, not executed; instances that drain are not chosen again.
             self._resend(self)
-        elif self.is_guess and is_refusal(error) and not is_settled and self.pool.sequences:
-            self.pool.sequences.refused(self)
+        elif is_refusal(error) and not is_settled and self.pool.sequences:
+            self.pool.sequences.refused(self, error)
         else:
             self.sink.fail(error)
 

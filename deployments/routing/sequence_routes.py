@@ -23,13 +23,10 @@ time, or when there are too many; the oldest go first.
 
 import asyncio
 import hashlib
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
-
-import msgspec
 
 from backends.api.errors import (
     RequestCancelledError,
@@ -44,13 +41,11 @@ from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.pool import Link, LinkPool
 from deployments.routing.routed_request import RoutedRequest
+from deployments.routing.sequence_search import Answer, Refusals, search
 from deployments.supervision.supervisor import Supervisor
-
-_log = logging.getLogger(__name__)
 
 _CorrelationId = int | str
 
-_ASK_TIMEOUT_S: Final = 2.0
 # Forgetting a sequence costs asking for it again, so this bounds memory and nothing else.
 _MOST_ROUTES = 100_000
 _FORGET_AFTER_S: Final = 60.0
@@ -69,9 +64,10 @@ class _Route:
         is_remembered: Whether it may have become wrong, as nobody was asked just now.
         used_s: When a request last took it.
         waiting: Requests that wait while instances are asked, and whether they need this node.
+        answers: What those said who were asked for it last.
     """
 
-    __slots__ = ("generation", "is_home", "is_remembered", "link", "used_s", "waiting")
+    __slots__ = ("answers", "generation", "is_home", "is_remembered", "link", "used_s", "waiting")
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
@@ -80,6 +76,7 @@ class _Route:
         self.is_remembered = True
         self.used_s = 0.0
         self.waiting: list[tuple[LaneInflight, bool]] | None = None
+        self.answers: list[Answer] = []
 
 
 class SequenceRoutes:
@@ -110,6 +107,7 @@ class SequenceRoutes:
         self._generation = 0
         self._tasks = tasks
         self._waiting_count = 0
+        self._refusals = Refusals(self._loop.time)
         # The least recently used first.
         self._routes: dict[_CorrelationId, _Route] = {}
 
@@ -148,12 +146,24 @@ class SequenceRoutes:
         route.used_s = self._loop.time()
         self._send(route, inflight, local_only=local_only)
 
-    def refused(self, inflight: LaneInflight) -> None:
-        """Ask where the sequence of a request is, which is not where this router remembers."""
+    def refused(self, inflight: LaneInflight, error: TritonError) -> None:
+        """Ask where the sequence of a request is that is not where this router remembers.
+
+        Args:
+            inflight: The request.
+            error: What it was refused with, where it was not remembered only.
+        """
         if not isinstance(inflight, RoutedRequest):
             return
         correlation_id = inflight.request.correlation_id
         route = self._routes.get(correlation_id)
+        if not inflight.is_guess:
+            link = None if route is None else route.link
+            sent_to = "an unknown place" if link is None else link.endpoint.name
+            answers = [] if route is None else route.answers
+            self._refusals.tell(inflight.request.model_name, correlation_id, sent_to, answers)
+            inflight.sink.fail(error)
+            return
         if route is not None and route.waiting is None:
             del self._routes[correlation_id]
         inflight.retried = True
@@ -176,6 +186,11 @@ class SequenceRoutes:
         """Keep an instance that left the pool until its sequences end; it then closes the lane."""
         self._generation += 1
         self.retired.append(link)
+
+    def restore(self, link: Link) -> None:
+        """Count the change: an instance that had left the pool is there again."""
+        self._generation += 1
+        self.retired.remove(link)
 
     def lost(self, link: Link) -> None:
         """Count the change: an instance's lane has closed, and its sequences have ended."""
@@ -247,7 +262,8 @@ class SequenceRoutes:
         links: list[Link],
         previous: Link | None,
     ) -> None:
-        knowing = await self._knowing(correlation_id, links)
+        route.answers = await search(correlation_id, links, self._queue_at)
+        knowing = [link for answer in route.answers for link in answer.knowing]
         is_hashed = self._pool.routes is None
         home = self._home(correlation_id, local_only=False) if is_hashed else None
         if home in knowing:
@@ -264,17 +280,9 @@ class SequenceRoutes:
         route.is_home = route.link is home if is_hashed else bool(knowing)
         route.is_remembered = True
 
-    async def _knowing(self, correlation_id: _CorrelationId, links: list[Link]) -> list[Link]:
-        """Return who has a sequence: an instance, or any of the node whose queue has it."""
-        by_queue: dict[NodeQueue | None, list[Link]] = {}
+    def _queue_at(self, link: Link) -> NodeQueue | None:
         routes = self._pool.routes
-        for link in links:
-            queue = None if routes is None else routes.queue_at(link)
-            by_queue.setdefault(queue, []).append(link)
-        found = await asyncio.gather(
-            *(_knowing(queue, correlation_id, asked) for queue, asked in by_queue.items())
-        )
-        return [link for each in found for link in each]
+        return None if routes is None else routes.queue_at(link)
 
     def _asked(self, correlation_id: _CorrelationId, route: _Route) -> None:
         """Take the end of a question: it failed, or was cancelled, if requests still wait."""
@@ -366,28 +374,3 @@ def choose(correlation_id: _CorrelationId, links: Iterable[Link]) -> Link:
 
 def _may_start(link: Link | None) -> bool:
     return link is not None and not link.closed and link.lane is not None and not link.lane.draining
-
-
-async def _knowing(
-    queue: NodeQueue | None, correlation_id: _CorrelationId, links: list[Link]
-) -> list[Link]:
-    """Ask a queue, or where there is none, or none that answers, the instances themselves."""
-    known = None if queue is None else await queue.knows(correlation_id)
-    if known is not None:
-        return links[:1] if known else []
-    payload = msgspec.msgpack.encode(correlation_id)
-    answers = await asyncio.gather(*(_knows(link, payload) for link in links))
-    return [link for link, answer in zip(links, answers, strict=True) if answer]
-
-
-async def _knows(link: Link, payload: bytes) -> bool:
-    if link.lane is None:
-        return False
-    try:
-        answer = await link.lane.call("knows_sequence", payload, _ASK_TIMEOUT_S)
-        return msgspec.msgpack.decode(answer, type=bool)
-    except TritonError:
-        return False
-    except msgspec.MsgspecError as error:
-        _log.warning("instance '%s', asked for a sequence: %s", link.endpoint.name, error)
-        return False

@@ -181,6 +181,14 @@ class PoolQueue(Generic[Item]):
             self._scheduler.retire(instance)
             self._short.pop(known, None)
 
+    def restore(self, instance: str, now_ns: int) -> None:
+        """Give an instance that was retired what comes again; ask `next` afterwards."""
+        known = self.instances.get(instance)
+        if known is not None:
+            known.is_leaving = False
+            self._scheduler.restore(instance, now_ns)
+            self._sort_in(known)
+
     def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Forget an instance that is gone.
 

@@ -80,6 +80,9 @@ class PoolScheduler(Protocol[Item]):
     def retire(self, instance: str) -> None:
         """Let no sequence start on an instance any more; those that run there go on."""
 
+    def restore(self, instance: str, now_ns: int) -> None:
+        """Take back that an instance was retired."""
+
     def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Forget an instance that is gone; return what was queued for its sequences."""
 
@@ -185,6 +188,11 @@ class SharedScheduler(Generic[Item]):
     def retire(self, instance: str) -> None:
         """Do not count on an instance."""
         self._takers.discard(instance)
+
+    def restore(self, instance: str, now_ns: int) -> None:
+        """Count on an instance again."""
+        del now_ns
+        self._takers.add(instance)
 
     def leave(self, instance: str, now_ns: int) -> list[tuple[Item, TritonError]]:
         """Give up nothing: what is queued is for any instance."""

@@ -21,7 +21,7 @@ from typing import Generic
 
 from backends.api.errors import InvalidArgumentError, Phase, TritonError
 from backends.api.model_config import ModelConfig, SequenceBatching
-from backends.api.request import SEQUENCE_END
+from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.scheduling.holds import NO_HOLDS, Holds
 from deployments.scheduling.pool_scheduler import NO_SEQUENCES, CorrelationId
 from deployments.scheduling.scheduler import Decision, SequencedT
@@ -99,6 +99,11 @@ class SequencePool(ABC, Generic[SequencedT]):
     def retire(self, instance: str) -> None:
         """Let no sequence start on an instance any more; those that run there go on."""
         self._sequences.homes[instance].is_retired = True
+
+    def restore(self, instance: str, now_ns: int) -> None:
+        """Let sequences start on an instance again."""
+        for successor in self._sequences.restore(instance):
+            self._advance(successor, now_ns)
 
     def leave(self, instance: str, now_ns: int) -> list[tuple[SequencedT, TritonError]]:
         """End the sequences of an instance that is gone; return what they had queued."""
@@ -188,7 +193,13 @@ class SequencePool(ABC, Generic[SequencedT]):
         home = self._sequences.homes.get(instance)
         for sequence in [] if home is None else home.executing:
             item = sequence.in_flight
-            if item is not None and item in items and item.flags & SEQUENCE_END:
+            if item is None or item not in items:
+                continue
+            if item.flags & SEQUENCE_START and not sequence.queue:
+                # Nothing of it has come there: it starts again wherever there is a slot then.
+                item.flags |= SEQUENCE_END
+                self._sequences.disown(sequence)
+            elif item.flags & SEQUENCE_END:
                 item.flags &= ~SEQUENCE_END
                 self._sequences.reopen(sequence)
 

@@ -140,6 +140,15 @@ class Sequences(Generic[SequencedT]):
                 self._run_in(sequence, home, slot)
                 home.adopted.append(sequence)
         heapq.heapify(home.free)
+        return self._fill(home)
+
+    def restore(self, name: str) -> list[Sequence[SequencedT]]:
+        """Let sequences start again on an instance; return those that got its slots."""
+        home = self.homes[name]
+        home.is_retired = False
+        return self._fill(home)
+
+    def _fill(self, home: InstanceSlots[SequencedT]) -> list[Sequence[SequencedT]]:
         successors = []
         while home.free and (successor := self._successor()) is not None:
             self._run_in(successor, home, heapq.heappop(home.free))
@@ -238,6 +247,11 @@ class Sequences(Generic[SequencedT]):
     def reopen(self, sequence: Sequence[SequencedT]) -> None:
         """Have requests of its id lead to a sequence again whose END request comes once more."""
         self._open.setdefault(sequence.id, sequence)
+
+    def disown(self, sequence: Sequence[SequencedT]) -> None:
+        """Have requests of its id lead to a sequence no more that ends with what is executed."""
+        if self._open.get(sequence.id) is sequence:
+            del self._open[sequence.id]
 
     # Ends of sequences
 

@@ -121,9 +121,13 @@ class Node:
 
 
 def publish(
-    nodes: Sequence[Node], leaving: tuple[PooledInstance, ...] = (), *, is_dormant: bool = False
+    nodes: Sequence[Node],
+    leaving: tuple[PooledInstance, ...] = (),
+    *,
+    is_dormant: bool = False,
+    routers: Sequence[Router] | None = None,
 ) -> None:
-    """Give all routers of some nodes a table with the instances that these have now."""
+    """Give routers of some nodes, or all of them, a table with the instances these have now."""
     known = {each: node for node in nodes for each in node._endpoints}
     entry = ModelVersion(
         1,
@@ -134,9 +138,8 @@ def publish(
         is_dormant=is_dormant,
     )
     table = RoutingTable(next(_numbers), {"m": Model("m", (entry,))}, initialised=True)
-    for node in nodes:
-        for router in node.routers:
-            router.update(table)
+    for router in [each for node in nodes for each in node.routers] if routers is None else routers:
+        router.update(table)
 
 
 async def outcome(request: RoutedRequest) -> InferenceResponse | TritonError:

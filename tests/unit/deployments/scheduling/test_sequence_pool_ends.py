@@ -104,3 +104,41 @@ def test_one_whose_last_request_does_not_come_to_its_instance_ends_when_that_com
     assert queue.sequence_count == 1
     queue.executed("A", begin(queue, part(1, END)), 0, 0)
     assert queue.sequence_count == 0
+
+
+@STRATEGIES
+def test_one_whose_first_request_does_not_come_to_its_instance_starts_again_elsewhere(strategy):
+    queue = queue_of(strategy)
+    first = part(1, START)
+    number = begin(queue, first)
+    queue.missed("A", [first])
+    assert not queue.knows(1)
+    queue.retire("A")
+    queue.join("B")
+    again = part(1, START)
+    queue.enqueue(again, 0)
+    (batch,) = queue.next(0).batches
+    assert (batch.instance, batch.decision.batch) == ("B", [again])
+    queue.executed("A", number, 0, 0)
+    assert (queue.sequence_count, queue.knows(1)) == (1, True)
+    assert not queue.is_needed("A")
+
+
+@STRATEGIES
+def test_one_that_has_more_queued_behind_its_first_request_keeps_its_slot(strategy):
+    queue = queue_of(strategy)
+    first = part(1, START)
+    begin(queue, first, part(1))
+    queue.missed("A", [first])
+    assert queue.knows(1)
+
+
+@STRATEGIES
+def test_sequences_start_again_on_an_instance_that_is_restored(strategy):
+    queue = queue_of(strategy)
+    queue.retire("A")
+    first = part(1, START)
+    queue.enqueue(first, 0)
+    assert not queue.next(0).batches
+    queue.restore("A", 0)
+    assert [each.decision.batch for each in queue.next(0).batches] == [[first]]

@@ -19,10 +19,11 @@ from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
-from deployments.contracts.control import ClusterControl, RepositoryControl
+from deployments.contracts.control import ClusterControl, RepositoryControl, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.metrics_page import MetricsPage
+from deployments.data_plane.rollout_door import Headers, RolloutDoor
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
@@ -104,8 +105,9 @@ class DataPlane:
         self.slabs = slabs
         self.tracer = tracer or Tracer()
         self.repository: RepositoryControl = control
+        self.rollouts: RolloutControl = control
         self._collector = StatisticsCollector(router, control)
-        self.page = MetricsPage(router, self._collector)
+        self.page = MetricsPage(router, self._collector, control)
         self._page = Recent(self.page.make)
         self.has_started = False
         self.draining = False
@@ -114,6 +116,9 @@ class DataPlane:
         self._strict_readiness = strict_readiness
         self._router = router
         self._maps = RegionMaps()
+        # Always the same mapping; empty without rollouts.
+        self._with_rollouts = router.arms.rollouts
+        self._door = RolloutDoor(router.arms)
         self.settings = SettingsPlane(
             lambda: router.table.settings,
             control,
@@ -250,12 +255,26 @@ class DataPlane:
             ]
         }
 
-    def infer(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+    def infer(
+        self,
+        model: ServedModel,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        headers: Headers = (),
+    ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
+
+        Args:
+            model: What `resolve` returned.
+            request: The request.
+            sink: Its sink.
+            headers: Of HTTP, or metadata of gRPC; rollouts look at them.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
         """
+        if self._with_rollouts:
+            model, sink = self._door.enter(model, request, sink, headers)
         if request.regions is not None:
             return self._infer_in_regions(model, request, sink)
         model.checker.check(request)

@@ -15,14 +15,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from backends.api.errors import NotFoundError
 from backends.api.model_identifier import shown
 from cluster.models.states import ModelRecord
 from cluster.rollout.evidence import Evidence
 from deployments.contracts.control import RolloutAction
-from deployments.rollouts.interim import Arm, Traffic
+from deployments.rollouts.encoding import decode_traffic, encode_traffic
+from deployments.rollouts.spec import Arm, Traffic
 
 _log = logging.getLogger(__name__)
 
@@ -76,11 +75,10 @@ class Rollouts:
         """Do something about a rollout; see `RolloutControl.rollout`."""
         if action is RolloutAction.SET:
             arms = tuple(
-                Arm(each.get("name", str(each["version"])), each["version"], each["weight"])
+                Arm(each["name"], each["version"], each["weight"] * 100)
                 for each in document["arms"]
             )
-            traffic = Traffic(arms[0].version, arms, document.get("shadow", 0))
-            self._put(key, msgspec.msgpack.encode(traffic))
+            self._put(key, encode_traffic(Traffic(1, key, arms)))
         return self.status(key)
 
     def _put(self, key: str, data: bytes) -> None:
@@ -97,7 +95,7 @@ class Rollouts:
         """
         if key not in self._saved:
             raise NotFoundError(f"model '{shown(key)}' has no rollout")
-        traffic = msgspec.msgpack.decode(self._saved[key], type=Traffic)
+        traffic = decode_traffic(self._saved[key])
         return {
             "model": key,
             "arms": [

@@ -79,10 +79,15 @@ class MetricsPage:
             return ()
         try:
             async with asyncio.timeout(DEADLINE_S):
-                return (await self._control.rollout("", RolloutAction.GET, {}))["rollouts"]
-        except (TimeoutError, TritonError) as error:
-            _log.warning("rollouts are left out of the metrics: %s", error or "no answer")
-            return ()
+                told = await self._control.rollout("", RolloutAction.GET, {})
+        except TimeoutError:
+            reason = f"the model controller has not answered within {DEADLINE_S:g} s"
+        except TritonError as error:
+            reason = error.message
+        else:
+            return list(told["rollouts"])
+        _log.warning("rollouts are left out of the metrics: %s", reason)
+        return ()
 
     def ready_entries(self) -> list[Entry]:
         """Return the versions that are ready, each with its model's key."""

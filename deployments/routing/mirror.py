@@ -30,7 +30,6 @@ from deployments.supervision.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 256
 MOST_BYTES: Final = 64 << 20
 MOST_UNDER_WAY: Final = 4
 TIMEOUT_S: Final = 10.0
@@ -63,7 +62,8 @@ class Mirror:
     def offer(self, shadow: Shadow, request: InferenceRequest, response: InferenceResponse) -> None:
         """Take a request that was answered; the copy is sent later, or dropped and counted."""
         size_bytes = _bytes_of(request.inputs) + _bytes_of(response.outputs)
-        if len(self._waiting) >= MOST_WAITING or self._bytes + size_bytes > MOST_BYTES:
+        pending = len(self._waiting) + self._under_way
+        if pending >= shadow.most_pending or self._bytes + size_bytes > MOST_BYTES:
             shadow.counts.dropped += 1
             return
         self._bytes += size_bytes
@@ -105,7 +105,7 @@ class Mirror:
     def _judge(self, copy: "_Copy", difference: Mismatch | None) -> None:
         if difference is not None:
             copy.shadow.counts.mismatches += 1
-            self._mismatches.add(copy.described(difference))
+            self._mismatches.add(copy.described(difference), copy.shadow.mismatches_per_minute)
 
 
 class _Copy:

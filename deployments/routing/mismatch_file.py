@@ -13,8 +13,7 @@ from typing import Final
 _log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 16 << 20
-# More a second tell nothing new.
-MOST_PER_S: Final = 10
+_MINUTE_S: Final = 60.0
 
 
 def default_folder() -> Path:
@@ -37,16 +36,21 @@ class MismatchFile:
         self.path = folder / f"mismatches-{os.getpid()}.jsonl"
         self._clock_s = clock_s
         self._written_bytes = 0
-        self._second = 0.0
+        self._minute_s = float("-inf")
         self._count = 0
         self._is_over = False
 
-    def add(self, line: bytes) -> None:
-        """Write a line, if there is room for it."""
+    def add(self, line: bytes, most_per_minute: int) -> None:
+        """Write a line, if there is room for it.
+
+        Args:
+            line: Without its end.
+            most_per_minute: So many lines are written a minute.
+        """
         now_s = self._clock_s()
-        if now_s - self._second >= 1.0:
-            self._second, self._count = now_s, 0
-        if self._is_over or self._count >= MOST_PER_S:
+        if now_s - self._minute_s >= _MINUTE_S:
+            self._minute_s, self._count = now_s, 0
+        if self._is_over or self._count >= most_per_minute:
             return
         self._count += 1
         if self._written_bytes + len(line) >= MOST_BYTES:

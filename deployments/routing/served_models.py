@@ -78,7 +78,6 @@ class ServedModels:
             self.newest.pop(name, None)
             self._versions.pop(name, None)
             model = table.models.get(name)
-            self._follow_rollout(name, b"" if model is None else model.traffic)
             for entry in model.versions if model else ():
                 if entry.takes_requests and entry.config is not None:
                     key = (name, entry.version)
@@ -97,8 +96,7 @@ class ServedModels:
             else:
                 self.keys.pop(name, None)
         self._refresh(table, changed)
-        for name, rollout in self.rollouts.items():
-            self._face(name, rollout)
+        self._follow_rollouts(table, changed)
 
     def _refresh(self, table: RoutingTable, changed: Collection[str]) -> None:
         """Have versions follow what they are made of."""
@@ -110,13 +108,21 @@ class ServedModels:
             if served.cache is not None:
                 served.cache.identity = table.identity(*key)
 
-    def _follow_rollout(self, name: str, traffic: bytes) -> None:
-        if not traffic:
-            self.rollouts.pop(name, None)
-        elif name in self.rollouts:
-            self.rollouts[name].follow(traffic)
-        else:
-            self.rollouts[name] = ModelRollout(name, traffic)
+    def _follow_rollouts(self, table: RoutingTable, changed: Collection[str]) -> None:
+        """Have the models that have changed be answered as their rollouts say."""
+        for name in changed:
+            model = table.models.get(name)
+            if model is None or not model.traffic:
+                self.rollouts.pop(name, None)
+                continue
+            usable = [x.version for x in model.versions if x.state is ModelReadyState.READY]
+            rollout = self.rollouts.get(name)
+            if rollout is None:
+                self.rollouts[name] = ModelRollout(name, model.traffic, usable)
+            else:
+                rollout.follow(model.traffic, usable)
+        for name, rollout in self.rollouts.items():
+            self._face(name, rollout)
 
     def _face(self, name: str, rollout: ModelRollout) -> None:
         """Put what stands for a model with a rollout where its newest version would be."""

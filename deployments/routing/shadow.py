@@ -16,10 +16,14 @@ class Shadow:
         key: The model's key.
         version: The version that has the copy.
         tolerance: How far answers may be apart.
+        most_pending: So many copies may wait or be under way.
+        mismatches_per_minute: So many differences are written to the file.
         counts: Of that version.
     """
 
     key: str
     version: int
     tolerance: Tolerance
+    most_pending: int
+    mismatches_per_minute: int
     counts: ArmReport

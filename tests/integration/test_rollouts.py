@@ -37,7 +37,6 @@ def test_ten_thousand_requests_are_split_by_the_weights(
     assert client.version() == 4
     client.rollout("PUT", document=HALVES)
     counts = count_versions(server.http, 10000)
-    print(counts)
     assert abs(counts[1] - 7000) <= 150
     assert counts[1] + counts[2] == 10000
 

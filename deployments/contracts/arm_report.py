@@ -1,38 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a router tells the controller of the arms of rollouts: outcomes and latencies, since last.
+"""What a router tells the controller of the arms of rollouts: outcomes and times, since the last.
 
-Latencies are counted in buckets of which each is at most a thirty-second wider than its lower edge,
-so that a quantile is known to three per cent whatever its size, and reports of many routers add up.
+Times are counted by class, see `deployments.metrics.distributions`, so that reports add up.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 import msgspec
-
-_STEPS_BITS: Final = 5
-_STEPS: Final = 1 << _STEPS_BITS
-# Of latencies that are longer nothing more is known: an hour and a half.
-_MOST_US: Final = (1 << 32) - 1
-
-
-def bucket_of(latency_us: int) -> int:
-    """Return the bucket of a latency."""
-    latency_us = min(max(latency_us, 0), _MOST_US)
-    if latency_us < _STEPS:
-        return latency_us
-    shift = latency_us.bit_length() - _STEPS_BITS - 1
-    return (shift << _STEPS_BITS) + (latency_us >> shift)
-
-
-def value_us(bucket: int) -> float:
-    """Return the middle of a bucket, microseconds."""
-    if bucket < 2 * _STEPS:
-        return float(bucket)
-    shift = (bucket >> _STEPS_BITS) - 1
-    low = (bucket - (shift << _STEPS_BITS)) << shift
-    return low + ((1 << shift) - 1) / 2
 
 
 class ArmReport(msgspec.Struct, array_like=True):
@@ -43,7 +18,8 @@ class ArmReport(msgspec.Struct, array_like=True):
         version: Version number.
         requests: Requests that have ended.
         errors: Those of them that the version, or what carries requests to it, failed.
-        latencies: By bucket: how many requests took so long until their last response.
+        latencies: Classes of the microseconds until the last response, of those without an error.
+        queue: Classes of the microseconds of these outside the model: in queues, on lanes.
         mirrored: Requests that were sent to it for comparison only.
         mirror_errors: Those of them that failed.
         mismatches: Those of them whose answer was another.
@@ -55,6 +31,7 @@ class ArmReport(msgspec.Struct, array_like=True):
     requests: int = 0
     errors: int = 0
     latencies: dict[int, int] = {}
+    queue: dict[int, int] = {}
     mirrored: int = 0
     mirror_errors: int = 0
     mismatches: int = 0
@@ -73,6 +50,7 @@ class ArmReport(msgspec.Struct, array_like=True):
             self.requests,
             self.errors,
             self.latencies,
+            self.queue,
             self.mirrored,
             self.mirror_errors,
             self.mismatches,
@@ -81,7 +59,7 @@ class ArmReport(msgspec.Struct, array_like=True):
         # Requests under way count in this object, which therefore stays.
         self.requests = self.errors = self.mirrored = 0
         self.mirror_errors = self.mismatches = self.dropped = 0
-        self.latencies = {}
+        self.latencies, self.queue = {}, {}
         return taken
 
     def add(self, other: "ArmReport") -> None:
@@ -92,36 +70,13 @@ class ArmReport(msgspec.Struct, array_like=True):
         self.mirror_errors += other.mirror_errors
         self.mismatches += other.mismatches
         self.dropped += other.dropped
-        add_latencies(self.latencies, other.latencies)
+        _add(self.latencies, other.latencies)
+        _add(self.queue, other.queue)
 
 
-def add_latencies(to: dict[int, int], more: Mapping[int, int]) -> None:
-    """Add counts by bucket."""
-    for bucket, count in more.items():
-        to[bucket] = to.get(bucket, 0) + count
-
-
-def quantile_us(latencies: Mapping[int, int], fraction: float) -> float:
-    """Return a quantile of counted latencies, microseconds; 0 where none were counted."""
-    total = sum(latencies.values())
-    wanted = fraction * total
-    seen = 0
-    for bucket in sorted(latencies):
-        seen += latencies[bucket]
-        if seen >= wanted:
-            return value_us(bucket)
-    return 0.0
-
-
-def merged(reports: Iterable[ArmReport]) -> list[ArmReport]:
-    """Return one report for each version."""
-    found: dict[tuple[str, int], ArmReport] = {}
-    for report in reports:
-        key = report.key, report.version
-        if key not in found:
-            found[key] = ArmReport(*key)
-        found[key].add(report)
-    return list(found.values())
+def _add(to: dict[int, int], more: Mapping[int, int]) -> None:
+    for number, count in more.items():
+        to[number] = to.get(number, 0) + count
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -71,6 +71,7 @@ class RolloutDoor:
         version = rollout.version_for(request, headers, tenant) if not pins else pins[model.key]
         chosen = self._arms.version(model, version)
         request.model_version = chosen.version
+        request.wants_times = True
         answered = None
         shadow = rollout.shadow_for(request, chosen.version)
         if shadow is not None and not chosen.config.decoupled:

@@ -14,8 +14,9 @@ from backends.api.errors import (
     UnknownError,
 )
 from backends.api.request import InferenceResponse
-from deployments.contracts.arm_report import ArmReport, bucket_of
+from deployments.contracts.arm_report import ArmReport
 from deployments.contracts.sinks import ResponseSink
+from deployments.metrics.distributions import class_of
 from deployments.tracing.record import TracedSink, TraceReport
 
 _NS_PER_US: Final = 1000
@@ -57,7 +58,8 @@ class ArmSink:
             self._answered = None
             self.sink.respond(response, final=False)
             return
-        self._count(is_fault=self._has_failed)
+        times = None if response is None else response.compute_ns
+        self._count(is_fault=self._has_failed, compute_ns=times)
         if answered is None or response is None:
             self.sink.respond(response, final=True)
             return
@@ -83,12 +85,15 @@ class ArmSink:
         if isinstance(self.sink, TracedSink):
             self.sink.traced(report)
 
-    def _count(self, *, is_fault: bool) -> None:
+    def _count(self, *, is_fault: bool, compute_ns: tuple[int, int, int] | None = None) -> None:
         counts = self._counts
         counts.requests += 1
         if is_fault:
             counts.errors += 1
             return
-        bucket = bucket_of((time.monotonic_ns() - self._start_ns) // _NS_PER_US)
-        latencies = counts.latencies
-        latencies[bucket] = latencies.get(bucket, 0) + 1
+        took_ns = time.monotonic_ns() - self._start_ns
+        number = class_of(took_ns // _NS_PER_US)
+        counts.latencies[number] = counts.latencies.get(number, 0) + 1
+        if compute_ns is not None:
+            number = class_of(max(0, took_ns - sum(compute_ns)) // _NS_PER_US)
+            counts.queue[number] = counts.queue.get(number, 0) + 1

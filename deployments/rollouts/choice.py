@@ -97,12 +97,13 @@ class Chooser:
         self._is_keyed = traffic.sticky is not None
         # The candidate comes first, so that its numbers grow from 0 on.
         order = (*range(1, len(arms)), 0)
-        ends, total = [], 0
+        ends: list[tuple[int, int]] = []
+        total = 0
         for at in order:
             total += arms[at].weight
             ends.append((total * SPACE // TOTAL_WEIGHT, at))
         self._ends = tuple(ends)
-        self._rendezvous = tuple(
+        self._rendezvous: tuple[tuple[int, int, int], ...] = tuple(
             (at, arm.weight, spread(zlib.crc32(arm.name.encode()) ^ self._salt))
             for at, arm in enumerate(arms)
             if arm.weight
@@ -179,7 +180,8 @@ class Chooser:
         place = place_of(key, self._salt)
         if len(self._arms) <= _PAIR:
             return self._at(place)
-        chosen, best = 0, math.inf
+        chosen = 0
+        best = math.inf
         for at, weight, salt in self._rendezvous:
             # An exponential clock for each arm, as fast as its weight: the first to ring has the
             # key. The half keeps the logarithm finite.

@@ -60,7 +60,7 @@ def glob(pattern: str) -> re.Pattern[str]:
         return re.compile(first, re.DOTALL)
     *middle, last = parts
     found = "".join(f"(?>.*?{part})" for part in middle if part)
-    return re.compile(f"{first}{found}.*(?<={last})" if last else f"{first}{found}.*", re.DOTALL)
+    return re.compile(f"{first}{found}.*{last}", re.DOTALL)
 
 
 def _one_of(values: tuple[str, ...]) -> Compare:

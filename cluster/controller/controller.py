@@ -50,6 +50,7 @@ from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
 from cluster.repository.model_directory import check_model_name
+from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
 from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
@@ -125,7 +126,12 @@ class ModelController(OwnerCalls, RolloutCalls):
         )
         set_up_logging(self._publisher.settings.log)
         # Before any table is handed out: the first one says which versions answer.
-        self._rollouts = Rollouts(self._lifecycle, self._state.saved.rollouts, self._state.schedule)
+        self._rollouts = Rollouts(
+            self._lifecycle,
+            self._state.saved.rollouts,
+            self._state.schedule,
+            CustomCounters(self._lifecycle),
+        )
         self._supervisor = Supervisor("controller")
         self._boot = Boot(
             options, host, self._state, self._source, self._lifecycle, self._publisher

@@ -1,16 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What routers have told of the versions of rollouts: since they began, and since the last step."""
+"""What routers have told of the versions of rollouts, since each rollout began."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from cluster.rollout.readings import ArmReading
 from deployments.contracts.arm_report import ArmReport, decode_arms
+from deployments.metrics.distributions import quantile
 
 _log = logging.getLogger(__name__)
 
-Key = tuple[str, int]
+_QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 
 
 class Evidence:
@@ -20,26 +24,15 @@ class Evidence:
     """
 
     def __init__(self) -> None:
-        self._totals: dict[Key, ArmReport] = {}
-        self._steps: dict[Key, ArmReport] = {}
-        self._models: set[str] = set()
+        self._counts: dict[str, dict[int, ArmReport]] = {}
 
     def begin(self, key: str) -> None:
         """Count for a model, anew."""
-        self.forget(key)
-        self._models.add(key)
+        self._counts[key] = {}
 
     def forget(self, key: str) -> None:
         """Count for a model no longer."""
-        self._models.discard(key)
-        for counts in (self._totals, self._steps):
-            for at in [at for at in counts if at[0] == key]:
-                del counts[at]
-
-    def begin_step(self, key: str) -> None:
-        """Have what is counted from now on belong to another step."""
-        for at in [at for at in self._steps if at[0] == key]:
-            del self._steps[at]
+        self._counts.pop(key, None)
 
     def take(self, report: bytes) -> None:
         """Take what a router tells; what cannot be read is logged and left out."""
@@ -49,21 +42,35 @@ class Evidence:
             _log.warning("a router's report of rollouts cannot be read: %s", error)
             return
         for row in rows:
-            if row.key in self._models:
-                self.total(row.key, row.version).add(row)
-                self.step(row.key, row.version).add(row)
+            counts = self._counts.get(row.key)
+            if counts is not None:
+                counts.setdefault(row.version, ArmReport(row.key, row.version)).add(row)
 
-    def total(self, key: str, version: int) -> ArmReport:
-        """Return the counts of a version since its rollout began."""
-        return self._of(self._totals, key, version)
+    def reading(self, key: str, version: int, custom: Mapping[str, float]) -> ArmReading:
+        """Return the counts of a version as the analysis takes them.
 
-    def step(self, key: str, version: int) -> ArmReport:
-        """Return the counts of a version since the last step of its rollout."""
-        return self._of(self._steps, key, version)
+        Args:
+            key: The model's key.
+            version: Version number.
+            custom: Sums of the model's own counters, by family.
+        """
+        counts = self._of(key, version)
+        latencies, queue = dict(counts.latencies), dict(counts.queue)
+        return ArmReading(counts.requests, counts.errors, latencies, queue, custom)
 
-    @staticmethod
-    def _of(counts: dict[Key, ArmReport], key: str, version: int) -> ArmReport:
-        found = counts.get((key, version))
-        if found is None:
-            found = counts[key, version] = ArmReport(key, version)
-        return found
+    def shown(self, key: str, version: int) -> dict[str, Any]:
+        """Return what is told of a version, JSON; times in microseconds, null where none are."""
+        counts = self._of(key, version)
+        times = {name: quantile(counts.latencies, at) for name, at in _QUANTILES.items()}
+        return {
+            "requests": counts.requests,
+            "errors": counts.errors,
+            **{name: value if counts.latencies else None for name, value in times.items()},
+            "mirrored": counts.mirrored,
+            "mirror_errors": counts.mirror_errors,
+            "mismatches": counts.mismatches,
+            "dropped": counts.dropped,
+        }
+
+    def _of(self, key: str, version: int) -> ArmReport:
+        return self._counts.get(key, {}).get(version) or ArmReport(key, version)

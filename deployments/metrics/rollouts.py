@@ -7,15 +7,21 @@ from typing import Any, Final
 
 from deployments.metrics.exposition import head, label_set
 
-# Of an arm: name, type, text, the status's word.
+# Of an arm: name, type, text, the status's word and what that is multiplied by.
 _OF_ARMS: Final = (
-    ("weight", "gauge", "Share of requests that a version gets, 0 to 1", "weight"),
-    ("requests_total", "counter", "Requests that a version of a rollout has answered", "requests"),
-    ("errors_total", "counter", "Requests that a version of a rollout has failed", "errors"),
-    ("mirrored_total", "counter", "Requests sent to a version for comparison", "mirrored"),
-    ("mirror_errors_total", "counter", "Mirrored requests that failed", "mirror_errors"),
-    ("mismatches_total", "counter", "Mirrored requests with another answer", "mismatches"),
-    ("mirror_dropped_total", "counter", "Requests that were not mirrored", "dropped"),
+    ("weight", "gauge", "Share of requests that a version gets, 0 to 1", "weight", 0.01),
+    (
+        "requests_total",
+        "counter",
+        "Requests that a version of a rollout has answered",
+        "requests",
+        1,
+    ),
+    ("errors_total", "counter", "Requests that a version of a rollout has failed", "errors", 1),
+    ("mirrored_total", "counter", "Requests sent to a version for comparison", "mirrored", 1),
+    ("mirror_errors_total", "counter", "Mirrored requests that failed", "mirror_errors", 1),
+    ("mismatches_total", "counter", "Mirrored requests with another answer", "mismatches", 1),
+    ("mirror_dropped_total", "counter", "Requests that were not mirrored", "dropped", 1),
 )
 _QUANTILES: Final = (("0.5", "p50_us"), ("0.95", "p95_us"), ("0.99", "p99_us"))
 
@@ -30,18 +36,19 @@ def render_rollouts(statuses: Sequence[Status]) -> bytes:
     if not statuses:
         return b""
     lines: list[str] = []
-    for name, kind, text, word in _OF_ARMS:
+    for name, kind, text, word, factor in _OF_ARMS:
         lines += head(f"manta_rollout_{name}", kind, text)
         lines += [
-            f"manta_rollout_{name}{_labels(status, arm)} {arm[word]:g}"
+            f"manta_rollout_{name}{_labels(status, arm)} {arm[word] * factor:g}"
             for status, arm in _arms(statuses)
         ]
     name = "manta_rollout_latency_us"
-    lines += head(name, "gauge", "Quantiles of what a version takes since the rollout's last step")
+    lines += head(name, "gauge", "Quantiles of what a version takes since the rollout began")
     for status, arm in _arms(statuses):
         for quantile, word in _QUANTILES:
             labels = _labels(status, arm, (("quantile", quantile),))
-            lines.append(f"{name}{labels} {arm[word]:g}")
+            if arm[word] is not None:
+                lines.append(f"{name}{labels} {arm[word]:g}")
     lines += head("manta_rollout_phase", "gauge", "Phase of a rollout: 1 for the one it is in")
     for status in statuses:
         labels = label_set([("model", status["model"]), ("phase", status["phase"])])

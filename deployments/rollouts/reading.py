@@ -126,7 +126,7 @@ def _stable_alone(fields: Fields, _kind: Kind) -> tuple[Arm, ...]:
 
 def _weighted(fields: Fields, _kind: Kind) -> tuple[Arm, ...]:
     arms = []
-    for each in fields.objects("arms", MOST_ARMS, 2):
+    for each in fields.objects("arms", MOST_ARMS, 1):
         arms.append(Arm(each.text("name"), _version(each, "version"), each.weight("weight")))
         each.close(("name", "version", "weight"))
     if len({arm.name for arm in arms}) < len(arms):

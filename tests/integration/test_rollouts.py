@@ -10,10 +10,11 @@ from tests.support.rollout_models import RolloutClient, count_versions, write_ro
 from tests.support.server import RunningServer
 
 HALVES = {
+    "kind": "ab",
     "arms": [
         {"name": "one", "version": 1, "weight": 70},
         {"name": "two", "version": 2, "weight": 30},
-    ]
+    ],
 }
 
 

@@ -4,15 +4,16 @@
 
 import http.client
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# Version 3 fails every fifth request, version 4 gives other answers.
+# Version 3 fails every fifth request, version 4 gives other answers, version 5 is slow.
 VOTER = """
-import os
+import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -30,6 +31,8 @@ class TritonPythonModel:
         self.count += 1
         if self.version == 3 and self.count % 5 == 0:
             return pb_utils.InferenceResponse([], error=pb_utils.TritonError("a fault"))
+        if self.version == 5:
+            time.sleep(0.1)
         if self.version == 4:
             x = x + 1
         version = np.full_like(x, self.version)
@@ -90,7 +93,7 @@ ensemble_scheduling { step [
 """
 
 
-def write_rollout_models(folder: Path, versions: Iterable[int] = (1, 2, 3, 4)) -> None:
+def write_rollout_models(folder: Path, versions: Iterable[int] = (1, 2, 3, 4, 5)) -> None:
     """Write the models ``voter``, ``caller`` and ``pair`` into a repository."""
     numbers = list(versions)
     for name, config, source, shown in (
@@ -131,6 +134,15 @@ class RolloutClient:
         text = answer.read()
         return answer.status, json.loads(text) if text else None
 
+    def text(self, path: str) -> str:
+        """Return what is at a path."""
+        self._connection.request("GET", path)
+        return self._connection.getresponse().read().decode()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
     def rollout(self, method: str = "GET", action: str = "", document: Any = None) -> Any:
         """Ask about the rollout of the voter; what is refused is an AssertionError."""
         behind = f"/{action}" if action else ""
@@ -157,6 +169,35 @@ class RolloutClient:
         """Return which version of the voter answers; 0 when it fails."""
         outputs = self.outputs(**more)
         return outputs["VERSION"][0] if outputs else 0
+
+
+class Load:
+    """Asks the voter all the time, from a thread, until it is left."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._is_over = threading.Event()
+        self._threads = [threading.Thread(target=self._run) for _ in range(4)]
+        self.failures = 0
+        self.answers = 0
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        client = RolloutClient(self._address)
+        while not self._is_over.is_set():
+            if client.version():
+                self.answers += 1
+            else:
+                self.failures += 1
 
 
 def count_versions(address: str, count: int, threads: int = 4) -> Counter[int]:

@@ -136,10 +136,10 @@ def test_grpc_and_the_command_do_as_http_does(
     server: RunningServer, client: RolloutClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client.rollout("PUT", document=_split(1, 2, 10))
-    request = codec._message("RolloutRequest")(model_name="voter")
+    request = codec.message("RolloutRequest")(model_name="voter")
     with grpc.insecure_channel(server.grpc) as channel:
         answer = channel.unary_unary("/manta.v1.Rollouts/GetRollout")(request.SerializeToString())
-    told = codec._message("RolloutResponse").FromString(answer)
+    told = codec.message("RolloutResponse").FromString(answer)
     assert told.rollout["model"] == "voter"
     assert told.rollout["phase"] == "progressing"
     assert rollout_command(["voter", "get", "--url", server.http]) == 0

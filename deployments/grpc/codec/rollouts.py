@@ -77,7 +77,8 @@ FILE: Final = FileDescriptorProto(
 
 
 @functools.cache
-def _message(name: str) -> Any:
+def message(name: str) -> Any:
+    """Return the class of a message, for example ``RolloutRequest``."""
     pool = descriptor_pool.DescriptorPool()
     for file in (struct_pb2.DESCRIPTOR.serialized_pb, FILE.SerializeToString()):
         pool.AddSerializedFile(file)
@@ -92,7 +93,7 @@ def parse(data: bytes | memoryview) -> tuple[str, dict[str, Any]]:
         InternalError: The bytes are no such message.
     """
     try:
-        request = _message("RolloutRequest").FromString(bytes(data))
+        request = message("RolloutRequest").FromString(bytes(data))
     except DecodeError:
         raise InternalError(MALFORMED) from None
     document = MessageToDict(request, preserving_proto_field_name=True).get("rollout", {})
@@ -101,7 +102,7 @@ def parse(data: bytes | memoryview) -> tuple[str, dict[str, Any]]:
 
 def render(rollout: dict[str, Any]) -> bytes:
     """Render a RolloutResponse."""
-    return bytes(ParseDict({"rollout": rollout}, _message("RolloutResponse")()).SerializeToString())
+    return bytes(ParseDict({"rollout": rollout}, message("RolloutResponse")()).SerializeToString())
 
 
 def _whole(value: Any) -> Any:

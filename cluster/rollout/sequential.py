@@ -83,10 +83,12 @@ def merged(blocks: Sequence[Counts]) -> list[Counts]:
 
 def total_of(blocks: Sequence[Counts]) -> Counts:
     """Return the sum of blocks."""
-    total = Counts()
-    for block in blocks:
-        total += block
-    return total
+    return Counts(
+        sum([block.candidate_bad for block in blocks]),
+        sum([block.candidate for block in blocks]),
+        sum([block.stable_bad for block in blocks]),
+        sum([block.stable for block in blocks]),
+    )
 
 
 def _log_likelihood(bad: float, count: float, share: float) -> float:

@@ -79,7 +79,7 @@ def read_rollout(body: object) -> Rollout:
         **_of_kind(fields, kind),  # type: ignore[arg-type]
     )
     fields.close(("kind", *_COMMON, *_FIELDS[kind]))
-    _check_versions(rollout)
+    _check(rollout)
     return rollout
 
 
@@ -206,6 +206,8 @@ def _points(fields: Fields) -> tuple[RampPoint, ...]:
         each.close(("at_s", "weight"))
     if any(after.at_s <= before.at_s for before, after in pairwise(points)):
         raise InvalidArgumentError("rollout.points must be in the order of their times")
+    if any(after.weight < before.weight for before, after in pairwise(points)):
+        raise InvalidArgumentError("the weights of rollout.points must not fall")
     return tuple(points)
 
 
@@ -258,7 +260,13 @@ def _metric(fields: Fields) -> Metric:
     return metric
 
 
-def _check_versions(rollout: Rollout) -> None:
+def _check(rollout: Rollout) -> None:
+    hold_s = sum(step.hold_s for step in rollout.steps)
+    if rollout.analysis is not None and hold_s >= rollout.analysis.timeout_s:
+        raise InvalidArgumentError(
+            f"rollout.analysis.timeout_s must be longer than all steps are held together, got "
+            f"{rollout.analysis.timeout_s:g} for {hold_s:g} s of steps"
+        )
     versions = rollout.versions
     if len(set(versions)) < len(versions):
         given = ", ".join(map(str, versions))

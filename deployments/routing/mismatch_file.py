@@ -30,9 +30,16 @@ class MismatchFile:
     Args:
         folder: Where it lies; only its owner may read it.
         clock_s: Seconds of a clock that only goes forward.
+        most_bytes: Its size at most.
     """
 
-    def __init__(self, folder: Path, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock_s: Callable[[], float] = time.monotonic,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._most_bytes = most_bytes
         self.path = folder / f"mismatches-{os.getpid()}.jsonl"
         self._clock_s = clock_s
         self._written_bytes = 0
@@ -53,7 +60,7 @@ class MismatchFile:
         if self._is_over or self._count >= most_per_minute:
             return
         self._count += 1
-        if self._written_bytes + len(line) >= MOST_BYTES:
+        if self._written_bytes + len(line) >= self._most_bytes:
             self._end(f"it has {self._written_bytes} bytes, and more are not written")
             return
         try:

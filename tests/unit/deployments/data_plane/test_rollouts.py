@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from backends.api.errors import InternalError, InvalidArgumentError
+from backends.api.model_config import EnsembleStep, ModelConfig, ModelInput, ModelOutput
 from backends.api.request import InferenceResponse, tensor_from_numpy
 from deployments.contracts.arm_report import ArmReport
 from deployments.contracts.routing_table import Model, ModelReadyState, ModelVersion, RoutingTable
@@ -26,6 +27,17 @@ from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request
 from tests.support.lane_rig import Sink
 
 READY = ModelReadyState.READY
+# Asks the model twice.
+PAIR = ModelConfig(
+    "pair",
+    input=(ModelInput("A", "INT32", (2,)),),
+    output=(ModelOutput("B", "INT32", (2,)),),
+    has_ensemble_scheduling=True,
+    ensemble_steps=(
+        EnsembleStep("m", -1, {"A": "A"}, {"B": "between"}),
+        EnsembleStep("m", -1, {"A": "between"}, {"B": "B"}),
+    ),
+)
 
 
 class Here:
@@ -35,6 +47,7 @@ class Here:
         self.router = routed.router
         self.plane = DataPlane("manta", routed.router, routed.slabs, http_plane.Repository())
         self.asked: Counter[int] = Counter()
+        self.order: list[int] = []
         self.values = {1: 1, 2: 2}
         self.error: InternalError | None = None
         self.instances: dict[int, Instance] = {}
@@ -42,6 +55,7 @@ class Here:
 
     def answer(self, version: int, asked: ServerRequest) -> None:
         self.asked[version] += 1
+        self.order.append(version)
         if self.error is not None and version == 2:
             asked.fail(self.error)
             return
@@ -61,7 +75,8 @@ class Here:
             for version, instance in self.instances.items()
         )
         encoded = b"" if traffic is None else encode_traffic(traffic)
-        models = {"m": Model("m", versions, traffic=encoded)}
+        pair = ModelVersion(1, READY, config=PAIR)
+        models = {"m": Model("m", versions, traffic=encoded), "pair": Model("pair", (pair,))}
         self.router.update(RoutingTable(self._version, models, initialised=True))
 
     async def infer(self, version: str = "", headers: Any = (), **fields: Any) -> Sink:
@@ -165,6 +180,33 @@ async def test_faults_are_counted_and_what_the_client_did_wrong_is_not(here: Her
     with pytest.raises(InvalidArgumentError):
         here.plane.infer(here.plane.resolve("m"), request(outputs=["NO"]), Sink())
     assert here.counts() == {}
+
+
+async def test_all_steps_of_an_ensemble_are_answered_by_one_version_and_counted(
+    here: Here,
+) -> None:
+    here.table(split(5000))
+    for _ in range(20):
+        sink = Sink()
+        here.plane.infer(here.plane.resolve("pair"), request(), sink)
+        await sink.ended
+        assert sink.error is None
+    pairs = list(zip(here.order[::2], here.order[1::2], strict=True))
+    assert all(one == other for one, other in pairs)
+    assert {one for one, _ in pairs} == {1, 2}
+    assert sum(row.requests for row in here.counts().values()) == 40
+
+
+async def test_steps_follow_the_headers_of_the_ensembles_client(here: Here) -> None:
+    here.table(split(5000, sticky=Sticky(Source.HEADER, "x-user")))
+    headers = [(b"x-user", b"u1")]
+    own = await here.version(headers=headers)
+    here.order.clear()
+    for _ in range(5):
+        sink = Sink()
+        here.plane.infer(here.plane.resolve("pair"), request(), sink, headers)
+        await sink.ended
+    assert here.order == [own] * 10
 
 
 async def test_an_ended_rollout_brings_the_newest_version_back(here: Here) -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts on a real server: one of each kind, and what dies meanwhile."""
 
+import http.client
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -65,9 +66,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, mismatches: Path) -> Iterat
 
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[RolloutClient]:
-    found = RolloutClient(server.http)
-    yield found
-    found.close()
+    with RolloutClient(server.http) as found:
+        yield found
 
 
 def _wait_until(holds: Callable[[], bool], what: str) -> None:
@@ -75,6 +75,13 @@ def _wait_until(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline_s, what
         time.sleep(0.2)
+
+
+def _kill(server: RunningServer, title: str) -> None:
+    processes = server.processes(title)
+    assert processes
+    for process in processes:
+        server.kill(process)
 
 
 def _wait_for_end(client: RolloutClient) -> dict[str, Any]:
@@ -154,23 +161,22 @@ def test_sticky_keys_keep_their_version_when_the_ingress_is_replaced(
     client.rollout("PUT", document=_split(1, 2, 50, sticky=sticky))
 
     def versions() -> dict[int, int]:
-        here = RolloutClient(server.http)
-        return {user: here.version(headers={"x-user": f"u{user}"}) for user in range(60)}
+        with RolloutClient(server.http) as here:
+            return {user: here.version(headers={"x-user": f"u{user}"}) for user in range(60)}
 
     before = versions()
     assert set(before.values()) == {1, 2}
     assert versions() == before
-    for process in server.processes("manta: ingress"):
-        server.kill(process)
+    _kill(server, "ray::ServeReplica:manta:Ingress")
     _wait_until(lambda: _is_ready(server), "no ingress comes back")
     assert versions() == before
 
 
 def _is_ready(server: RunningServer) -> bool:
-    client = RolloutClient(server.http)
     try:
-        return client.version(headers={"x-user": "u0"}) != 0
-    except OSError:
+        with RolloutClient(server.http) as client:
+            return client.version(headers={"x-user": "u0"}) != 0
+    except (OSError, http.client.HTTPException):
         return False
 
 
@@ -180,8 +186,7 @@ def test_a_good_canary_is_promoted_though_the_controller_dies(
     client.rollout("PUT", document=_canary(2, _ERRORS))
     with Load(server.http) as load:
         _wait_until(lambda: load.answers > 100, "no answers")
-        for process in server.processes("ray::ModelController"):
-            server.kill(process)
+        _kill(server, "ray::ModelController")
         told = _wait_for_end(client)
     assert told["phase"] == "promoted", told
     assert load.failures == 0
@@ -220,8 +225,7 @@ def test_a_shadow_is_compared_and_its_death_is_no_concern_of_clients(
     assert lines[0]["shadow_version"] == 4
     assert lines[0]["output"] in {"VERSION", "Y"}
     with Load(server.http) as load:
-        for process in server.processes("ray::voter/4"):
-            server.kill(process)
+        _kill(server, "ray::voter/4")
         _wait_until(lambda: load.answers > 200, "no answers")
     assert load.failures == 0
 
@@ -230,7 +234,8 @@ def test_metrics_tell_of_the_rollout_and_ending_it_brings_the_newest_back(
     server: RunningServer, client: RolloutClient
 ) -> None:
     client.rollout("PUT", document=_split(1, 2, 25))
-    page = RolloutClient(server.metrics).text("/metrics")
+    with RolloutClient(server.metrics) as metrics:
+        page = metrics.text("/metrics")
     assert 'manta_rollout_weight{model="voter",version="2",arm="two"} 0.25' in page
     client.rollout("DELETE")
     assert client.version() == 5

@@ -139,6 +139,12 @@ class RolloutClient:
         self._connection.request("GET", path)
         return self._connection.getresponse().read().decode()
 
+    def __enter__(self) -> "RolloutClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
@@ -192,20 +198,20 @@ class Load:
             thread.join()
 
     def _run(self) -> None:
-        client = RolloutClient(self._address)
-        while not self._is_over.is_set():
-            if client.version():
-                self.answers += 1
-            else:
-                self.failures += 1
+        with RolloutClient(self._address) as client:
+            while not self._is_over.is_set():
+                if client.version():
+                    self.answers += 1
+                else:
+                    self.failures += 1
 
 
 def count_versions(address: str, count: int, threads: int = 4) -> Counter[int]:
     """Return how often each version of the voter has answered, of so many requests."""
 
     def run(share: int) -> Counter[int]:
-        client = RolloutClient(address)
-        return Counter(client.version() for _ in range(share))
+        with RolloutClient(address) as client:
+            return Counter(client.version() for _ in range(share))
 
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(run, [count // threads] * threads), Counter())

@@ -39,6 +39,8 @@ LEAST_PERIODS: Final = 5
 # What is left of the stable arm's past after a period: it is some thirty periods long.
 _MEMORY: Final = 0.97
 _FORGOTTEN: Final = 0.01
+# When time is up nobody looks again, so that a test made once is enough: one in a hundred.
+_LAST_LOOK: Final = 2.33
 
 
 class Outcome(StrEnum):
@@ -180,29 +182,47 @@ def _margins(metric: Metric, trial: MetricTrial) -> tuple[float, float]:
     return metric.tolerance, metric.tolerance
 
 
-def _evidence(metric: Metric, trial: MetricTrial) -> tuple[float, float, float]:
-    """Return the logarithms of this step's evidence for bad and for good, and the dispersion."""
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What the blocks of a step say.
+
+    Attributes:
+        bad: Logarithm of the evidence that the candidate is worse.
+        good: Of that it is within tolerance.
+        spread: The dispersion of the answers.
+        better: By how many standard deviations the candidate is within tolerance.
+    """
+
+    bad: float
+    good: float
+    spread: float
+    better: float
+
+
+def _evidence(metric: Metric, trial: MetricTrial) -> _Evidence:
     spread = dispersion(trial.blocks, trial.dispersion)
     counts = total_of(trial.blocks)
     information = counts.harmonic / spread
     bad_margin, good_margin = _margins(metric, trial)
-    worse = root_of_deviance(counts, bad_margin)
-    better = worse if good_margin == bad_margin else root_of_deviance(counts, good_margin)
     scale = math.sqrt(spread)
-    bad, good = (log_evidence(root / scale, information) for root in (worse, -better))
-    return bad, good, spread
+    worse = root_of_deviance(counts, bad_margin) / scale
+    better = -worse
+    if good_margin != bad_margin:
+        better = -root_of_deviance(counts, good_margin) / scale
+    bad, good = (log_evidence(root, information) for root in (worse, better))
+    return _Evidence(bad, good, spread, better)
 
 
 def next_step(trial: Trial, analysis: Analysis) -> Trial:
     """Return the trial as the next step begins: the step that is over keeps its evidence."""
     metrics = []
     for metric, each in zip(analysis.metrics, trial.metrics, strict=True):
-        bad, good, spread = _evidence(metric, each)
+        found = _evidence(metric, each)
         metrics.append(
             MetricTrial(
-                closed=(*each.closed, (bad, good)),
+                closed=(*each.closed, (found.bad, found.good)),
                 # Of what was measured, less than all of it: another load, another dispersion.
-                dispersion=math.sqrt(spread * PRIOR_DISPERSION),
+                dispersion=math.sqrt(found.spread * PRIOR_DISPERSION),
                 past=each.past,
             )
         )
@@ -223,7 +243,14 @@ def _over_steps(closed: list[float], now: float, steps: int) -> float:
     return most + math.log(sum(math.exp(each - most) for each in sums) / len(sums))
 
 
-def judged(metric: Metric, trial: MetricTrial, analysis: Analysis, steps: int = 1) -> Verdict:
+def judged(
+    metric: Metric,
+    trial: MetricTrial,
+    analysis: Analysis,
+    steps: int = 1,
+    *,
+    is_last_look: bool = False,
+) -> Verdict:
     """Return what one metric says.
 
     Args:
@@ -231,22 +258,25 @@ def judged(metric: Metric, trial: MetricTrial, analysis: Analysis, steps: int = 
         trial: What it has counted.
         analysis: Of the rollout.
         steps: How many steps the rollout has.
+        is_last_look: Whether time is up, so that nobody looks again.
     """
     counts = total_of(trial.blocks)
     if metric.kind in QUANTILES and trial.threshold is None and not trial.closed:
         return Verdict(Outcome.OPEN, f"{metric.label}: too few answers of the stable version")
-    bad, good, spread = _evidence(metric, trial)
-    bad = _over_steps([each[0] for each in trial.closed], bad, steps)
-    good = _over_steps([each[1] for each in trial.closed], good, steps)
+    found = _evidence(metric, trial)
+    bad = _over_steps([each[0] for each in trial.closed], found.bad, steps)
+    good = _over_steps([each[1] for each in trial.closed], found.good, steps)
     outcome = Outcome.OPEN
     if trial.periods >= LEAST_PERIODS:
         if bad >= math.log(len(analysis.metrics) / analysis.error_rate):
             outcome = Outcome.BAD
-        elif good >= -math.log(analysis.error_rate):
+        elif good >= -math.log(analysis.error_rate) or (
+            is_last_look and found.better >= _LAST_LOOK
+        ):
             outcome = Outcome.GOOD
-    reason = _sentence(metric, trial, counts, outcome, max(bad, good) if outcome else 0.0)
-    if spread > PRIOR_DISPERSION:
-        reason += f"; answers come in bursts, counted as {1 / spread:.0%} of them"
+    reason = _sentence(metric, counts, outcome, max(bad, good))
+    if found.spread > 2 * PRIOR_DISPERSION:
+        reason += f"; they come in bursts, and count as {1 / found.spread:.0%} of them"
     return Verdict(outcome, reason, counts.candidate)
 
 
@@ -257,11 +287,11 @@ _WORDS: Final = {
 }
 
 
-def _sentence(
-    metric: Metric, trial: MetricTrial, counts: Counts, outcome: Outcome, evidence: float
-) -> str:
+def _sentence(metric: Metric, counts: Counts, outcome: Outcome, evidence: float) -> str:
     candidate, stable = counts.shares
-    what = "are bad" if metric.kind is MetricKind.CUSTOM else "failed"
+    what = "failed"
+    if metric.kind is MetricKind.CUSTOM:
+        what = "were not counted" if metric.is_good else "were counted"
     if metric.kind in QUANTILES:
         what = f"are slower than the stable version's {metric.label} and {metric.tolerance:.0%}"
     else:
@@ -272,6 +302,8 @@ def _sentence(
     )
     if outcome is Outcome.OPEN:
         return text
+    if evidence < 1.0:
+        return f"{text}; by a test made once, as time is up"
     return f"{text}; odds against chance 1:{min(math.exp(min(evidence, 30.0)), 1e9):.3g}"
 
 
@@ -288,9 +320,11 @@ def summed(verdicts: Mapping[str, Verdict]) -> Verdict:
     return Verdict(Outcome.GOOD, "; ".join(each.reason for each in values), samples)
 
 
-def judge(trial: Trial, analysis: Analysis, steps: int = 1) -> dict[str, Verdict]:
-    """Return what each metric says, by its label."""
+def judge(
+    trial: Trial, analysis: Analysis, steps: int = 1, *, is_last_look: bool = False
+) -> dict[str, Verdict]:
+    """Return what each metric says, by its label; see `judged`."""
     return {
-        metric.label: judged(metric, each, analysis, steps)
+        metric.label: judged(metric, each, analysis, steps, is_last_look=is_last_look)
         for metric, each in zip(analysis.metrics, trial.metrics, strict=True)
     }

@@ -300,10 +300,16 @@ def _stepped(state: State, verdict: Verdict, now_s: float) -> Outcomes:
 
 
 def _timed_out(state: State, now_s: float) -> Outcomes:
-    choice = state.analysis.at_timeout
+    rollout, choice = state.rollout, state.analysis.at_timeout
+    verdict = summed(judge(state.trial, state.analysis, len(rollout.steps), is_last_look=True))
+    is_last = state.step == len(rollout.steps) - 1
+    has_samples = state.trial.requests >= rollout.steps[state.step].min_samples
+    if is_last and has_samples and verdict.outcome is Outcome.GOOD:
+        reason = f"at the end of the analysis, after {state.active_s:.0f} s; {verdict.reason}"
+        return _promoted(state, reason, now_s)
     reason = (
         f"no result after {state.active_s:.0f} s of analysis with {state.trial.requests} answers "
-        f"in this step, so {choice.value} as configured; {_verdict(state).reason}"
+        f"in this step, so {choice.value} as configured; {verdict.reason}"
     )
     if choice is AtTimeout.PROMOTE:
         return _promoted(state, reason, now_s)

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from backends.api.request import SEQUENCE_END, ParameterValue
+from backends.api.request import SEQUENCE_END, SEQUENCE_START, ParameterValue
 from deployments.rollouts.matching import Matcher, text_at
 from deployments.rollouts.spec import TOTAL_WEIGHT, Arm, Traffic
 
@@ -131,7 +131,8 @@ class Chooser:
         if not sequence:
             return self._served[self._number(headers, parameters, tenant, sequence)]
         began = self._began.pop(sequence, -1)
-        arm = self._of_version(began) if began >= 0 else None
+        is_known = began >= 0 and not flags & SEQUENCE_START
+        arm = self._of_version(began) if is_known else None
         if arm is None:
             arm = self._served[self._number(headers, parameters, tenant, sequence)]
         if not flags & SEQUENCE_END:

@@ -39,7 +39,9 @@ class Fields:
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):
             raise InvalidArgumentError(f"{where} must be an object, got {shown(value)}")
-        self._left: dict[str, object] = dict(value)
+        self._left: dict[str, object] = {
+            name: each for name, each in value.items() if each is not None
+        }
         self.where = where
 
     def fail(self, name: str, given: object, expected: str) -> InvalidArgumentError:
@@ -48,10 +50,10 @@ class Fields:
 
     def has(self, name: str) -> bool:
         """Whether the field is given and not null."""
-        return self._left.get(name) is not None
+        return name in self._left
 
     def take(self, name: str) -> object:
-        """Return the field as it is; None where it is missing or null."""
+        """Return the field as it is; None where it is missing, or null, which is the same."""
         return self._left.pop(name, None)
 
     def close(self, known: Iterable[str]) -> None:

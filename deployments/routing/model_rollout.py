@@ -40,6 +40,7 @@ class ModelRollout:
         phase = random.randrange(SPACE)  # noqa: S311 - shares load
         self._chooser = Chooser(self._traffic, usable, phase)
         self._header_names = _header_names(self._traffic)
+        self._shadow = self._shadow_of(self._traffic)
         self.stable = self._traffic.arms[0].version
 
     def follow(self, traffic: bytes, usable: Collection[int]) -> None:
@@ -48,6 +49,7 @@ class ModelRollout:
             self._encoded = traffic
             self._traffic = decode_traffic(traffic)
             self._header_names = _header_names(self._traffic)
+            self._shadow = self._shadow_of(self._traffic)
             self.stable = self._traffic.arms[0].version
         self._chooser.take(self._traffic, usable)
 
@@ -67,10 +69,16 @@ class ModelRollout:
         Sequences are not copied, whose state the shadow has not, nor what lies in the memory of
         clients, who may change it once they have their answer.
         """
-        shadow = self._traffic.shadow
+        shadow = self._shadow
         if shadow is None or shadow.version == version:
             return None
         if request.correlation_id or request.regions is not None or not self._chooser.mirrors():
+            return None
+        return shadow
+
+    def _shadow_of(self, traffic: Traffic) -> Shadow | None:
+        shadow = traffic.shadow
+        if shadow is None:
             return None
         return Shadow(
             self._key,

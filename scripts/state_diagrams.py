@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cluster.models import states as versions
+from cluster.rollout import phases as rollouts
 from deployments.http2 import streams
 from deployments.rate_limiter import arbiter
 from deployments.scheduling import sequence_slots
@@ -19,6 +20,11 @@ Arrow = tuple[str, str, str]
 def of_versions() -> Iterable[Arrow]:
     for state, events in versions.TRANSITIONS.items():
         yield from ((state.name, event.name, after.name) for event, after in events.items())
+
+
+def of_rollouts() -> Iterable[Arrow]:
+    for phase, events in rollouts.TRANSITIONS.items():
+        yield from ((phase.name, event.name, after.name) for event, after in events.items())
 
 
 def of_streams() -> Iterable[Arrow]:
@@ -47,6 +53,7 @@ def of_claims() -> Iterable[Arrow]:
 
 MACHINES = (
     ("A model version", "cluster/models/states.py", of_versions),
+    ("A rollout", "cluster/rollout/phases.py", of_rollouts),
     ("An HTTP/2 stream", "deployments/http2/streams.py", of_streams),
     ("A sequence", "deployments/scheduling/sequence_slots.py", of_sequences),
     ("An instance's claim on limited resources", "deployments/rate_limiter/arbiter.py", of_claims),

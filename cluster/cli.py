@@ -34,6 +34,7 @@ _TOOLS = {
     "node-resources": "cluster.tools.node_resources",
     "perf": "cluster.tools.perf.command",
     "replay": "cluster.tools.replay.command",
+    "rollout": "cluster.tools.rollout",
     "tune": "cluster.tools.tune.command",
     "upgrade": "cluster.server.upgrade_command",
 }
@@ -51,6 +52,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta perf -m MODEL [options] [--help]
        manta genai-perf profile -m MODEL [options] [--help]
        manta replay CAPTURES... [--model-version N] [--help]
+       manta rollout MODEL get|set FILE|promote|pause|resume|rollback|end [--url HOST:PORT]
        manta tune MODEL --slo p99:MS --delay-us LEAST:MOST [--apply --journal FILE] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version

@@ -101,6 +101,9 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         wants_times: Whether the response shall tell what the execution took.
         window: How many responses the caller takes before it asks for more; 0 means any number.
         waited_ns: How long it had waited in queues when it was sent to an instance.
+        pins: By the key of a model with a rollout: the version that answers for this request
+            wherever it, a step of an ensemble or a call of a model names none; None while no model
+            that it may reach has a rollout.
     """
 
     model_name: str
@@ -118,6 +121,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     wants_times: bool = False
     window: int = 0
     waited_ns: int = 0
+    pins: dict[str, int] | None = None
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

@@ -15,6 +15,7 @@ from ray.exceptions import RayError
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.request import ParameterValue
 from cluster.actors.calls import call, cause_of
+from deployments.contracts.control import RolloutAction
 from deployments.contracts.routing_table import PollAnswer, RoutingTable
 from deployments.instance.spec import NAMESPACE
 from deployments.settings.server_settings import ServerSettings, SettingsChange
@@ -124,6 +125,25 @@ class ControllerClient:
             UnavailableError: There is no controller.
         """
         await self._call("report_load", self._router_id, report)
+
+    async def report_arms(self, report: bytes) -> None:
+        """Tell how the arms of rollouts have answered in this process since the last report.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        await self._call("report_arms", self._router_id, report)
+
+    async def rollout(
+        self, model_name: str, action: RolloutAction, document: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Do something about the rollout of a model; see `RolloutControl.rollout`.
+
+        Raises:
+            TritonError: As there.
+        """
+        status: dict[str, Any] = await self._call("rollout", model_name, action, document)
+        return status
 
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
         """Have an instance looked at that does not answer any more, and replaced if it is wedged.

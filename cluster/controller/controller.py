@@ -38,6 +38,7 @@ from cluster.controller.preemption import Preemption
 from cluster.controller.prefetching import Prefetching
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.repository_source import RepositorySource
+from cluster.controller.rollout_calls import RolloutCalls
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
 from cluster.models.contracts import LifecycleSettings
@@ -49,6 +50,8 @@ from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
 from cluster.options.settings_at_start import log_settings, settings_at_start
 from cluster.repository.model_directory import check_model_name
+from cluster.rollout.custom_counters import CustomCounters
+from cluster.rollout.driver import Rollouts
 from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
@@ -66,7 +69,7 @@ _INDEX_AGE_S = 15.0
 _CLEAR_TIMEOUT_S = 10.0
 
 
-class ModelController(OwnerCalls):
+class ModelController(OwnerCalls, RolloutCalls):
     """The actor; created by `cluster.server.start_controller`.
 
     Args:
@@ -122,6 +125,13 @@ class ModelController(OwnerCalls):
             read_reachable=lambda: self._source.watch.reachable,
         )
         set_up_logging(self._publisher.settings.log)
+        # Before any table is handed out: the first one says which versions answer.
+        self._rollouts = Rollouts(
+            self._lifecycle,
+            self._state.saved.rollouts,
+            self._state.schedule,
+            CustomCounters(self._lifecycle),
+        )
         self._supervisor = Supervisor("controller")
         self._boot = Boot(
             options, host, self._state, self._source, self._lifecycle, self._publisher
@@ -154,6 +164,7 @@ class ModelController(OwnerCalls):
         is_joined = self._lifeline.period_s > 0
         nodes = functools.partial(watch_nodes, host, self._lifecycle, options, is_joined=is_joined)
         self._supervisor.keep("nodes", nodes)
+        self._supervisor.keep("rollouts", self._rollouts.run)
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
         prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
         self._supervisor.keep("workers for instances", prestarting.run)

@@ -55,6 +55,7 @@ class SavedState(msgspec.Struct):
         router_ids: The routers that follow the routing table.
         gpu_memory: By digest of a model: bytes an instance had of a GPU after its load, and at
             most.
+        rollouts: By key of a model: its rollout, encoded; see `cluster.rollout.driver`.
     """
 
     generation: int = 0
@@ -64,6 +65,7 @@ class SavedState(msgspec.Struct):
     settings: ServerSettings | None = None
     router_ids: list[str] = []
     gpu_memory: dict[str, list[int]] = {}
+    rollouts: dict[str, bytes] = {}
 
     def want(self, name: str, records: Iterable[ModelRecord]) -> None:
         """Note that a model was loaded; ensembles that came back with it are wanted again too."""

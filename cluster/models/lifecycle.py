@@ -97,6 +97,7 @@ class ModelLifecycle:
         self._records = Records(on_change)
         self.records = self._records.by_name
         self.desire = self._records.desire
+        self.direct = self._records.direct
         self._source = source
         self._loader = VersionLoader(source, make_pool, settings)
         self._settings = settings

@@ -51,6 +51,12 @@ class Records:
         if known is not None and known.desired_instances != count:
             self.put_version(name, replace(known, desired_instances=count))
 
+    def direct(self, name: str, traffic: bytes) -> None:
+        """Note which version answers requests that name none; see `Model.traffic`."""
+        record = self.of(name)
+        if record.traffic != traffic:
+            self.put(replace(record, traffic=traffic))
+
     def event(self, name: str, version: int, event: LifecycleEvent, reason: str = "") -> None:
         """Note what happened to a version.
 

@@ -179,6 +179,7 @@ class ModelRecord:
         cold_start_count: How often requests had to wait for its load or its waking.
         cold_start_ns: How long these have taken together.
         waits_for: What a wake waits for that has not begun; see `cluster.models.wake_room`.
+        traffic: Which version answers requests that name none; see `Model.traffic`.
     """
 
     name: str
@@ -192,6 +193,7 @@ class ModelRecord:
     cold_start_count: int = 0
     cold_start_ns: int = 0
     waits_for: str = ""
+    traffic: bytes = b""
 
     def with_version(self, record: VersionRecord) -> "ModelRecord":
         """Return the record with one version put in or replaced."""
@@ -215,6 +217,7 @@ class ModelRecord:
             cold_start_count=self.cold_start_count,
             cold_start_ns=self.cold_start_ns,
             waits_for=self.waits_for,
+            traffic=self.traffic,
             versions=tuple(
                 ModelVersion(
                     version=record.version,

@@ -3,7 +3,8 @@
 """What the data plane asks of the controller: the one call up the layers, handed in."""
 
 from collections.abc import Callable
-from typing import Protocol
+from enum import StrEnum
+from typing import Any, Protocol
 
 from backends.api.errors import TritonError
 from backends.api.request import ParameterValue
@@ -28,6 +29,41 @@ class RepositoryControl(Protocol):
         """Unload all versions of a model and wait until that is done."""
 
 
+class RolloutAction(StrEnum):
+    """What may be asked about a model's rollout; the words of paths and of the command."""
+
+    GET = "get"
+    SET = "set"
+    END = "end"
+    PROMOTE = "promote"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ROLLBACK = "rollback"
+
+
+class RolloutControl(Protocol):
+    """What an ingress asks of the controller about rollouts."""
+
+    async def rollout(
+        self, model_name: str, action: RolloutAction, document: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Do something about the rollout of a model, once the ingresses know of it.
+
+        Args:
+            model_name: The model.
+            action: What.
+            document: For a rollout that is set: the rollout, as `deployments.rollouts` reads it.
+
+        Returns:
+            The rollout as it is now, JSON.
+
+        Raises:
+            NotFoundError: There is no such model, or it has no rollout.
+            InvalidArgumentError: The rollout cannot be had like that.
+            UnavailableError: Models may not be controlled, or there is no controller.
+        """
+
+
 class SettingsControl(Protocol):
     """What an ingress asks of the controller about `ServerSettings`."""
 
@@ -39,7 +75,7 @@ class SettingsControl(Protocol):
         """
 
 
-class ClusterControl(RepositoryControl, SettingsControl, Protocol):
+class ClusterControl(RepositoryControl, SettingsControl, RolloutControl, Protocol):
     """All that an ingress asks of the controller."""
 
     async def router_reports(self) -> list[bytes]:
@@ -61,6 +97,16 @@ class ControllerLink(ClusterControl, Protocol):
 
         Args:
             report: See `deployments.contracts.load_report`.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
+    async def report_arms(self, report: bytes) -> None:
+        """Tell how the arms of rollouts have answered in this process since the last report.
+
+        Args:
+            report: See `deployments.contracts.arm_report`.
 
         Raises:
             TritonError: There is no controller.

@@ -126,6 +126,9 @@ class Model:
         cold_start_count: How often requests had to wait for its load or its waking.
         cold_start_ns: How long these have taken together.
         waits_for: What its start waits for before it begins; mostly empty.
+        traffic: Which version answers requests that name none, where that is not the newest: a
+            `deployments.rollouts.spec.Traffic`, encoded, so that a router of a release that knows
+            none can read the rest; else empty.
     """
 
     name: str
@@ -134,6 +137,7 @@ class Model:
     cold_start_count: int = 0
     cold_start_ns: int = 0
     waits_for: str = ""
+    traffic: bytes = b""
 
     @property
     def is_unread(self) -> bool:

@@ -21,10 +21,11 @@ from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
 from deployments.captures.capturing import Captures
 from deployments.captures.provenance import ProvenanceSink, is_asked
-from deployments.contracts.control import ClusterControl, RepositoryControl
+from deployments.contracts.control import ClusterControl, RepositoryControl, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.metrics_page import MetricsPage
+from deployments.data_plane.rollout_door import Headers, RolloutDoor
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
 from deployments.data_plane.using_sink import UsingSink
@@ -108,8 +109,9 @@ class DataPlane:
         self.slabs = slabs
         self.tracer = tracer or Tracer()
         self.repository: RepositoryControl = control
+        self.rollouts: RolloutControl = control
         self._collector = StatisticsCollector(router, control)
-        self.page = MetricsPage(router, self._collector)
+        self.page = MetricsPage(router, self._collector, control)
         self._page = Recent(self.page.make)
         self.has_started = False
         self.draining = False
@@ -120,6 +122,9 @@ class DataPlane:
         self._strict_readiness = strict_readiness
         self._router = router
         self._maps = RegionMaps()
+        # Always the same mapping; empty without rollouts.
+        self._with_rollouts = router.arms.rollouts
+        self._door = RolloutDoor(router.arms)
         self.settings = SettingsPlane(
             lambda: router.table.settings,
             control,
@@ -256,27 +261,44 @@ class DataPlane:
             ]
         }
 
-    def infer(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+    def infer(
+        self,
+        model: ServedModel,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        headers: Headers = (),
+    ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
+
+        Args:
+            model: What `resolve` returned.
+            request: The request.
+            sink: Its sink.
+            headers: Of HTTP, or metadata of gRPC; rollouts look at them.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
         """
+        arm = ""
+        if self._with_rollouts:
+            rollout = model.rollout
+            model, sink = self._door.enter(model, request, sink, headers)
+            arm = "" if rollout is None else rollout.arm_of(model.version)
         if self.always_names_origin or request.parameters:
-            sink = self._naming(model, request, sink)
+            sink = self._naming(model, request, sink, arm)
         if self.captures is not None:
-            sink = self.captures.watch(model, request, sink, model.digest)
+            sink = self.captures.watch(model, request, sink, model.digest, arm)
         if request.regions is not None:
             return self._infer_in_regions(model, request, sink)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
 
     def _naming(
-        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink
+        self, model: ServedModel, request: InferenceRequest, sink: ResponseSink, arm: str
     ) -> ResponseSink:
         """Return a sink that names the version which answers, where that is asked for."""
         if is_asked(request) or self.always_names_origin:
-            return ProvenanceSink(sink, model.version_text, model.digest, "")
+            return ProvenanceSink(sink, model.version_text, model.digest, arm)
         return sink
 
     def _infer_in_regions(

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What transports see of the data plane; `deployments.data_plane.data_plane.DataPlane` has it."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol
 
 from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
-from deployments.contracts.control import RepositoryControl
+from deployments.contracts.control import RepositoryControl, RolloutControl
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.tracing.tracer import Tracer
@@ -43,6 +43,8 @@ class Plane(Protocol):
     @property
     def repository(self) -> RepositoryControl: ...  # noqa: D102
     @property
+    def rollouts(self) -> RolloutControl: ...  # noqa: D102
+    @property
     def settings(self) -> SettingsPlane: ...  # noqa: D102
     @property
     def slabs(self) -> SlabSource: ...  # noqa: D102
@@ -64,13 +66,20 @@ class Plane(Protocol):
     async def metrics_text(self) -> bytes: ...  # noqa: D102
     async def recent_metrics_text(self) -> bytes: ...  # noqa: D102
 
-    def infer(self, model: Any, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+    def infer(
+        self,
+        model: Any,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
 
         Args:
             model: What `resolve` returned.
             request: The request.
             sink: Its sink.
+            headers: Of HTTP, or metadata of gRPC; rollouts look at them.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.

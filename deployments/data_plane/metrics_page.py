@@ -3,13 +3,17 @@
 """The metrics page of a node, and of nodes without an ingress that this one tells for."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from backends.api.errors import TritonError
 from backends.api.model_identifier import name_of, namespace_of
+from deployments.contracts.control import RolloutAction, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState
 from deployments.data_plane.cold_starts import cold_starts_text
-from deployments.data_plane.statistics import Entry, StatisticsCollector
+from deployments.data_plane.statistics import DEADLINE_S, Entry, StatisticsCollector
 from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import bounds_ms
@@ -17,8 +21,11 @@ from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.model_files import render_repositories
 from deployments.metrics.node_roles import ReadNodeRoles
 from deployments.metrics.page import ModelMetrics, render
+from deployments.metrics.rollouts import render_rollouts
 from deployments.routing.router import Router
 from deployments.settings.metrics_settings import MetricsSettings
+
+_log = logging.getLogger(__name__)
 
 
 class MetricsPage:
@@ -27,12 +34,19 @@ class MetricsPage:
     Args:
         router: Knows the instances, and what was counted in this process.
         collector: Has the others tell what they have counted.
+        control: Tells of rollouts; None where there are none.
 
     Attributes:
         read_node_roles: Tells which nodes have no ingress; None when all have one.
     """
 
-    def __init__(self, router: Router, collector: StatisticsCollector) -> None:
+    def __init__(
+        self,
+        router: Router,
+        collector: StatisticsCollector,
+        control: RolloutControl | None = None,
+    ) -> None:
+        self._control = control
         self.read_node_roles: ReadNodeRoles | None = None
         self._router = router
         self._collector = collector
@@ -56,7 +70,24 @@ class MetricsPage:
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
-        return page + cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        return page + render_rollouts(await self._rollouts())
+
+    async def _rollouts(self) -> Sequence[Mapping[str, Any]]:
+        """Return what the controller says of the rollouts; nothing where it does not answer."""
+        if not self._router.arms.rollouts or self._control is None:
+            return ()
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                told = await self._control.rollout("", RolloutAction.GET, {})
+        except TimeoutError:
+            reason = f"the model controller has not answered within {DEADLINE_S:g} s"
+        except TritonError as error:
+            reason = error.message
+        else:
+            return list(told["rollouts"])
+        _log.warning("rollouts are left out of the metrics: %s", reason)
+        return ()
 
     def ready_entries(self) -> list[Entry]:
         """Return the versions that are ready, each with its model's key."""

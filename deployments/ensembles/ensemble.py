@@ -21,7 +21,6 @@ from deployments.ensembles.graph import Step, StepGraph, compile_graph
 from deployments.ensembles.run import EnsembleRun
 from deployments.ensembles.step import StepLimits, StepRunner
 from deployments.metrics.counters import FailureReason, InstanceStatistics, Snapshot
-from deployments.shared_memory.regions import RegionSink
 from deployments.tracing.call import TracedCall
 
 _NS_PER_MS: Final = 1_000_000
@@ -106,8 +105,8 @@ class Ensemble:
                 return _ENDED
         runner: StepRunner = bound.run_step
         if request.trace is not None:
-            caller = sink.sink if isinstance(sink, RegionSink) else sink
-            if isinstance(caller, TracedCall):
+            caller = _traced_call(sink)
+            if caller is not None:
                 runner = bound.runner_in(caller)
         run = EnsembleRun(
             bound.graph,
@@ -164,6 +163,14 @@ class Ensemble:
         self._statistics.record_steps(
             batch_size, now_ns - run.start_ns, run.compute_ns, time.time_ns() // _NS_PER_MS
         )
+
+
+def _traced_call(sink: ResponseSink) -> TracedCall | None:
+    """Return what traces a run, beneath the sinks that stand before it."""
+    seen: object = sink
+    while seen is not None and not isinstance(seen, TracedCall):
+        seen = getattr(seen, "sink", None)
+    return seen
 
 
 class _Bound:

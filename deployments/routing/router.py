@@ -29,6 +29,7 @@ from deployments.metrics.counters import Snapshot
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.response_cache.store import CacheStore
+from deployments.routing.arms import Arms
 from deployments.routing.dialling import Dialling
 from deployments.routing.instance_calls import InstanceCalls
 from deployments.routing.links import Heartbeat, LinkSet, drop
@@ -69,6 +70,7 @@ class Router:
         node_id: Ray node of this process.
         node_pools: The pools of this node and their queues.
         calls: Control calls on instances.
+        arms: Chooses versions where models have rollouts.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Router:
         self._tasks = Supervisor("router")
         self._membership: Membership | None = None
         self.calls = InstanceCalls(self._links, self._tasks)
+        self.arms = Arms(self._served, self._open_lanes, self.submit)
 
     def wake_with(self, wakes: Wakes) -> None:
         """Have dormant versions woken that requests come for, from now on."""
@@ -207,9 +210,12 @@ class Router:
             found = served.newest.get(key) if version < 0 else served.get(key, version)
         if found is None:
             raise lookup_error(self.table, name, version)
-        if self._opens_on_demand:
-            self._links.open_all(found.pool)
+        self._open_lanes(found)
         return found
+
+    def _open_lanes(self, model: ServedModel) -> None:
+        if self._opens_on_demand:
+            self._links.open_all(model.pool)
 
     def first_use(self, name: str) -> Awaitable[None] | None:
         """Return what loads a model that `find` does not know yet; None for any other."""
@@ -220,7 +226,7 @@ class Router:
         return self._served.keys.get(name, name)
 
     def _find_step(self, name: str, version: int) -> ServedStep:
-        return ServedStep(self.find(name, version), self.submit)
+        return ServedStep(self.find(name, version), self.submit, self.arms)
 
     def is_only_own(self, model: ServedModel) -> bool:
         """Whether this process is a model's only instance, so that nobody can be called."""
@@ -229,7 +235,8 @@ class Router:
 
     def submit(self, model: ServedModel, request: InferenceRequest, sink: ResponseSink) -> Inflight:
         """Send a checked request to an instance; the sink hears of everything that follows."""
-        if model.cache is not None:
+        # Answers of an ensemble whose steps have rollouts are those of pinned versions.
+        if model.cache is not None and not (request.pins and model.ensemble is not None):
             return model.cache.start(
                 request, sink, lambda request, sink: self._send(model, request, sink)
             )
@@ -359,6 +366,7 @@ class Router:
             await self._membership.close()
         self._waiting.close()
         await self._waiting.wait_closed()
+        await self.arms.mirror.close()
         await self._tasks.close()
         for pool in self._pools.all():
             if pool.sequences is not None:

@@ -3,6 +3,7 @@
 """A ready version of a model, as codecs and router share it."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
@@ -12,6 +13,7 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.ensembles.ensemble import Ensemble
 from deployments.metrics.counters import Snapshot
 from deployments.response_cache.cached_model import CachedModel
+from deployments.routing.model_rollout import ModelRollout
 from deployments.routing.pool import LinkPool
 from deployments.routing.request_check import RequestChecker
 
@@ -32,9 +34,13 @@ class ServedModel:
         pool: Its instances.
         ensemble: What runs its requests here; None for a model with instances.
         cache: What answers requests before it; None unless its response cache is on.
+        rollout: Set where no version was named and the model has a rollout, which then chooses the
+            version for each request; the rest is that of the version which is asked for config and
+            metadata.
     """
 
     __slots__ = (
+        "_entry",
         "cache",
         "checker",
         "config",
@@ -44,6 +50,7 @@ class ServedModel:
         "labels",
         "name",
         "pool",
+        "rollout",
         "version",
         "version_text",
     )
@@ -65,8 +72,25 @@ class ServedModel:
         self.digest = entry.digest
         self.checker = RequestChecker(config)
         self.pool = pool
+        self._entry = entry
         self.ensemble = ensemble
         self.cache: CachedModel | None = None
+        self.rollout: ModelRollout | None = None
+
+    def facing(self, rollout: ModelRollout) -> "ServedModel":
+        """Return what stands for the model where a rollout chooses the version."""
+        faced = ServedModel(self.key, self._entry, self.config, self.pool, self.ensemble)
+        faced.labels = self.labels
+        faced.checker = self.checker
+        faced.cache = self.cache
+        faced.rollout = rollout
+        return faced
+
+    @property
+    def lowest_priority(self) -> int:
+        """The level of requests that wait for all others; 0 where the model has no levels."""
+        batching = self.config.dynamic_batching
+        return 0 if batching is None else batching.priority_levels
 
     def own_statistics(self) -> list[Snapshot]:
         """Return what was counted in this process: runs of an ensemble, lookups of a cache."""
@@ -82,17 +106,28 @@ class ServedModel:
 Submit = Callable[[ServedModel, InferenceRequest, ResponseSink], Inflight]
 
 
+class Rollouts(Protocol):
+    """What chooses versions; a `deployments.routing.router.Router`."""
+
+    def choose(self, model: ServedModel, request: InferenceRequest) -> ServedModel:
+        """Return the version of a model with a rollout that answers a request."""
+
+    def counted(self, model: ServedModel, chosen: ServedModel, sink: ResponseSink) -> ResponseSink:
+        """Return the sink that counts the outcome for a version that was chosen."""
+
+
 class ServedStep:
     """A ready version as a step of an ensemble: a `deployments.ensembles.ensemble.StepModel`."""
 
-    __slots__ = ("_check", "_model", "_submit", "config", "name", "version")
+    __slots__ = ("_check", "_model", "_rollouts", "_submit", "config", "name", "version")
 
-    def __init__(self, model: ServedModel, submit: Submit) -> None:
+    def __init__(self, model: ServedModel, submit: Submit, rollouts: Rollouts) -> None:
         self.name = model.name
         self.version = model.version
         self.config = model.config
         self._model = model
         self._check = model.checker.check
+        self._rollouts = rollouts
         self._submit = submit
 
     @property
@@ -102,6 +137,14 @@ class ServedStep:
 
     def start(self, request: InferenceRequest, sink: ResponseSink, /) -> Inflight:
         """Check a request and send it; everything that follows reaches the sink."""
+        if self._model.rollout is not None:
+            return self._start_chosen(request, sink)
         self._check(request)
         request.model_version = self.version
         return self._submit(self._model, request, sink)
+
+    def _start_chosen(self, request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        model = self._rollouts.choose(self._model, request)
+        model.checker.check(request)
+        request.model_version = model.version
+        return self._submit(model, request, self._rollouts.counted(self._model, model, sink))

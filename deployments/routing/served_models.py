@@ -13,6 +13,7 @@ from deployments.ensembles.ensemble import Ensemble, FindStepModel
 from deployments.ensembles.labels import labels_of
 from deployments.response_cache.cached_model import CachedModel
 from deployments.response_cache.store import CacheStore
+from deployments.routing.model_rollout import ModelRollout
 from deployments.routing.pool import LinkPool
 from deployments.routing.served_model import ServedModel
 
@@ -28,7 +29,8 @@ class ServedModels:
         cache: Where answers are kept; None without a response cache.
 
     Attributes:
-        newest: By key: the newest ready version.
+        newest: By key: the newest ready version; for a model with a rollout what stands for it.
+        rollouts: By key: the rollouts of models; always the same mapping.
         keys: By name: the only key there is of it, where that is another than the name.
     """
 
@@ -40,6 +42,7 @@ class ServedModels:
     ) -> None:
         self.newest: dict[str, ServedModel] = {}
         self.keys: dict[str, str] = {}
+        self.rollouts: dict[str, ModelRollout] = {}
         self._pool_of = pool_of
         self._find_step = find_step
         self._cache = cache
@@ -92,6 +95,11 @@ class ServedModels:
                 self.keys[name] = keys[0]
             else:
                 self.keys.pop(name, None)
+        self._refresh(table, changed)
+        self._follow_rollouts(table, changed)
+
+    def _refresh(self, table: RoutingTable, changed: Collection[str]) -> None:
+        """Have versions follow what they are made of."""
         for key in self._affected(changed):
             entry, served = self._by_key[key]
             if served.ensemble is not None:
@@ -99,6 +107,28 @@ class ServedModels:
                 served.labels = labels_of(table, entry)
             if served.cache is not None:
                 served.cache.identity = table.identity(*key)
+
+    def _follow_rollouts(self, table: RoutingTable, changed: Collection[str]) -> None:
+        """Have the models that have changed be answered as their rollouts say."""
+        for name in changed:
+            model = table.models.get(name)
+            if model is None or not model.traffic:
+                self.rollouts.pop(name, None)
+                continue
+            usable = [x.version for x in model.versions if x.state is ModelReadyState.READY]
+            rollout = self.rollouts.get(name)
+            if rollout is None:
+                self.rollouts[name] = ModelRollout(name, model.traffic, usable)
+            else:
+                rollout.follow(model.traffic, usable)
+        for name, rollout in self.rollouts.items():
+            self._face(name, rollout)
+
+    def _face(self, name: str, rollout: ModelRollout) -> None:
+        """Put what stands for a model with a rollout where its newest version would be."""
+        served = self.get(name, rollout.stable) or self.newest.get(name)
+        if served is not None:
+            self.newest[name] = served.facing(rollout)
 
     def _affected(self, changed: Collection[str]) -> Iterable[_Key]:
         """Return the versions that have changed or are ensembles of what has, at any depth."""

@@ -15,6 +15,7 @@ from typing import Final, Self
 from backends.api.errors import InternalError, TritonError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
+from deployments.routing.arm_signals import ArmSignals
 from deployments.routing.load_signals import SAMPLE_S, LoadSignals
 from deployments.routing.reports import make_report
 from deployments.routing.router import Router
@@ -35,6 +36,7 @@ class TableWatch:
         update: Takes each newer table; called on the event loop.
         report: Makes the report of what this process has counted; called on the event loop.
         signals: Tells the load on versions that autoscale; None for nothing.
+        arms: Tells how the arms of rollouts answer; None for nothing.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class TableWatch:
         update: Callable[[RoutingTable], None],
         report: Callable[[], bytes],
         signals: LoadSignals | None = None,
+        arms: ArmSignals | None = None,
     ) -> None:
         self._controller = controller
         self._take = update
@@ -57,6 +60,9 @@ class TableWatch:
         self._signals = signals
         if signals is not None:
             self._tasks.keep("signals of the load", lambda: self._tell_load(signals))
+        self._arms = arms
+        if arms is not None:
+            self._tasks.keep("signals of rollouts", arms.run)
 
     @classmethod
     def of_router(
@@ -74,7 +80,9 @@ class TableWatch:
             update: Takes each newer table, and hands it to the router.
             router: The router.
         """
-        return cls(owner, controller, update, lambda: make_report(router), LoadSignals(router))
+        arms = ArmSignals(router, controller)
+        load = LoadSignals(router)
+        return cls(owner, controller, update, lambda: make_report(router), load, arms)
 
     async def wait_first(self) -> None:
         """Wait until there is a table."""
@@ -110,6 +118,8 @@ class TableWatch:
         self._take(table)
         if self._signals is not None:
             self._signals.refresh()
+        if self._arms is not None:
+            self._arms.refresh()
         self._failures = 0
         self._has_table.set()
 

@@ -20,6 +20,7 @@ from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
 from deployments.slabs.pool import SlabPool
 from deployments.tracing.tracer import Tracer
+from tests.support.fake_rollouts import FakeRollouts
 from tests.support.settings_control import MemoryControl, settings_plane
 
 Execute = Callable[[InferenceRequest, "Job"], None]
@@ -91,6 +92,8 @@ class FakePlane:
         self.used = []
         self.load_error = None
         self.repository = FakeRepository()
+        self.rollouts = FakeRollouts()
+        self.headers = ()
         self.slabs = SlabPool(64 << 20)
         self.has_started = True
         self.draining = False
@@ -172,7 +175,8 @@ class FakePlane:
             ]
         }
 
-    def infer(self, model, request, sink):
+    def infer(self, model, request, sink, headers=()):
+        self.headers = headers
         if request.regions is not None:
             resolve_regions(request, self.control.settings.regions, self.maps)
         RequestChecker(model.config).check(request)

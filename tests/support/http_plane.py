@@ -30,6 +30,7 @@ from deployments.routing.request_check import RequestChecker
 from deployments.shared_memory.regions import RegionMaps, place_outputs, resolve_regions
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
+from tests.support.fake_rollouts import FakeRollouts
 from tests.support.settings_control import MemoryControl, settings_plane
 
 Model = Callable[[InferenceRequest], list[Tensor]]
@@ -153,6 +154,8 @@ class FakePlane:
         self.unknown: type[TritonError] = NotFoundError
         self.slabs = Slabs()
         self.repository = Repository()
+        self.rollouts = FakeRollouts()
+        self.headers: Any = ()
         self.pending: list[Pending] = []
         self.requests: list[InferenceRequest] = []
         self.changed = asyncio.Event()
@@ -226,7 +229,10 @@ class FakePlane:
     async def recent_metrics_text(self) -> bytes:
         return await self.metrics_text()
 
-    def infer(self, model: Served, request: InferenceRequest, sink: Any) -> Pending:
+    def infer(
+        self, model: Served, request: InferenceRequest, sink: Any, headers: Any = ()
+    ) -> Pending:
+        self.headers = headers
         if request.regions is not None:
             resolve_regions(request, self.control.settings.regions, self.maps)
         model.checker.check(request)

@@ -24,7 +24,7 @@ from cluster.controller import durable_state, handover, ownership
 from cluster.controller.controller import ModelController
 from cluster.instances import node_files
 from cluster.options import table
-from deployments.contracts import load_report, routing_table
+from deployments.contracts import arm_report, load_report, routing_table
 from deployments.contracts.protocols import PROTOCOLS
 from deployments.instance import process_load, progress, spec
 from deployments.instance.actor import ModelInstanceActor
@@ -44,7 +44,14 @@ RECORDED: Final = Path(__file__).with_suffix(".json")
 # By contract: the modules whose records it is made of.
 MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
     "lanes": (request, messages, batches, pool_queue, counters, custom_metrics),
-    "routing table": (routing_table, load_report, reports, server_settings, metrics_settings),
+    "routing table": (
+        routing_table,
+        load_report,
+        arm_report,
+        reports,
+        server_settings,
+        metrics_settings,
+    ),
     "controller": (ownership, handover, table, node_files, file_registry, prefetch),
     "instances": (
         spec,

@@ -55,6 +55,24 @@ def set_parents(requests: Sequence[ExecuteRequest]) -> None:
     _parents.set(requests)
 
 
+def pins_of_parents(request_id: str) -> dict[str, int] | None:
+    """Return the versions that a call made here shall be answered by.
+
+    They are those of the request that is executed. Of several that are executed together, it is the
+    one whose id the call has too, else the first.
+
+    Args:
+        request_id: Id of the call.
+    """
+    parents = _parents.get()
+    if not parents:
+        return None
+    for parent in parents if request_id and len(parents) > 1 else ():
+        if parent.request.id == request_id:
+            return parent.request.pins
+    return parents[0].request.pins
+
+
 def controller() -> ModelCaller:
     """Return what controls the repository.
 

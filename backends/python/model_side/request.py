@@ -231,6 +231,7 @@ class InferenceRequest:
             correlation_id=self._correlation_id,
             flags=self._flags,
             trace=self._trace.joined,
+            pins=calls.pins_of_parents(self._request_id),
         )
 
 

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from google.protobuf import struct_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection_pb2
@@ -17,6 +18,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 
 from backends.api.errors import GRPC_STATUS, InternalError, InvalidArgumentError, NotFoundError
 from deployments.grpc.codec.request import MALFORMED
+from deployments.grpc.codec.rollouts import FILE as ROLLOUTS
 
 _OLD_PACKAGE: Final = "grpc.reflection.v1alpha"
 _NEW_PACKAGE: Final = "grpc.reflection.v1"
@@ -157,7 +159,8 @@ def _newer(old: FileDescriptorProto) -> FileDescriptorProto:
 def _index() -> _Index:
     old = _file_of(reflection_pb2)
     inference = (_file_of(service_pb2), _file_of(model_config_pb2))
-    return _Index((*inference, _HEALTH, old, _newer(old)))
+    rollouts = (ROLLOUTS, _file_of(struct_pb2))
+    return _Index((*inference, _HEALTH, old, _newer(old), *rollouts))
 
 
 def answer(data: bytes | memoryview) -> bytes:

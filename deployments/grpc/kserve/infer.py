@@ -164,7 +164,7 @@ class InferCall:
                 sink = context.traced(
                     model, request, self, self._began_ns, received_ns, self._metadata
                 )
-            inflight = context.plane.infer(model, request, sink)
+            inflight = context.plane.infer(model, request, sink, self._metadata)
             # Answered within `infer`, the call must not hold what `_end` has let go.
             if not self._ended:
                 self._inflight = inflight

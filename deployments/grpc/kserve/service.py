@@ -16,6 +16,7 @@ from deployments.grpc.kserve.health import WATCH_PATH, WatchCall
 from deployments.grpc.kserve.infer import InferCall, InferContext
 from deployments.grpc.kserve.methods import HANDLERS, ControlCall
 from deployments.grpc.kserve.reflection import REFLECTION_PATHS, ReflectionCall
+from deployments.grpc.kserve.rollouts import ROLLOUT_PATHS, RolloutCall
 from deployments.grpc.kserve.stream_infer import StreamCall
 from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply, RpcService
 from deployments.security.restrictions import RestrictedRoutes, Restrictions
@@ -33,7 +34,7 @@ _CONTROL: Final = {
 }
 # Paths whose calls have more than one message.
 STREAM_PATHS: Final = frozenset((STREAM_PATH, WATCH_PATH, *REFLECTION_PATHS))
-PATHS: Final = frozenset((INFER_PATH, *STREAM_PATHS, *_CONTROL))
+PATHS: Final = frozenset((INFER_PATH, *STREAM_PATHS, *_CONTROL, *ROLLOUT_PATHS))
 
 # The restricted category of each RPC.
 _CATEGORIES: Final = {
@@ -52,7 +53,7 @@ _UNAVAILABLE: Final = 14
 def category_of(path: bytes) -> str:
     """Return the restricted category of an RPC."""
     rpc = path.rpartition(b"/")[2].decode("ascii", "replace")
-    if rpc.startswith("Repository"):
+    if rpc.startswith("Repository") or path in ROLLOUT_PATHS:
         return "model-repository"
     if "SharedMemory" in rpc:
         return "shared-memory"
@@ -83,6 +84,9 @@ class GrpcService:
         rpc = _CONTROL.get(path)
         if rpc is not None:
             return ControlCall(self._context.plane, rpc, reply, self._tasks)
+        action = ROLLOUT_PATHS.get(path)
+        if action is not None:
+            return RolloutCall(self._context.plane, action, reply, self._tasks)
         if path == WATCH_PATH:
             return WatchCall(self._context.plane, reply)
         return ReflectionCall(reply) if path in REFLECTION_PATHS else None

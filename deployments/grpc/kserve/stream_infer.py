@@ -94,7 +94,7 @@ class StreamCall:
                 sink = context.traced(
                     model, inference, request, waiting_ns, received_ns, self._metadata
                 )
-            inflight = context.plane.infer(model, inference, sink)
+            inflight = context.plane.infer(model, inference, sink, self._metadata)
             # Answered within `infer`, the request must not hold what `closed` has let go.
             if request in self._open:
                 request.inflight = inflight

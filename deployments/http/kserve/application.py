@@ -44,6 +44,7 @@ from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
 from deployments.http.kserve.metrics import make_metrics_server
 from deployments.http.kserve.restricted import RestrictedApplication
+from deployments.http.kserve.rollouts import RolloutRoutes
 from deployments.http.kserve.settings import SettingsRoutes
 from deployments.http.openapi.document import make_document
 from deployments.http.server.exchange import JSON, TEXT, HttpExchange
@@ -136,6 +137,7 @@ class HttpIngress:
                 b"POST",
                 self._on_unload,
             ),
+            *map(route_of, RolloutRoutes(self._plane, self._body).rows()),
             *map(route_of, SettingsRoutes(self._plane).rows()),
             row("metadata", r"/v2/openapi\.json", b"GET", self._on_openapi),
         )

@@ -63,7 +63,7 @@ class GenerateRoute:
         passed: ResponseSink = sink
         if received_ns:
             passed = traced(tracer, exchange, model, request, sink, received_ns)
-        inflight = self._plane.infer(model, request, passed)
+        inflight = self._plane.infer(model, request, passed, exchange.head.headers)
         sink.started(inflight)
 
     async def start_reporting(

@@ -110,7 +110,7 @@ class InferRoute:
             if received_ns:
                 tracer = self._plane.tracer
                 sink = traced(tracer, exchange, model, decoded.request, sink, received_ns)
-            inflight = self._plane.infer(model, decoded.request, sink)
+            inflight = self._plane.infer(model, decoded.request, sink, exchange.head.headers)
             if not exchange.is_answered:
                 exchange.on_disconnect = inflight.cancel
         except TritonError as error:

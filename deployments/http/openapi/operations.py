@@ -56,6 +56,11 @@ def _setting(summary: str, shown: str, takes: str) -> Operation:
     return Operation(summary, {_JSON: shown}, {_JSON: takes})
 
 
+def _rollout(summary: str, takes: str = "") -> Operation:
+    bodies = {_JSON: takes} if takes else {}
+    return Operation(summary, {_JSON: "Rollout"}, bodies, needs_body=bool(takes))
+
+
 _MODEL: Final = "/v2/models/{name}"
 _SYSTEM: Final = "/v2/systemsharedmemory"
 _CUDA: Final = "/v2/cudasharedmemory"
@@ -93,6 +98,14 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         _INFER,
         needs_body=True,
     ),
+    (f"{_MODEL}/rollout", "GET"): _get("Rollout of a model", "Rollout"),
+    (f"{_MODEL}/rollout", "PUT"): _rollout("Set the rollout of a model", "RolloutSpec"),
+    (f"{_MODEL}/rollout", "POST"): _rollout("Set the rollout of a model", "RolloutSpec"),
+    (f"{_MODEL}/rollout", "DELETE"): _rollout("End the rollout: the newest version answers"),
+    (f"{_MODEL}/rollout/promote", "POST"): _rollout("Give the new version all requests"),
+    (f"{_MODEL}/rollout/pause", "POST"): _rollout("Hold the weights as they are"),
+    (f"{_MODEL}/rollout/resume", "POST"): _rollout("Go on with what was paused"),
+    (f"{_MODEL}/rollout/rollback", "POST"): _rollout("Give the stable version all requests"),
     ("/v2/repository/index", "POST"): Operation(
         "Models of the repositories", {_JSON: "RepositoryIndex"}, {_JSON: "RepositoryIndexRequest"}
     ),

@@ -70,6 +70,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "outputs": _list(_ref("TensorMetadata")),
         }
     ),
+    "RolloutSpec": {"type": "object"},
+    "Rollout": {"type": "object"},
     "ModelConfig": _object({"name": _TEXT, "max_batch_size": {"type": "integer"}}, rest=True),
     "Duration": _object({"count": _COUNT, "ns": _COUNT}),
     "ModelStatistics": _object(

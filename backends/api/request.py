@@ -101,6 +101,8 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         wants_times: Whether the response shall tell what the execution took.
         window: How many responses the caller takes before it asks for more; 0 means any number.
         waited_ns: How long it had waited in queues when it was sent to an instance.
+        tenant: Whom it counts for; empty for nobody in particular.
+        weight: The tenant's share beside other tenants' in a queue.
     """
 
     model_name: str
@@ -118,6 +120,8 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     wants_times: bool = False
     window: int = 0
     waited_ns: int = 0
+    tenant: str = ""
+    weight: float = 1.0
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

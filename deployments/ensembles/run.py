@@ -306,6 +306,8 @@ class EnsembleRun:
                 flags,
                 wants_times=True,
                 window=self._limits.limit if self._limits is not None and step.is_decoupled else 0,
+                tenant=request.tenant,
+                weight=request.weight,
             ),
         )
 

@@ -134,6 +134,8 @@ class InferenceResponse(msgspec.Struct, array_like=True):
         outputs: Outputs in the order the model's config lists them.
         parameters: Response parameters.
         compute_ns: What input, inference and output took, for requests that ask for it.
+        share_ns: The part of that which is the request's by its rows; 0 when not asked for.
+        queue_ns: How long it waited for the execution; 0 when not asked for.
     """
 
     model_name: str
@@ -142,6 +144,8 @@ class InferenceResponse(msgspec.Struct, array_like=True):
     outputs: list[Tensor] = []
     parameters: dict[str, ParameterValue] = {}
     compute_ns: tuple[int, int, int] | None = None
+    share_ns: int = 0
+    queue_ns: int = 0
 
 
 def checked_correlation_id(text: str) -> str:

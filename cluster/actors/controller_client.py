@@ -125,6 +125,15 @@ class ControllerClient:
         """
         await self._call("report_load", self._router_id, report)
 
+    async def renew_tenants(self, report: bytes) -> bytes:
+        """Have the leases of tenants' cluster-wide limits renewed.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        leases: bytes = await self._call("renew_tenants", self._router_id, report)
+        return leases
+
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
         """Have an instance looked at that does not answer any more, and replaced if it is wedged.
 

@@ -66,6 +66,16 @@ class ControllerLink(ClusterControl, Protocol):
             TritonError: There is no controller.
         """
 
+    async def renew_tenants(self, report: bytes) -> bytes:
+        """Have the leases of tenants' cluster-wide limits renewed.
+
+        Args:
+            report: See `deployments.tenants.leases`.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
     async def report_wedged(self, name: str, incarnation: str, reason: str) -> None:
         """Have an instance looked at that does not answer any more, and replaced if it is wedged.
 

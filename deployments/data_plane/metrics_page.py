@@ -17,8 +17,10 @@ from deployments.metrics.host import GpuMetrics, HostMetrics, MachineSampler
 from deployments.metrics.model_files import render_repositories
 from deployments.metrics.node_roles import ReadNodeRoles
 from deployments.metrics.page import ModelMetrics, render
+from deployments.metrics.tenants import render_tenants
 from deployments.routing.router import Router
 from deployments.settings.metrics_settings import MetricsSettings
+from deployments.tenants.desk import TenantDesk
 
 
 class MetricsPage:
@@ -30,10 +32,12 @@ class MetricsPage:
 
     Attributes:
         read_node_roles: Tells which nodes have no ingress; None when all have one.
+        tenants: Counts what tenants do; None where there are none.
     """
 
     def __init__(self, router: Router, collector: StatisticsCollector) -> None:
         self.read_node_roles: ReadNodeRoles | None = None
+        self.tenants: TenantDesk | None = None
         self._router = router
         self._collector = collector
         self._machine: MachineSampler | None = None
@@ -56,7 +60,8 @@ class MetricsPage:
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
-        return page + cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        return page if self.tenants is None else page + render_tenants(self.tenants.counts)
 
     def ready_entries(self) -> list[Entry]:
         """Return the versions that are ready, each with its model's key."""

@@ -152,7 +152,8 @@ class FairQueue(PriorityQueue[Item]):
         """Learn that all but the first ``count`` popped requests are in their ranks again."""
         changed: dict[TenantQueue[Item], None] = {}
         while len(self._popped) > count:
-            tenant, tenant.start, tenant.finish, tenant.place, self._virtual = self._popped.pop()
+            tenant, start, finish, place, self._virtual = self._popped.pop()
+            tenant.start, tenant.finish, tenant.place = start, finish, place
             tenant.popped_count -= 1
             changed[tenant] = None
         for tenant in changed:

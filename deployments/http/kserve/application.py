@@ -22,6 +22,7 @@ import orjson
 from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
     TritonError,
     UnavailableError,
     UnsupportedError,
@@ -293,7 +294,7 @@ class HttpIngress:
     async def _on_model_ready(self, exchange: HttpExchange, match: Match) -> None:
         try:
             is_ready = self._resolved(self._plane.model_ready, match) and (
-                await self._plane.says_ready(self._resolved(self._plane.resolve, match))
+                await self._resolved(self._plane.says_ready, match)
             )
         except (NotFoundError, UnavailableError):
             if self._plane.exiting:
@@ -347,14 +348,14 @@ class HttpIngress:
         """Look a model up by the name in the path and, if need be, by the name it stands for."""
         try:
             return look_up(match.name, match.version)
-        except (NotFoundError, InvalidArgumentError):
+        except (NotFoundError, InvalidArgumentError, PermissionDeniedError):
             # With namespaces an unknown name is an invalid argument.
             name = unquoted(match.name)
             if not name:
                 raise
             try:
                 return look_up(name, match.version)
-            except NotFoundError:
+            except (NotFoundError, PermissionDeniedError):
                 pass
             raise
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from deployments.http.server.connection import HttpConnection
 from deployments.http.server.head import KnownHeads
-from deployments.http.server.host import HttpApplication, HttpLimits, ServedConnection
+from deployments.http.server.host import Gate, HttpApplication, HttpLimits, ServedConnection
 from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
 from deployments.supervision.listener import Listener
@@ -41,6 +41,7 @@ class HttpServer:
         tls: Set to serve TLS.
         tracer: While it is on, exchanges note when they began.
         budget: What bodies and unread answers take memory from.
+        gate: Decides who may ask; None when anybody may.
 
     Attributes:
         tick: Sweeps so far; what connections measure time in.
@@ -57,8 +58,10 @@ class HttpServer:
         tls: TlsFiles | None = None,
         tracer: Tracer | None = None,
         budget: MemoryBudget | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.application = application
+        self.gate = gate
         self.tracer = tracer or Tracer()
         self.budget = budget or MemoryBudget(DEFAULT_BUDGET_BYTES)
         self._tls = tls

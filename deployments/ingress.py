@@ -35,7 +35,7 @@ from deployments.grpc.kserve.service import (
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
-from deployments.http.kserve.application import make_http_server, make_metrics_server
+from deployments.http.kserve.servers import make_http_server, make_metrics_server
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake

@@ -4,12 +4,14 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from deployments.access.contracts import ROLE_OF_CATEGORY, Guard, Peer, Rights, Role
 from deployments.data_plane.face import Plane
 from deployments.data_plane.view import CallerPlane, TenantDesk
 from deployments.data_plane.view_checks import NoteAsked
+from deployments.protocol.forwarded_headers import CREDENTIALS
 
 T = TypeVar("T")
 
@@ -21,6 +23,19 @@ CALLER_LIMIT: Final = 128
 KEEP_S: Final = 10.0
 
 _REPOSITORY: Final = "model-repository"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What ports need where there is an access policy.
+
+    Attributes:
+        guard: Knows the callers.
+        tenants: Bounds what tenants may have; None where nothing does.
+    """
+
+    guard: Guard
+    tenants: TenantDesk | None = None
 
 
 class PerCaller(Generic[T]):
@@ -65,17 +80,14 @@ class Views:
 
     Args:
         plane: The plane of the process.
-        guard: Keeps the audit log.
+        access: What is needed.
         protocol: The port, as `Peer` has it.
-        tenants: Bounds what tenants may have; None where nothing does.
     """
 
-    def __init__(
-        self, plane: Plane, guard: Guard, protocol: str, tenants: TenantDesk | None = None
-    ) -> None:
+    def __init__(self, plane: Plane, access: Access, protocol: str) -> None:
         self._plane = plane
-        self._guard = guard
-        self._tenants = tenants
+        self._guard = access.guard
+        self._tenants = access.tenants
         # Of the many connections of a caller the log does not tell which.
         self._peer = Peer(protocol)
 
@@ -104,6 +116,11 @@ def roles_of(category: str, *, has_model: bool) -> tuple[Role, ...]:
     if category == _REPOSITORY and not has_model:
         return (role, Role.METADATA)
     return (role,)
+
+
+def hidden_headers(guard: Guard) -> frozenset[bytes]:
+    """Return the names, in lower case, of what carries credentials and never reaches a model."""
+    return CREDENTIALS | frozenset(getattr(guard, "credential_headers", ()))
 
 
 def good_for_s(expires_s: float, wall_s: float) -> float:

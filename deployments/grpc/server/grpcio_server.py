@@ -7,11 +7,13 @@ Messages pass as bytes; grpcio serialises nothing.
 
 import asyncio
 import socket
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import grpc
 
+from deployments.access.contracts import Peer
 from deployments.grpc.rpc.service import Metadata, RpcService
 from deployments.http2.frames import Buffer
 from deployments.security.tls import TlsFiles
@@ -48,6 +50,7 @@ class GrpcioServer:
         paths: The methods there are.
         stream_paths: Those whose calls have more than one message.
         compressed_paths: Those whose responses are compressed.
+        service_for: Returns the service of a call by its peer; None where all have one.
     """
 
     def __init__(
@@ -60,9 +63,14 @@ class GrpcioServer:
         paths: frozenset[bytes],
         stream_paths: frozenset[bytes] = frozenset(),
         compressed_paths: frozenset[bytes] = frozenset(),
+        service_for: Callable[[Peer], RpcService] | None = None,
     ) -> None:
         self._handler = _ServiceHandler(
-            service, paths, stream_paths, compressed_paths if compression != "none" else None
+            service,
+            paths,
+            stream_paths,
+            compressed_paths if compression != "none" else None,
+            service_for,
         )
         options = options or {}
         self._options = [(OPTIONS[key], value) for key, value in options.items()]
@@ -179,6 +187,7 @@ class _ServiceHandler:
         paths: The methods there are.
         stream_paths: Those whose calls have more than one message.
         compressed_paths: Those whose responses are compressed; None when none are at all.
+        service_for: Returns the service of a call by its peer; None where all have one.
     """
 
     def __init__(
@@ -187,7 +196,9 @@ class _ServiceHandler:
         paths: frozenset[bytes],
         stream_paths: frozenset[bytes],
         compressed_paths: frozenset[bytes] | None,
+        service_for: Callable[[Peer], RpcService] | None = None,
     ) -> None:
+        self._service_for = service_for
         self._service = service
         self._paths = paths
         self._stream_paths = stream_paths
@@ -205,10 +216,16 @@ class _ServiceHandler:
         # gRPC's level is one of all methods; Triton's is one of these.
         compressed = self._compressed_paths
         is_plain = compressed is not None and path not in compressed
-        if path in self._stream_paths:
+        # Of a unary method grpcio receives the message before anybody is asked, of a stream not.
+        if path in self._stream_paths or self._service_for is not None:
 
             async def run_stream(requests: Any, context: Any) -> None:
-                await _run_stream(self._service, path, metadata, requests, context)
+                if is_plain:
+                    context.disable_next_message_compression()
+                service = self._service
+                if self._service_for is not None:
+                    service = self._service_for(_peer_of(context))
+                await _run_stream(service, path, metadata, requests, context)
 
             return grpc.stream_stream_rpc_method_handler(run_stream)
 
@@ -280,6 +297,8 @@ async def _run_stream(
     reply = _Reply()
     call = service.start(path, metadata, reply)
     if call is None:
+        if reply.status:
+            await context.abort(_STATUS[reply.status], reply.details)
         raise LookupError(path)
 
     async def read() -> None:
@@ -306,6 +325,14 @@ async def _run_stream(
         await asyncio.gather(reader, return_exceptions=True)
     if reply.status:
         await context.abort(_STATUS[reply.status], reply.details)
+
+
+def _peer_of(context: Any) -> Peer:
+    """Return who calls; of the user behind a Unix socket grpcio does not tell."""
+    shown = context.auth_context()
+    pem = shown.get("x509_pem_cert", [b""])[0]
+    certificate = ssl.PEM_cert_to_DER_cert(pem.decode()) if pem else b""
+    return Peer("grpc", certificate, is_encrypted="transport_security_type" in shown)
 
 
 def _as_bytes(text: str | bytes) -> bytes:

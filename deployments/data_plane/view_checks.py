@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from backends.api.errors import PermissionDeniedError, UnauthenticatedError
+from backends.api.errors import PermissionDeniedError, TritonError, UnauthenticatedError
 from backends.api.model_identifier import name_of
 from deployments.access.contracts import Rights, Role
 
@@ -60,9 +60,10 @@ class Checks:
         model = _model_of(name)
         try:
             self._rights.check(role, model)
-        except PermissionDeniedError as error:
-            self.note(what, model, "denied")
-            raise refusal(self._rights, error) from None
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            refused = refusal(self._rights, error)
+            self.note(what, model, outcome_of(refused))
+            raise refused from None
         if is_noted:
             self.note(what, model, "allowed")
 
@@ -80,12 +81,12 @@ def require_any(rights: Rights, roles: Iterable[Role], names: Iterable[str]) -> 
         UnauthenticatedError: It is not, to nobody in particular.
     """
     models = [_model_of(name) for name in names] or [""]
-    first: PermissionDeniedError | None = None
+    first: TritonError | None = None
     for role in roles:
         for model in models:
             try:
                 rights.check(role, model)
-            except PermissionDeniedError as error:
+            except (PermissionDeniedError, UnauthenticatedError) as error:
                 first = first or error
             else:
                 return
@@ -93,13 +94,16 @@ def require_any(rights: Rights, roles: Iterable[Role], names: Iterable[str]) -> 
         raise refusal(rights, first)
 
 
-def refusal(
-    rights: Rights, error: PermissionDeniedError
-) -> PermissionDeniedError | UnauthenticatedError:
+def refusal(rights: Rights, error: TritonError) -> TritonError:
     """Return what a refused caller is told: who showed no credentials is asked for some."""
-    if rights.caller.method == _ANONYMOUS:
+    if rights.caller.method == _ANONYMOUS and isinstance(error, PermissionDeniedError):
         return UnauthenticatedError(error.message)
     return error
+
+
+def outcome_of(error: TritonError) -> str:
+    """Return what the audit log calls a refusal."""
+    return "denied" if isinstance(error, PermissionDeniedError) else "unauthenticated"
 
 
 def _model_of(name: str) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from backends.api.errors import GRPC_STATUS, TritonError, UnauthenticatedError
+from backends.api.errors import GRPC_STATUS, TritonError
 from deployments.access.contracts import Guard, Peer, Rights
 from deployments.data_plane.callers import (
     Access,
@@ -24,7 +24,7 @@ from deployments.data_plane.callers import (
     roles_of,
 )
 from deployments.data_plane.face import Plane, SlabSource
-from deployments.data_plane.view_checks import require_any
+from deployments.data_plane.view_checks import outcome_of, require_any
 from deployments.grpc.codec.request import tensor_offset
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
@@ -130,9 +130,8 @@ class GrpcGate:
                 roles = roles_of(category_of(path), has_model=not path.endswith(_INDEX))
                 require_any(rights, roles, ())
         except TritonError as error:
-            is_unknown = isinstance(error, UnauthenticatedError)
             what = path.rpartition(b"/")[2].decode("latin-1") if path in PATHS else "unknown"
-            guard.note(rights, peer, what, "", "unauthenticated" if is_unknown else "denied")
+            guard.note(rights, peer, what, "", outcome_of(error))
             raise
         now_s = self.wall_s()
         until_s = now_s + good_for_s(rights.caller.expires_s, now_s)

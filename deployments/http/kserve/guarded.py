@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backends.api.errors import PermissionDeniedError, TritonError, UnauthenticatedError
+from backends.api.errors import PermissionDeniedError, TritonError
 from deployments.access.contracts import Guard, Peer, Rights, Role
 from deployments.data_plane.callers import good_for_s, roles_of
-from deployments.data_plane.view_checks import require_any
+from deployments.data_plane.view_checks import outcome_of, require_any
 from deployments.http.kserve.first_use import unquoted
 from deployments.http.server.head import HttpHead
 from deployments.http.server.host import Admission, HttpApplication
@@ -101,9 +101,8 @@ class HttpGate:
         return Admission(self._application_of(rights), revision, tick + kept_s)
 
     def _note(self, rights: Rights | None, peer: Peer, need: Need, error: TritonError) -> None:
-        is_unknown = isinstance(error, UnauthenticatedError)
-        outcome = "unauthenticated" if is_unknown else "denied"
-        self._guard.note(rights, peer, need.what, need.names[0] if need.names else "", outcome)
+        model = need.names[0] if need.names else ""
+        self._guard.note(rights, peer, need.what, model, outcome_of(error))
 
 
 def need_of_route(head: HttpHead, found: tuple[Route, Match] | None) -> Need:

@@ -59,7 +59,7 @@ class Listener(Generic[Connection]):
         self._name = name
         self._supervisor = Supervisor(f"{name} listener")
         self._make_protocol = make_protocol
-        self._encryption: Mapping[str, Any] = {}
+        self._encryption: Callable[[], Mapping[str, Any]] = dict
         self._sockets: list[socket.socket] = []
         # Whether another process may have the socket.
         self._is_shared = False
@@ -75,7 +75,7 @@ class Listener(Generic[Connection]):
         *,
         reuse_port: bool = False,
         sock: socket.socket | None = None,
-        encryption: Mapping[str, Any] | None = None,
+        encryption: Callable[[], Mapping[str, Any]] | None = None,
     ) -> int:
         """Listen.
 
@@ -84,7 +84,8 @@ class Listener(Generic[Connection]):
             port: The port; 0 takes a free one.
             reuse_port: Share the port with other processes (SO_REUSEPORT).
             sock: A listening socket to take over in place of binding one.
-            encryption: What makes connections TLS, as `TlsFiles.listen_options` returns it.
+            encryption: Called for each connection; returns what makes it TLS, as
+                `TlsFiles.listen_options` does.
 
         Returns:
             The port.
@@ -92,7 +93,7 @@ class Listener(Generic[Connection]):
         Raises:
             OSError: The address cannot be bound.
         """
-        self._encryption = encryption or {}
+        self._encryption = encryption or dict
         sockets = [sock] if sock is not None else await _bind(host, port, reuse_port=reuse_port)
         for listening in sockets:
             listening.setblocking(False)
@@ -192,7 +193,7 @@ class Listener(Generic[Connection]):
         accepted.setblocking(False)
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(self._make_protocol, accepted, **self._encryption)
+            await loop.connect_accepted_socket(self._make_protocol, accepted, **self._encryption())
         except OSError as error:  # A client's handshake that fails is its own affair.
             accepted.close()
             _log.debug("%s connection failed before it began: %s", self._name, error)

@@ -17,6 +17,7 @@ from deployments.access.contracts import Peer
 from deployments.grpc.rpc.service import Metadata, RpcService
 from deployments.http2.frames import Buffer
 from deployments.security.tls import TlsFiles
+from deployments.security.tls_reload import Reloaded
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 # How long calls may go on between `begin_drain` and `wait_drained`, which sets the real limit.
@@ -175,8 +176,14 @@ class GrpcioServer:
 
 
 def _credentials(tls: TlsFiles) -> Any:
+    """Return credentials that follow the files; grpcio asks for them with each connection."""
+    files = Reloaded(tls, _certificates)
+    return grpc.dynamic_ssl_server_credentials(files.current(), files.current, tls.is_mutual)
+
+
+def _certificates(tls: TlsFiles) -> Any:
     certificate, key, root = tls.pems()
-    return grpc.ssl_server_credentials([(key, certificate)], root, tls.is_mutual)
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], root)
 
 
 class _ServiceHandler:

@@ -21,6 +21,7 @@ from deployments.grpc.server.connection import ALPN, ServiceFor, SocketConnectio
 from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
+from deployments.security.tls_reload import listening_with
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
 
@@ -116,7 +117,7 @@ class Http2Server:
             InvalidArgumentError: A TLS file cannot be used.
         """
         handshake_timeout_s = self.limits.handshake_timeout_ns / NS_PER_S
-        encryption = self._tls.listen_options(ALPN, handshake_timeout_s) if self._tls else {}
+        encryption = listening_with(self._tls, ALPN, handshake_timeout_s)
         self._loop = asyncio.get_running_loop()
         return await self._listener.start(
             host, port, reuse_port=reuse_port, sock=sock, encryption=encryption

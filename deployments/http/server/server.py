@@ -18,6 +18,7 @@ from deployments.http.server.head import KnownHeads
 from deployments.http.server.host import Gate, HttpApplication, HttpLimits, ServedConnection
 from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
+from deployments.security.tls_reload import listening_with
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
@@ -99,7 +100,7 @@ class HttpServer:
             InvalidArgumentError: A TLS file cannot be used.
         """
         timeout_s = self.limits.handshake_timeout_s
-        encryption = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
+        encryption = listening_with(self._tls, _ALPN, timeout_s)
         bound = await self._listener.start(
             host, port, reuse_port=reuse_port, sock=sock, encryption=encryption
         )

@@ -22,6 +22,8 @@ import ray
 import setproctitle
 
 from backends.api.errors import TritonError
+from deployments.access.guard import make_guard
+from deployments.access.watch import PolicyWatch
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.wake_limits import WakeLimits
@@ -107,6 +109,7 @@ class IngressSettings:
         model_cache_directory: ``--model-cache-directory``.
         wake_limits: What may wait for versions that are being woken.
         wait_for_models: Which models Serve waits for before a replica runs.
+        access_policy: ``--access-policy``, a path on the replica's node; empty without one.
     """
 
     server_id: str = "triton"
@@ -136,6 +139,7 @@ class IngressSettings:
     model_cache_directory: str = ""
     wake_limits: WakeLimits = WakeLimits()
     wait_for_models: WaitForModels = WaitForModels.NONE
+    access_policy: str = ""
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -189,6 +193,10 @@ class Ingress:
         # Why this replica asks to be replaced; it does not change its mind.
         self._fault: TritonError | None = None
         self._tasks = Supervisor("ingress")
+        # Read before anything else is there: without its policy a replica serves nobody.
+        self._guard = make_guard(settings.access_policy) if settings.access_policy else None
+        if self._guard is not None:
+            PolicyWatch(self._guard).start(self._tasks)
         self._gate = StartGate(settings.wait_for_models, has_run)
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
@@ -398,6 +406,8 @@ class Ingress:
         await self._watch.close()
         await self._router.close()
         await self._tracer.close()
+        if self._guard is not None:
+            await asyncio.to_thread(self._guard.close)
 
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""

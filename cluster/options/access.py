@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from cluster.options.flag import declared as _flag
 from cluster.options.starting import StartOptions
 
 ACCESS: Final = "Access"
@@ -13,3 +14,10 @@ ACCESS: Final = "Access"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessOptions(StartOptions):
     """A part of `cluster.options.table.ServerOptions`."""
+
+    access_policy: str = _flag(
+        "",
+        ACCESS,
+        "YAML file that says who may ask what, read on each node with an ingress and again when it"
+        " changes; empty: everybody may ask everything.",
+    )

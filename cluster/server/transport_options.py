@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the flags of TLS and keepalive tell the transports."""
+"""What the flags of TLS, access and keepalive tell the transports."""
 
 from typing import Final
 
 from cluster.options.parsing import ServerOptions
+from deployments.access.policy_files import load_policy
 from deployments.grpc.server.grpcio_server import OPTIONS
 from deployments.security.tls import TlsFiles
 
@@ -35,6 +36,16 @@ def check_tls(options: ServerOptions) -> None:
         files = tls_files(options, protocol)
         if files is not None:
             files.pems()
+
+
+def check_access(options: ServerOptions) -> None:
+    """Check the access policy of this node, if there is one; each ingress does so on its own.
+
+    Raises:
+        InvalidArgumentError: One of its files cannot be used; the message names it.
+    """
+    if options.access_policy:
+        load_policy(options.access_policy)
 
 
 def grpc_options(options: ServerOptions) -> dict[str, int]:

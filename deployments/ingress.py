@@ -22,12 +22,15 @@ import ray
 import setproctitle
 
 from backends.api.errors import TritonError
+from deployments.access.contracts import Peer
 from deployments.access.guard import make_guard
 from deployments.access.watch import PolicyWatch
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.wake_limits import WakeLimits
+from deployments.data_plane.callers import Access
 from deployments.data_plane.data_plane import DataPlane
+from deployments.grpc.kserve.guarded import make_grpc_gate
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
     PATHS,
@@ -35,6 +38,7 @@ from deployments.grpc.kserve.service import (
     make_grpc_service,
 )
 from deployments.grpc.rpc.compression import ResponseCompression
+from deployments.grpc.rpc.service import RpcService
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.servers import make_http_server, make_metrics_server
@@ -197,6 +201,7 @@ class Ingress:
         self._guard = make_guard(settings.access_policy) if settings.access_policy else None
         if self._guard is not None:
             PolicyWatch(self._guard).start(self._tasks)
+        self._access = None if self._guard is None else Access(self._guard)
         self._gate = StartGate(settings.wait_for_models, has_run)
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
@@ -324,6 +329,7 @@ class Ingress:
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
             budget=self._budget,
+            access=self._access,
         )
 
     def _metrics_server(self) -> ProtocolServer:
@@ -333,15 +339,18 @@ class Ingress:
             self._plane,
             budget=self._budget,
             render_model_cache=lambda: render_model_cache(folder, node_id),
+            access=self._access,
         )
 
     def _grpc_server(self) -> ProtocolServer:
         settings = self._settings
-        service = make_grpc_service(
-            self._plane,
-            settings.grpc_restrictions,
-            header_forward_pattern=settings.grpc_header_forward_pattern,
-        )
+        restrictions, pattern = settings.grpc_restrictions, settings.grpc_header_forward_pattern
+        service = make_grpc_service(self._plane, restrictions, header_forward_pattern=pattern)
+        service_for: Callable[[Peer], RpcService] | None = None
+        if self._access is not None:
+            service_for = make_grpc_gate(
+                self._plane, self._access, restrictions, header_forward_pattern=pattern
+            ).service_for
         tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
         if settings.grpc_server == "grpcio":
             return GrpcioServer(
@@ -352,6 +361,7 @@ class Ingress:
                 paths=PATHS,
                 stream_paths=STREAM_PATHS,
                 compressed_paths=INFERENCE_PATHS,
+                service_for=service_for,
             )
         return Http2Server(
             service,
@@ -359,6 +369,7 @@ class Ingress:
             tls=tls,
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
             budget=self._budget,
+            service_for=service_for,
         )
 
     async def check_health(self) -> None:

@@ -120,7 +120,7 @@ def roles_of(category: str, *, has_model: bool) -> tuple[Role, ...]:
 
 def hidden_headers(guard: Guard) -> frozenset[bytes]:
     """Return the names, in lower case, of what carries credentials and never reaches a model."""
-    return CREDENTIALS | frozenset(getattr(guard, "credential_headers", ()))
+    return CREDENTIALS | guard.credential_headers
 
 
 def good_for_s(expires_s: float, wall_s: float) -> float:

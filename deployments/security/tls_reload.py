@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS files that change while a port serves: connections from then on are served with the new ones.
 
-The files are looked at when a connection comes, which costs little beside its handshake. Files that cannot be used,
-also those of which only some were written yet, are logged once, and the old ones go on.
+The files are looked at when a connection comes, which costs little beside its handshake. Files that
+cannot be used, also those of which only some were written yet, are logged once, and the old ones go
+on.
 """
 
 import logging

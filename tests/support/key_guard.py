@@ -45,6 +45,7 @@ class KeyGuard:
 
     def __init__(self, public: Grants = ()) -> None:
         self.revision = 1
+        self.credential_headers = frozenset((b"x-mine-too",))
         self.noted: list[tuple[str, str, str, str]] = []
         self.asked = 0
         self._public = public

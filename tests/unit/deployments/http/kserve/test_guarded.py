@@ -227,7 +227,7 @@ async def test_what_carries_credentials_never_reaches_a_model() -> None:
     async with _guarded(guard, header_forward_pattern=".*") as here:
         client = await here.connect()
         body = infer_body()
-        more = "X-Api-Key: secret\r\nX-Mine: yes\r\n"
+        more = "X-Api-Key: secret\r\nX-Mine-Too: secret\r\nX-Mine: yes\r\n"
         head = _head("/v2/models/simple/infer", "good", "POST", len(body), more)
         assert (await client.call(head + body)).status == 200
         parameters = here.plane.requests[0].parameters

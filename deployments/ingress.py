@@ -67,6 +67,7 @@ from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.supervision.supervisor import Supervisor
+from deployments.supervision.unix_sockets import DEFAULT_MODE, bind_unix, is_unix
 from deployments.supervision.usable_memory import usable_memory_bytes
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
@@ -114,6 +115,7 @@ class IngressSettings:
         wake_limits: What may wait for versions that are being woken.
         wait_for_models: Which models Serve waits for before a replica runs.
         access_policy: ``--access-policy``, a path on the replica's node; empty without one.
+        unix_socket_mode: ``--unix-socket-mode``.
     """
 
     server_id: str = "triton"
@@ -144,6 +146,7 @@ class IngressSettings:
     wake_limits: WakeLimits = WakeLimits()
     wait_for_models: WaitForModels = WaitForModels.NONE
     access_policy: str = ""
+    unix_socket_mode: int = DEFAULT_MODE
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -307,10 +310,13 @@ class Ingress:
         for name, (host, port) in self._settings.addresses.items():
             server = makers[name]()
             # grpcio cannot be given a socket.
-            sock = None if isinstance(server, GrpcioServer) else sockets.pop(name, None)
+            is_own = not isinstance(server, GrpcioServer)
+            sock = inherited = sockets.pop(name, None) if is_own else None
+            if is_own and sock is None and is_unix(host):
+                sock = bind_unix(host, self._settings.unix_socket_mode)
             await server.start(host, port, reuse_port=True, sock=sock)
             self._servers[name] = server
-            if sock is not None:
+            if inherited is not None:
                 taken.append(name)
         return taken
 

@@ -18,6 +18,7 @@ from deployments.grpc.rpc.service import Metadata, RpcService
 from deployments.http2.frames import Buffer
 from deployments.security.tls import TlsFiles
 from deployments.security.tls_reload import Reloaded
+from deployments.supervision.unix_sockets import is_unix
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 # How long calls may go on between `begin_drain` and `wait_drained`, which sets the real limit.
@@ -119,7 +120,7 @@ class GrpcioServer:
         ]
         handlers: Any = [self._handler]
         self._server = server = grpc.aio.server(handlers=handlers, options=options)
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = _address(host, port)
         try:
             bound: int = (
                 server.add_secure_port(address, _credentials(self._tls))
@@ -129,7 +130,7 @@ class GrpcioServer:
         except RuntimeError as error:
             raise OSError(f"gRPC cannot listen on {address}: {error}") from error
         await server.start()
-        return bound
+        return 0 if is_unix(host) else bound
 
     def listening_socket(self) -> socket.socket | None:
         """Return None: grpcio does not give its socket away."""
@@ -173,6 +174,13 @@ class GrpcioServer:
         """Cancel what is left and stop; `wait_drained` waits until that is done."""
         if self._server is not None and not self._stopped:
             self._closing = asyncio.get_running_loop().create_task(self._server.stop(None))
+
+
+def _address(host: str, port: int) -> str:
+    if is_unix(host):
+        # gRPC has a scheme of its own for sockets without a file.
+        return host.replace("unix:@", "unix-abstract:")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _credentials(tls: TlsFiles) -> Any:

@@ -30,6 +30,8 @@ from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.data_plane.callers import Access
 from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.policy_tenants import PolicyTenants
+from deployments.data_plane.tenant_leases import TenantLeases
 from deployments.grpc.kserve.guarded import make_grpc_gate
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
@@ -204,7 +206,8 @@ class Ingress:
         self._guard = make_guard(settings.access_policy) if settings.access_policy else None
         if self._guard is not None:
             PolicyWatch(self._guard).start(self._tasks)
-        self._access = None if self._guard is None else Access(self._guard)
+        self._tenants = None if self._guard is None else PolicyTenants.of(self._guard)
+        self._access = None if self._guard is None else Access(self._guard, self._tenants)
         self._gate = StartGate(settings.wait_for_models, has_run)
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
@@ -249,11 +252,19 @@ class Ingress:
             tracer=self._tracer,
         )
         self._plane.page.read_node_roles = read_node_roles
+        self._tell_of_tenants(controller)
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()
         gc.freeze()
+
+    def _tell_of_tenants(self, controller: ControllerLink) -> None:
+        """Begin to renew the leases of tenants' limits, and to show what tenants do."""
+        if self._tenants is not None:
+            leases = TenantLeases(self._tenants.desk, controller)
+            self._tasks.keep("leases of tenants' limits", leases.run)
+            self._plane.page.tenants = self._tenants.desk
 
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from deployments.access.reading import Item
+from deployments.tenants.limits import LARGEST_WEIGHT, LEAST_WEIGHT
 
 SCOPES: Final = ("node", "cluster")
 
@@ -14,6 +15,13 @@ def _positive(item: Item) -> object:
     number = item.number()
     if not number:
         raise item.wrong("a number above 0", "to lock a tenant out, remove its grants")
+    return number
+
+
+def _weight(item: Item) -> object:
+    number = item.number()
+    if not LEAST_WEIGHT <= number <= LARGEST_WEIGHT:
+        raise item.wrong(f"a number from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:.0f}")
     return number
 
 
@@ -32,7 +40,7 @@ _READ: Final[Mapping[str, Callable[[Item], object]]] = {
     "concurrent_requests": _count,
     "bytes_per_s": _positive,
     "gpu_seconds_per_s": _positive,
-    "weight": _positive,
+    "weight": _weight,
     "scope": _scope,
 }
 

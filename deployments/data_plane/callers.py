@@ -93,7 +93,10 @@ class Views:
 
     def of(self, rights: Rights) -> CallerPlane:
         """Return the plane of a caller."""
-        return CallerPlane(self._plane, rights, self._tenants, note=self._note_of(rights))
+        desk = self._tenants
+        # Planes are made anew once the policy is another.
+        tenants = desk if desk is not None and desk.is_needed else None
+        return CallerPlane(self._plane, rights, tenants, note=self._note_of(rights))
 
     def _note_of(self, rights: Rights) -> NoteAsked:
         guard, peer = self._guard, self._peer

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
-from backends.api.request import InferenceRequest, InferenceResponse
+from backends.api.request import InferenceRequest, InferenceResponse, Tensor
 from deployments.access.contracts import Rights, Role
 from deployments.contracts.control import RepositoryControl
 from deployments.contracts.sinks import Inflight, ResponseSink
@@ -35,12 +35,27 @@ __all__ = ["CallerPlane", "TenantDesk"]
 _ANY_MODEL: Final = ""
 
 
-class TenantDesk(Protocol):
-    """Says whether a tenant may have one more request under way; see `deployments.tenants`."""
+class Admission(Protocol):
+    """A request that a tenant may have; see `deployments.tenants.desk.Admission`."""
 
-    def admit(
-        self, tenant: str, model_key: str, size_bytes: int, now_s: float
-    ) -> Callable[[], None]:
+    def mark(self, request: InferenceRequest) -> None:
+        """Have the request queue as the tenant's, and its answer tell what it took."""
+
+    def __call__(self, compute_ns: int = 0, queue_ns: int = 0) -> None:
+        """Count the request out, with what its answers told."""
+
+
+class TenantDesk(Protocol):
+    """Says whether a tenant may have one more request under way; see `deployments.tenants`.
+
+    Attributes:
+        is_needed: Whether there is a tenant with limits or a weight.
+    """
+
+    @property
+    def is_needed(self) -> bool: ...  # noqa: D102
+
+    def admit(self, tenant: str, model_key: str, size_bytes: int, now_s: float) -> Admission:
         """Count a request in, or refuse it.
 
         Args:
@@ -50,7 +65,8 @@ class TenantDesk(Protocol):
             now_s: The monotonic clock.
 
         Returns:
-            What counts the request out; to be called once, when its outcome is decided.
+            What marks the request, and counts it out; to be called once, when its outcome is
+            decided.
 
         Raises:
             ResourceExhaustedError: The tenant has what it may have; the error says for how long.
@@ -230,9 +246,10 @@ class CallerPlane:
         if self._tenants is None:
             return self._plane.infer(model, request, sink)
         key = getattr(model, "key", model.name)
-        size_bytes = sum(each.data.nbytes for each in request.inputs)
-        release = self._tenants.admit(self._tenant, key, size_bytes, self._now_s())
-        admitted = AdmittedSink(sink, release)
+        size_bytes = sum(_size_bytes(each) for each in request.inputs)
+        admission = self._tenants.admit(self._tenant, key, size_bytes, self._now_s())
+        admission.mark(request)
+        admitted = AdmittedSink(sink, admission)
         try:
             return self._plane.infer(model, request, admitted)
         except BaseException:
@@ -292,6 +309,11 @@ class CallerRepository:
         await self._repository.unload(model_name, unload_dependents=unload_dependents)
 
 
+def _size_bytes(tensor: Tensor) -> int:
+    """Return the size of an input, wherever it lies."""
+    return tensor.data.nbytes if tensor.extent is None else tensor.extent.size_bytes
+
+
 class AdmittedSink:
     """The sink of a request that counts for a tenant.
 
@@ -300,20 +322,24 @@ class AdmittedSink:
         release: Counts the request out.
     """
 
-    __slots__ = ("_release", "_sink")
+    __slots__ = ("_compute_ns", "_queue_ns", "_release", "_sink")
 
-    def __init__(self, sink: ResponseSink, release: Callable[[], None]) -> None:
+    def __init__(self, sink: ResponseSink, release: Admission) -> None:
         self._sink = sink
-        self._release: Callable[[], None] | None = release
+        self._release: Admission | None = release
+        self._compute_ns = self._queue_ns = 0
 
     def release(self) -> None:
         """Count the request out, once."""
         release, self._release = self._release, None
         if release is not None:
-            release()
+            release(self._compute_ns, self._queue_ns)
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Pass a response on; before the last one the request is counted out."""
+        if response is not None:
+            self._compute_ns += response.share_ns
+            self._queue_ns += response.queue_ns
         if final:
             self.release()
         self._sink.respond(response, final=final)

@@ -7,6 +7,7 @@ from typing import Final
 
 from deployments.metrics.exposition import head, label_set
 from deployments.tenants.account import FIELDS, Counts
+from deployments.tenants.desk import OTHER_TENANTS
 
 _NS_PER_S: Final = 1e9
 _REFUSED: Final = "manta_tenant_refused_total"
@@ -43,6 +44,12 @@ _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[Counts], str]], ...]] = (
 
 def render_tenants(counts: Mapping[str, Counts]) -> bytes:
     """Return the lines that the metrics page has about tenants."""
+    counts = {
+        tenant: each
+        for tenant, each in counts.items()
+        # Without others there is nothing to tell of them.
+        if tenant != OTHER_TENANTS or each.admitted or each.refused
+    }
     if not counts:
         return b""
     lines: list[str] = []

@@ -139,7 +139,7 @@ class TenantDesk:
 
     @property
     def counts(self) -> Mapping[str, Counts]:
-        """What tenants have done, by tenant; those without a row together as ``other``."""
+        """What tenants have done, by tenant; those without a row of their own as ``other``."""
         return self._counts
 
     def _count_named(self) -> None:

@@ -13,8 +13,9 @@ from backends.api.errors import InvalidArgumentError
 DEFAULT_TENANT: Final = "default"
 SCOPES: Final = ("node", "cluster")
 _LARGEST: Final = 1e15
-_LEAST_WEIGHT: Final = 0.001
-_LARGEST_WEIGHT: Final = 1e6
+# Of a tenant beside others; one of nothing would never be served.
+LEAST_WEIGHT: Final = 0.001
+LARGEST_WEIGHT: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +113,9 @@ def _count(subject: str, value: object) -> float:
 
 def _weight(subject: str, value: object) -> float:
     number = _number(subject, value)
-    if not _LEAST_WEIGHT <= number <= _LARGEST_WEIGHT:
+    if not LEAST_WEIGHT <= number <= LARGEST_WEIGHT:
         raise InvalidArgumentError(
-            f"{subject} is {value!r}, expected a number from {_LEAST_WEIGHT} to "
-            f"{_LARGEST_WEIGHT:.0f}"
+            f"{subject} is {value!r}, expected a number from {LEAST_WEIGHT} to {LARGEST_WEIGHT:.0f}"
         )
     return number
 

@@ -200,22 +200,27 @@ async def test_a_request_in_shared_memory_needs_its_role_too() -> None:
 
 
 class Desk:
-    """Counts what it admits."""
+    """Counts what it admits, and is what it returns."""
+
+    is_needed = True
 
     def __init__(self) -> None:
+        self.told = (0, 0)
         self.admitted: list[tuple[str, str, int, float]] = []
         self.released = 0
         self.is_full = False
 
-    def admit(
-        self, tenant: str, model_key: str, size_bytes: int, now_s: float
-    ) -> Callable[[], None]:
+    def admit(self, tenant: str, model_key: str, size_bytes: int, now_s: float) -> "Desk":
         if self.is_full:
             raise ResourceExhaustedError("the tenant has what it may have")
         self.admitted.append((tenant, model_key, size_bytes, now_s))
-        return self._release
+        return self
 
-    def _release(self) -> None:
+    def mark(self, request: InferenceRequest) -> None:
+        request.tenant = self.admitted[-1][0]
+
+    def __call__(self, compute_ns: int = 0, queue_ns: int = 0) -> None:
+        self.told = compute_ns, queue_ns
         self.released += 1
 
 
@@ -226,6 +231,7 @@ async def test_a_request_counts_for_its_tenant_until_its_outcome() -> None:
     plane = CallerPlane(whole, rights, desk, now_s=lambda: 7.0)
     plane.infer(plane.resolve("simple"), _request(), Sink())
     assert desk.admitted == [("blue", "simple", 128, 7.0)]
+    assert whole.pending[0].request.tenant == "blue"
     assert desk.released == 0
     whole.pending[0].finish()
     assert desk.released == 1
@@ -255,11 +261,12 @@ def test_a_stream_of_responses_is_counted_out_once_with_the_last() -> None:
         def fail(self, error: TritonError, *, final: bool = True) -> None:
             sink.append(("fail", final, desk.released))
 
-    admitted = AdmittedSink(Passed(), desk._release)
-    admitted.respond(None, final=False)
+    admitted = AdmittedSink(Passed(), desk)
+    admitted.respond(InferenceResponse("m", "1", share_ns=3, queue_ns=5), final=False)
     admitted.fail(NotFoundError("no"), final=False)
     admitted.respond(None, final=True)
     admitted.release()
+    assert desk.told == (3, 5)
     assert sink == [("respond", False, 0), ("fail", False, 0), ("respond", True, 1)]
     assert desk.released == 1
 

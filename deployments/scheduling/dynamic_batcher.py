@@ -190,7 +190,7 @@ class DynamicBatcher(Generic[Item]):
             self._rewind(0)
 
     def _walk(self, now_ns: int) -> None:
-        queue, batch = self._queue, self._batch
+        queue, batch, fair = self._queue, self._batch, self._fair
         while not self._is_closed:
             rank = queue.head(now_ns)
             if rank is None:
@@ -205,8 +205,8 @@ class DynamicBatcher(Generic[Item]):
                     self._is_closed = True
                     return
             batch.append(rank.items.popleft())
-            if self._fair is not None:
-                self._fair.popped(item)
+            if fair is not None:
+                fair.popped(item)
             self._ranks.append(rank)
             self._size = size
             if size in self._preferred:

@@ -38,13 +38,21 @@ from deployments.rate_limiter import messages as rate_limiter
 from deployments.routing import reports
 from deployments.settings import lane_settings, metrics_settings, port_range, server_settings
 from deployments.supervision import handover as ingress_handover
+from deployments.tenants import leases
 
 RECORDED: Final = Path(__file__).with_suffix(".json")
 
 # By contract: the modules whose records it is made of.
 MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
     "lanes": (request, messages, batches, pool_queue, counters, custom_metrics),
-    "routing table": (routing_table, load_report, reports, server_settings, metrics_settings),
+    "routing table": (
+        routing_table,
+        load_report,
+        reports,
+        server_settings,
+        metrics_settings,
+        leases,
+    ),
     "controller": (ownership, handover, table, node_files, file_registry, prefetch),
     "instances": (
         spec,

@@ -14,19 +14,25 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgspec
 import ray
 import setproctitle
 
 from backends.api.errors import TritonError
-from deployments.captures.making import make_captures
+from deployments.access.contracts import Peer
+from deployments.access.guard import make_guard
+from deployments.access.watch import PolicyWatch
+from deployments.captures.making import RunningCaptures, make_captures
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
-from deployments.contracts.wake_limits import WakeLimits
+from deployments.data_plane.callers import Access
 from deployments.data_plane.data_plane import DataPlane
+from deployments.data_plane.policy_tenants import PolicyTenants
+from deployments.data_plane.tenant_leases import TenantLeases
+from deployments.grpc.kserve.guarded import make_grpc_gate
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
     PATHS,
@@ -34,11 +40,13 @@ from deployments.grpc.kserve.service import (
     make_grpc_service,
 )
 from deployments.grpc.rpc.compression import ResponseCompression
+from deployments.grpc.rpc.service import RpcService
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
-from deployments.http.kserve.application import make_http_server, make_metrics_server
+from deployments.http.kserve.servers import make_http_server, make_metrics_server
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
+from deployments.ingress_settings import IngressSettings
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.metrics.model_files import render_model_cache
 from deployments.metrics.node_roles import ReadNodeRoles
@@ -52,16 +60,14 @@ from deployments.routing.start_gate import StartGate
 from deployments.routing.table_watch import TableWatch
 from deployments.routing.wakes import Wakes
 from deployments.scheduling.holds import holds_of
-from deployments.security.tls import TlsFiles
-from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.log_lines import set_up_logging
-from deployments.settings.server_settings import InstanceSettings, LogSettings
-from deployments.settings.wait_for_models import WaitForModels
+from deployments.settings.server_settings import InstanceSettings
 from deployments.slabs.pool import SlabPool
-from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
+from deployments.supervision.draining import ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.supervision.supervisor import Supervisor
+from deployments.supervision.unix_sockets import bind_unix, is_unix
 from deployments.supervision.usable_memory import usable_memory_bytes
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
@@ -73,87 +79,6 @@ logger = logging.getLogger(__name__)
 _DEFAULT_MEMORY_DIVISOR = 4
 # Records that a store does not take until then are lost.
 _CAPTURES_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class IngressSettings:
-    """What a replica is told.
-
-    Attributes:
-        server_id: Name in server metadata.
-        strict_readiness: Whether ready needs every model ready.
-        http: Address and port; None when off.
-        grpc: Address and port; None when off.
-        metrics: Address and port; None when off.
-        grpc_server: ``own`` or ``grpcio``.
-        http_max_input_bytes: ``--http-max-input-size``.
-        grpc_options: Values of the flags in
-            `deployments.grpc.server.grpcio_server.OPTIONS`, milliseconds.
-        lanes: The server's options about lanes.
-        exit_timeout_s: How long a drain may take.
-        scheduler_holds: Variables of the server that hold schedulers back; see
-            `deployments.scheduling.holds`.
-        log: What is logged until the controller says otherwise.
-        http_restrictions: ``--http-restricted-api``.
-        grpc_restrictions: ``--grpc-restricted-protocol``.
-        http_header_forward_pattern: Headers that become request parameters.
-        grpc_header_forward_pattern: Metadata that become request parameters.
-        allow_client_memory: ``--allow-client-shm``.
-        http_tls: Set to serve HTTP over TLS.
-        grpc_tls: Set to serve gRPC over TLS.
-        grpc_compression: ``--grpc-infer-response-compression-level``.
-        cache: Name and settings of the response cache; None without one.
-        build: Name of the application's build. Replicas of another build are replaced by this one.
-        drain_delay_s: How long a replica that ends without a successor goes on accepting.
-        memory_limit_bytes: What messages of clients may take in a replica; 0 is a quarter of the
-            memory that its process may use.
-        model_cache_directory: ``--model-cache-directory``.
-        wake_limits: What may wait for versions that are being woken.
-        wait_for_models: Which models Serve waits for before a replica runs.
-        capture_config: ``--capture-config``.
-        answer_provenance: ``--answer-provenance``.
-    """
-
-    server_id: str = "triton"
-    strict_readiness: bool = True
-    http: tuple[str, int] | None = ("0.0.0.0", 8000)  # noqa: S104 - Triton's default
-    grpc: tuple[str, int] | None = ("0.0.0.0", 8001)  # noqa: S104
-    metrics: tuple[str, int] | None = ("0.0.0.0", 8002)  # noqa: S104
-    grpc_server: str = "own"
-    http_max_input_bytes: int = 1 << 26
-    lanes: LaneSettings = LaneSettings()
-    exit_timeout_s: float = 30.0
-    scheduler_holds: Mapping[str, str] = field(default_factory=dict)
-    grpc_options: dict[str, int] = field(default_factory=dict)
-    log: LogSettings = LogSettings()
-    http_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
-    grpc_restrictions: tuple[tuple[tuple[str, ...], str, str], ...] = field(default=(), repr=False)
-    http_header_forward_pattern: str = ""
-    grpc_header_forward_pattern: str = ""
-    allow_client_memory: bool = False
-    http_tls: TlsFiles | None = None
-    grpc_tls: TlsFiles | None = None
-    grpc_compression: str = "none"
-    cache: tuple[str, dict[str, str]] | None = field(default=None, repr=False)
-    build: str = ""
-    drain_delay_s: float = 0.0
-    memory_limit_bytes: int = 0
-    model_cache_directory: str = ""
-    wake_limits: WakeLimits = WakeLimits()
-    wait_for_models: WaitForModels = WaitForModels.NONE
-    capture_config: str = ""
-    answer_provenance: bool = False
-
-    @property
-    def addresses(self) -> dict[str, Address]:
-        """Addresses by protocol, for those that are on."""
-        rows = {"http": self.http, "grpc": self.grpc, "metrics": self.metrics}
-        return {name: address for name, address in rows.items() if address is not None}
-
-    @property
-    def drain_times(self) -> DrainTimes:
-        """How long the stages of a drain may take."""
-        return DrainTimes(delay_s=self.drain_delay_s, exit_s=self.exit_timeout_s)
 
 
 async def _stays() -> bool:
@@ -196,6 +121,12 @@ class Ingress:
         # Why this replica asks to be replaced; it does not change its mind.
         self._fault: TritonError | None = None
         self._tasks = Supervisor("ingress")
+        # Read before anything else is there: without its policy a replica serves nobody.
+        self._guard = make_guard(settings.access_policy) if settings.access_policy else None
+        if self._guard is not None:
+            PolicyWatch(self._guard).start(self._tasks)
+        self._tenants = None if self._guard is None else PolicyTenants.of(self._guard)
+        self._access = None if self._guard is None else Access(self._guard, self._tenants)
         self._gate = StartGate(settings.wait_for_models, has_run)
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
@@ -240,15 +171,29 @@ class Ingress:
             tracer=self._tracer,
         )
         self._plane.page.read_node_roles = read_node_roles
-        self._plane.always_names_origin = settings.answer_provenance
-        self._captures = make_captures(settings.capture_config) if settings.capture_config else None
-        if self._captures is not None:
-            self._plane.captures = self._captures.captures
+        self._captures = self._capture(settings)
+        self._tell_of_tenants(controller)
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()
         gc.freeze()
+
+    def _capture(self, settings: IngressSettings) -> RunningCaptures | None:
+        """Have answers name what they were made by, and requests kept, as far as that is asked."""
+        self._plane.always_names_origin = settings.answer_provenance
+        if not settings.capture_config:
+            return None
+        captures = make_captures(settings.capture_config)
+        self._plane.captures = captures.captures
+        return captures
+
+    def _tell_of_tenants(self, controller: ControllerLink) -> None:
+        """Begin to renew the leases of tenants' limits, and to show what tenants do."""
+        if self._tenants is not None:
+            leases = TenantLeases(self._tenants.desk, controller)
+            self._tasks.keep("leases of tenants' limits", leases.run)
+            self._plane.page.tenants = self._tenants.desk
 
     def _update(self, table: RoutingTable) -> None:
         """Take a newer table, and what it says of logs and shared memory."""
@@ -305,10 +250,13 @@ class Ingress:
         for name, (host, port) in self._settings.addresses.items():
             server = makers[name]()
             # grpcio cannot be given a socket.
-            sock = None if isinstance(server, GrpcioServer) else sockets.pop(name, None)
+            is_own = not isinstance(server, GrpcioServer)
+            sock = inherited = sockets.pop(name, None) if is_own else None
+            if is_own and sock is None and is_unix(host):
+                sock = bind_unix(host, self._settings.unix_socket_mode)
             await server.start(host, port, reuse_port=True, sock=sock)
             self._servers[name] = server
-            if sock is not None:
+            if inherited is not None:
                 taken.append(name)
         return taken
 
@@ -327,6 +275,7 @@ class Ingress:
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
             budget=self._budget,
+            access=self._access,
         )
 
     def _metrics_server(self) -> ProtocolServer:
@@ -338,6 +287,7 @@ class Ingress:
             render_model_cache=lambda: (
                 render_model_cache(folder, node_id) + self._render_captures()
             ),
+            access=self._access,
         )
 
     def _render_captures(self) -> bytes:
@@ -345,11 +295,13 @@ class Ingress:
 
     def _grpc_server(self) -> ProtocolServer:
         settings = self._settings
-        service = make_grpc_service(
-            self._plane,
-            settings.grpc_restrictions,
-            header_forward_pattern=settings.grpc_header_forward_pattern,
-        )
+        restrictions, pattern = settings.grpc_restrictions, settings.grpc_header_forward_pattern
+        service = make_grpc_service(self._plane, restrictions, header_forward_pattern=pattern)
+        service_for: Callable[[Peer], RpcService] | None = None
+        if self._access is not None:
+            service_for = make_grpc_gate(
+                self._plane, self._access, restrictions, header_forward_pattern=pattern
+            ).service_for
         tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
         if settings.grpc_server == "grpcio":
             return GrpcioServer(
@@ -360,6 +312,7 @@ class Ingress:
                 paths=PATHS,
                 stream_paths=STREAM_PATHS,
                 compressed_paths=INFERENCE_PATHS,
+                service_for=service_for,
             )
         return Http2Server(
             service,
@@ -367,6 +320,7 @@ class Ingress:
             tls=tls,
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
             budget=self._budget,
+            service_for=service_for,
         )
 
     async def check_health(self) -> None:
@@ -416,6 +370,8 @@ class Ingress:
         await self._tracer.close()
         if self._captures is not None:
             await asyncio.to_thread(self._captures.writer.close, _CAPTURES_TIMEOUT_S)
+        if self._guard is not None:
+            await asyncio.to_thread(self._guard.close)
 
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""

@@ -104,6 +104,8 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         pins: By the key of a model with a rollout: the version that answers for this request
             wherever it, a step of an ensemble or a call of a model names none; None while no model
             that it may reach has a rollout.
+        tenant: Whom it counts for; empty for nobody in particular.
+        weight: The tenant's share beside other tenants' in a queue.
     """
 
     model_name: str
@@ -122,6 +124,8 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     window: int = 0
     waited_ns: int = 0
     pins: dict[str, int] | None = None
+    tenant: str = ""
+    weight: float = 1.0
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):
@@ -134,6 +138,8 @@ class InferenceResponse(msgspec.Struct, array_like=True):
         outputs: Outputs in the order the model's config lists them.
         parameters: Response parameters.
         compute_ns: What input, inference and output took, for requests that ask for it.
+        share_ns: The part of that which is the request's by its rows; 0 when not asked for.
+        queue_ns: How long it waited for the execution; 0 when not asked for.
     """
 
     model_name: str
@@ -142,6 +148,8 @@ class InferenceResponse(msgspec.Struct, array_like=True):
     outputs: list[Tensor] = []
     parameters: dict[str, ParameterValue] = {}
     compute_ns: tuple[int, int, int] | None = None
+    share_ns: int = 0
+    queue_ns: int = 0
 
 
 def checked_correlation_id(text: str) -> str:

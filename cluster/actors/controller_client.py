@@ -126,6 +126,15 @@ class ControllerClient:
         """
         await self._call("report_load", self._router_id, report)
 
+    async def renew_tenants(self, report: bytes) -> bytes:
+        """Have the leases of tenants' cluster-wide limits renewed.
+
+        Raises:
+            UnavailableError: There is no controller.
+        """
+        leases: bytes = await self._call("renew_tenants", self._router_id, report)
+        return leases
+
     async def report_arms(self, report: bytes) -> None:
         """Tell how the arms of rollouts have answered in this process since the last report.
 

@@ -52,6 +52,7 @@ from cluster.options.settings_at_start import log_settings, settings_at_start
 from cluster.repository.model_directory import check_model_name
 from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
+from cluster.tenancy.lease_board import LeaseBoard
 from deployments.contracts.routing_table import PollAnswer
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import LogChange, ServerSettings, SettingsChange, changed
@@ -143,6 +144,7 @@ class ModelController(OwnerCalls, RolloutCalls):
             self._lifecycle.dormancy.rest,
         )
         self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
+        self._tenant_leases = LeaseBoard(time.monotonic())
         self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
         self._begin_renewal()
         self._on_demand: OnDemand | None = None
@@ -296,6 +298,15 @@ class ModelController(OwnerCalls, RolloutCalls):
             report: See `deployments.contracts.load_report`.
         """
         self._autoscaler.take(router_id, report)
+
+    async def renew_tenants(self, router_id: str, report: bytes) -> bytes:
+        """Return a router's leases of tenants' cluster-wide limits.
+
+        Args:
+            router_id: The router.
+            report: What it asks for; see `deployments.tenants.leases`.
+        """
+        return self._tenant_leases.renewed(router_id, report, time.monotonic())
 
     async def router_reports(self, router_id: str) -> list[bytes]:
         """Return what all routers but the one that asks have counted until now."""

@@ -33,9 +33,16 @@ from cluster.release import own_release
 from cluster.server import ingress_entry, serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
-from cluster.server.transport_options import check_captures, check_tls, grpc_options, tls_files
+from cluster.server.transport_options import (
+    check_access,
+    check_captures,
+    check_tls,
+    grpc_options,
+    tls_files,
+)
 from deployments.contracts.wake_limits import WakeLimits
-from deployments.ingress import Ingress, IngressSettings
+from deployments.ingress import Ingress
+from deployments.ingress_settings import IngressSettings
 from deployments.settings.wait_for_models import WaitForModels
 
 _MOST_REPLICAS = 10_000
@@ -85,6 +92,8 @@ def settings_from(
         wait_for_models=wait_for_models,
         capture_config=options.capture_config,
         answer_provenance=options.answer_provenance,
+        access_policy=options.access_policy,
+        unix_socket_mode=int(options.unix_socket_mode, 8),
     )
 
 
@@ -176,6 +185,7 @@ def build(arguments: dict[str, Any]) -> serve.Application:
             raise InvalidArgumentError(f"{name}: an application on Serve needs a port, got 0")
     check_tls(options)
     check_captures(options)
+    check_access(options)
     owner = Owner(
         token="serve",  # noqa: S106 - names the owner, opens nothing
         description=f"an application on Serve (deployed from {socket.gethostname()};"

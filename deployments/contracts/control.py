@@ -102,6 +102,16 @@ class ControllerLink(ClusterControl, Protocol):
             TritonError: There is no controller.
         """
 
+    async def renew_tenants(self, report: bytes) -> bytes:
+        """Have the leases of tenants' cluster-wide limits renewed.
+
+        Args:
+            report: See `deployments.tenants.leases`.
+
+        Raises:
+            TritonError: There is no controller.
+        """
+
     async def report_arms(self, report: bytes) -> None:
         """Tell how the arms of rollouts have answered in this process since the last report.
 

@@ -22,8 +22,10 @@ from deployments.metrics.model_files import render_repositories
 from deployments.metrics.node_roles import ReadNodeRoles
 from deployments.metrics.page import ModelMetrics, render
 from deployments.metrics.rollouts import render_rollouts
+from deployments.metrics.tenants import render_tenants
 from deployments.routing.router import Router
 from deployments.settings.metrics_settings import MetricsSettings
+from deployments.tenants.desk import TenantDesk
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class MetricsPage:
 
     Attributes:
         read_node_roles: Tells which nodes have no ingress; None when all have one.
+        tenants: Counts what tenants do; None where there are none.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class MetricsPage:
     ) -> None:
         self._control = control
         self.read_node_roles: ReadNodeRoles | None = None
+        self.tenants: TenantDesk | None = None
         self._router = router
         self._collector = collector
         self._machine: MachineSampler | None = None
@@ -71,6 +75,8 @@ class MetricsPage:
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
         page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        if self.tenants is not None:
+            page += render_tenants(self.tenants.counts)
         return page + render_rollouts(await self._rollouts())
 
     async def _rollouts(self) -> Sequence[Mapping[str, Any]]:

@@ -63,6 +63,7 @@ class EnsembleRun:
         runner: Sends step requests.
         start_ns: When it came, for whoever made it; 0 until set.
         compute_ns: Input, inference and output, summed over the steps whose responses carry them.
+        own_ns: Its part of them by its rows, and its waiting for them, likewise.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class EnsembleRun:
         "_unfinished",
         "_version",
         "compute_ns",
+        "own_ns",
         "request",
         "runner",
         "start_ns",
@@ -99,6 +101,7 @@ class EnsembleRun:
         self.runner = runner
         self.start_ns = 0
         self.compute_ns = (0, 0, 0)
+        self.own_ns = (0, 0)
         self._graph = graph
         self._version = version
         self._sink = sink
@@ -189,6 +192,7 @@ class EnsembleRun:
         if response.compute_ns is not None:
             before, more = self.compute_ns, response.compute_ns
             self.compute_ns = (before[0] + more[0], before[1] + more[1], before[2] + more[2])
+            self.own_ns = self.own_ns[0] + response.share_ns, self.own_ns[1] + response.queue_ns
         origin = sink.origin
         if response.parameters:
             origin = sequence_of(response.parameters, origin)
@@ -307,6 +311,8 @@ class EnsembleRun:
                 wants_times=True,
                 window=self._limits.limit if self._limits is not None and step.is_decoupled else 0,
                 pins=request.pins,
+                tenant=request.tenant,
+                weight=request.weight,
             ),
         )
 
@@ -331,6 +337,7 @@ class EnsembleRun:
         )
         if request.wants_times:
             response.compute_ns = self.compute_ns
+            response.share_ns, response.queue_ns = self.own_ns
         return response
 
     # Step requests in flight

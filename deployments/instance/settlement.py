@@ -6,9 +6,11 @@ Every method is called with the executor's mutex held.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from backends.api.errors import InternalError, RequestCancelledError, TritonError
+from backends.api.request import InferenceResponse
 from deployments.instance.outbox import BOUNCED, AnyWork, Outbox
 from deployments.instance.work import Outcome, StreamWork
 from deployments.metrics.counters import (
@@ -120,7 +122,7 @@ class Settlement:
                 statistics.record_failure(_reason(outcome), times.end_ns - work.enqueue_ns)
             else:
                 if work.request.wants_times and outcome is not None:
-                    outcome.compute_ns = times.compute_ns
+                    _tell_times(outcome, work, works, times)
                 success_count += 1
                 inference_count += work.batch_size
                 enqueued_ns += work.enqueue_ns
@@ -145,6 +147,16 @@ class Settlement:
             self.statistics.record_distribution(work.enqueue_ns, times)
         else:
             self.statistics.record_failure(_reason(work.error), now_ns - work.enqueue_ns)
+
+
+def _tell_times(
+    outcome: InferenceResponse, work: AnyWork, works: Sequence[AnyWork], times: ExecutionTimes
+) -> None:
+    outcome.compute_ns = times.compute_ns
+    # Of the batch's rows, not of those that only fill slots.
+    rows = sum(each.batch_size for each in works)
+    outcome.share_ns = (times.end_ns - times.start_ns) * work.batch_size // rows
+    outcome.queue_ns = max(0, times.start_ns - work.enqueue_ns)
 
 
 def _reason(error: TritonError) -> FailureReason:

@@ -129,7 +129,9 @@ class ForeignTicket:
         "queue",
         "request_id",
         "signature",
+        "tenant",
         "timeout_us",
+        "weight",
     )
 
     queue: HeldQueue
@@ -151,6 +153,8 @@ class ForeignTicket:
         self.flags = ticket.flags
         self.request_id = ticket.request_id
         self.avoid = ticket.avoid
+        self.tenant = ticket.tenant
+        self.weight = ticket.weight
         self.is_cancelled = False
         self.is_kept = False
         self.is_rescheduled = False

@@ -55,6 +55,8 @@ class Ticket(msgspec.Struct, array_like=True):
         request_id: The client's id, for messages.
         avoid: Incarnation of an instance that is not to get it; empty for none.
         waited_ns: How long it has waited, from another node.
+        tenant: Whom the request counts for; empty for nobody in particular.
+        weight: The tenant's share beside other tenants' in the queue.
     """
 
     model_name: str
@@ -69,6 +71,8 @@ class Ticket(msgspec.Struct, array_like=True):
     request_id: str = ""
     avoid: str = ""
     waited_ns: int = 0
+    tenant: str = ""
+    weight: float = 1.0
 
 
 class Grant(msgspec.Struct, array_like=True):

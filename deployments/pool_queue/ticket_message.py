@@ -36,6 +36,8 @@ def ticket_of(
         request.request_id,
         request.avoid,
         now_ns - request.enqueue_ns if now_ns else 0,
+        request.tenant,
+        request.weight,
     )
     try:
         message: bytes = encode(ticket)

@@ -11,12 +11,16 @@ The walk resumes where it stopped, so a request is looked at once however often 
 it starts over only when a request in the forming batch was cancelled or has expired, or when one
 came that is served before the last of them.
 
+All requests are one tenant's as a rule. When one of another tenant comes while some are queued, the
+queue is one by tenants until it is empty (`deployments.scheduling.fair_queue`).
+
 Triton: core/src/dynamic_batch_scheduler.cc GetDynamicBatch @73aad7c
 """
 
 from typing import Generic
 
 from backends.api.errors import TritonError, UnavailableError
+from deployments.scheduling.fair_queue import FairQueue
 from deployments.scheduling.priority_queue import NEVER, PriorityQueue, QueueRules, Rank
 from deployments.scheduling.scheduler import STOPPED, Decision, Item
 
@@ -40,16 +44,20 @@ class DynamicBatcher(Generic[Item]):
         "_best_count",
         "_delay_ns",
         "_expires_ns",
+        "_fair",
         "_is_closed",
         "_last_index",
         "_max_batch_size",
         "_max_preferred",
         "_oldest_ns",
+        "_plain",
         "_preferred",
         "_queue",
         "_ranks",
+        "_rules",
         "_size",
         "_stopped",
+        "_tenant",
     )
 
     def __init__(
@@ -63,7 +71,12 @@ class DynamicBatcher(Generic[Item]):
         self._preferred = frozenset(preferred_batch_size or (max_batch_size,))
         self._max_preferred = max(self._preferred)
         self._delay_ns = max_queue_delay_us * _NS_PER_US
-        self._queue: PriorityQueue[Item] = PriorityQueue(rules)
+        self._rules = rules
+        self._plain: PriorityQueue[Item] = PriorityQueue(rules)
+        # The one of these two that is used; whose requests are queued, None for several tenants'.
+        self._queue = self._plain
+        self._fair: FairQueue[Item] | None = None
+        self._tenant: str | None = ""
         self._stopped = False
         # The forming batch: its requests and the ranks they came from, their size, how many of
         # them make the best preferred size, the oldest arrival and the first expiry among them,
@@ -102,6 +115,8 @@ class DynamicBatcher(Generic[Item]):
         """
         if self._stopped:
             raise UnavailableError(STOPPED)
+        if item.tenant != self._tenant:
+            self._meet(item)
         was_empty = not self._batch
         rank = self._queue.admit(item)
         if rank.index < self._last_index:
@@ -161,8 +176,21 @@ class DynamicBatcher(Generic[Item]):
         self._rewind(0)
         return self._queue.clear()
 
+    def _meet(self, item: Item) -> None:
+        """Prepare for a request of another tenant than those that are queued, or one of several."""
+        queue = self._queue
+        if not queue.count and not queue.dropped:
+            self._queue, self._fair, self._tenant = self._plain, None, item.tenant
+            return
+        if self._fair is None and self._tenant is not None:
+            self._rewind(0)
+            self._queue = self._fair = FairQueue(self._rules, self._tenant, self._plain)
+            self._tenant = None
+        elif self._fair is not None and self._fair.displaces(item):
+            self._rewind(0)
+
     def _walk(self, now_ns: int) -> None:
-        queue, batch = self._queue, self._batch
+        queue, batch, fair = self._queue, self._batch, self._fair
         while not self._is_closed:
             rank = queue.head(now_ns)
             if rank is None:
@@ -177,6 +205,8 @@ class DynamicBatcher(Generic[Item]):
                     self._is_closed = True
                     return
             batch.append(rank.items.popleft())
+            if fair is not None:
+                fair.popped(item)
             self._ranks.append(rank)
             self._size = size
             if size in self._preferred:
@@ -190,15 +220,15 @@ class DynamicBatcher(Generic[Item]):
         self._rewind(count)
         if count < len(batch):
             del batch[count:], ranks[count:]
-        for rank in ranks:
-            rank.level.count -= 1
-        self._queue.count -= len(batch)
+        self._queue.taken(ranks)
         return batch
 
     def _rewind(self, start: int) -> None:
         """Put back all but the first ``start`` requests of the forming batch and begin another."""
         for index in range(len(self._batch) - 1, start - 1, -1):
             self._ranks[index].items.appendleft(self._batch[index])
+        if self._fair is not None:
+            self._fair.put_back(start)
         self._batch = []
         self._ranks = []
         self._size = self._best_count = self._last_index = 0

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from backends.api.model_config import ModelConfig, QueuePolicy, SequenceBatching
 from backends.registry import is_built_in
+from deployments.scheduling.default_scheduler import DefaultScheduler
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.holds import NO_HOLDS, HeldScheduler, Holds
 from deployments.scheduling.limited_scheduler import Grant, LimitedScheduler
@@ -15,7 +16,7 @@ from deployments.scheduling.oldest_sequence_pool import OldestSequencePool
 from deployments.scheduling.parameters import whole_number
 from deployments.scheduling.pool_scheduler import PoolScheduler, SharedScheduler
 from deployments.scheduling.priority_queue import QueueRules, rules_of
-from deployments.scheduling.scheduler import DefaultScheduler, Item, Scheduler, SequencedT
+from deployments.scheduling.scheduler import Item, Scheduler, SequencedT
 from deployments.scheduling.sequence_controls import state_rules
 from deployments.scheduling.sequence_feeder import FedT, SequenceFeeder
 from deployments.scheduling.sequence_pool import DirectSequencePool

@@ -180,15 +180,46 @@ class PriorityQueue(Generic[Item]):
             rank = self._first_ranks.get(number) or self._make_level(number)
         level = rank.level
         if level.max_count and level.count >= level.max_count:
-            raise UnavailableError(
-                id_prefix(item.request_id) + "Exceeds maximum queue size", Phase.ENQUEUE
-            )
+            raise self.full_error(item)
         level.count += 1
         self.count += 1
         rank.items.append(item)
         if level.timeout_ns and not level.delays:
             self.deadline_ns = min(self.deadline_ns, level.expires_ns(item))
         return rank
+
+    def level_of(self, item: Item) -> int:
+        """Return the number of an item's level."""
+        rules = self._rules
+        return rules.level_of(item.priority) if self._has_levels else rules.default_level
+
+    def count_of(self, level: int) -> int:
+        """Return how many requests of a level are queued."""
+        rank = self._first_ranks.get(level)
+        return 0 if rank is None else rank.level.count
+
+    def any_weight(self) -> float:
+        """Return the weight of one of the requests; 1.0 when there is none."""
+        return next((rank.items[0].weight for rank in self._ranks if rank.items), 1.0)
+
+    def full_error(self, item: Item) -> TritonError:
+        """Return the error of a request for which there is no room."""
+        text = id_prefix(item.request_id) + "Exceeds maximum queue size"
+        return UnavailableError(text, Phase.ENQUEUE)
+
+    def displace(self, level: int) -> None:
+        """Drop the newest request of a level, for one of another tenant."""
+        rank = self._first_ranks[level]
+        if not rank.items and rank.behind is not None:
+            rank = rank.behind
+        item = rank.items.pop()
+        self._drop(rank, item, self.full_error(item))
+
+    def taken(self, ranks: list[Rank[Item]]) -> None:
+        """Learn that requests that have left these ranks, once for each, are served."""
+        for rank in ranks:
+            rank.level.count -= 1
+        self.count -= len(ranks)
 
     def head(self, now_ns: int) -> Rank[Item] | None:
         """Return the rank whose first request is served next, after policies were applied."""

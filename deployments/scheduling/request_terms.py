@@ -35,6 +35,16 @@ class RequestTerms:
         return self.request.priority
 
     @property
+    def tenant(self) -> str:
+        """Whom it counts for."""
+        return self.request.tenant
+
+    @property
+    def weight(self) -> float:
+        """Its tenant's share beside others'."""
+        return self.request.weight
+
+    @property
     def correlation_id(self) -> int | str:
         """Of its sequence."""
         return self.request.correlation_id

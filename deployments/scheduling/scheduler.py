@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an executor asks of a scheduler, and the scheduler that does not batch.
+"""What an executor asks of a scheduler.
 
 Schedulers are pure: they never read a clock, never block and start nothing. The executor calls them
 under its lock, from the event loop (`enqueue`) and from the execution thread (`next_batch`), and
@@ -9,12 +9,11 @@ owns the waiting. An item belongs to the scheduler from `enqueue` until a decisi
 Triton: core/src/dynamic_batch_scheduler.cc, core/src/scheduler.h @73aad7c
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from backends.api.backend import ExecuteRequest
-from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
+from backends.api.errors import TritonError
 
 STOPPED = "Server is stopping, scheduler for model has stopped accepting new inference requests"
 
@@ -29,6 +28,8 @@ class Scheduled(Protocol):
         signature: What must be equal among requests that share a batch; None when nothing must.
         timeout_us: Queue timeout the client asked for; 0 means none.
         priority: Level the client asked for; 0 means the model's default.
+        tenant: Whom the request counts for; empty for nobody in particular.
+        weight: The tenant's share beside others' in a queue; 1.0 unless it has one.
     """
 
     batch_size: int
@@ -41,6 +42,10 @@ class Scheduled(Protocol):
     def timeout_us(self) -> int: ...  # noqa: D102
     @property
     def priority(self) -> int: ...  # noqa: D102
+    @property
+    def tenant(self) -> str: ...  # noqa: D102
+    @property
+    def weight(self) -> float: ...  # noqa: D102
     @property
     def is_cancelled(self) -> bool: ...  # noqa: D102
 
@@ -126,63 +131,3 @@ class Scheduler(Protocol[Item]):
 
     def clear(self) -> list[Item]:
         """Give up everything queued, oldest first."""
-
-
-class DefaultScheduler(Generic[Item]):
-    """First in, first out, every request executed by itself; a client's batch stays whole."""
-
-    __slots__ = ("_queue", "_stopped")
-
-    sequence_count = 0
-    deadline_ns = None
-
-    def __init__(self) -> None:
-        self._queue: deque[Item] = deque()
-        self._stopped = False
-
-    @property
-    def pending_count(self) -> int:
-        """Requests enqueued and not handed out."""
-        return len(self._queue)
-
-    def enqueue(self, item: Item, now_ns: int) -> bool:
-        """Queue an item; always asks for a decision.
-
-        Raises:
-            UnavailableError: The scheduler was stopped.
-        """
-        if self._stopped:
-            raise UnavailableError(STOPPED)
-        self._queue.append(item)
-        return True
-
-    def next_batch(self, now_ns: int) -> Decision[Item]:
-        """Hand out the oldest request that is not cancelled."""
-        queue = self._queue
-        dropped: list[tuple[Item, TritonError]] = []
-        while queue:
-            item = queue.popleft()
-            if not item.is_cancelled:
-                return Decision([item], None, dropped)
-            dropped.append((item, RequestCancelledError()))
-        return Decision([], None, dropped)
-
-    def expire(self, now_ns: int) -> list[tuple[Item, TritonError]]:
-        """Give up nothing."""
-        del now_ns
-        return []
-
-    def knows(self, correlation_id: int | str) -> bool:
-        """Sequences are nothing to it."""
-        del correlation_id
-        return False
-
-    def stop(self) -> None:
-        """Accept nothing more."""
-        self._stopped = True
-
-    def clear(self) -> list[Item]:
-        """Give up everything queued, oldest first."""
-        items = list(self._queue)
-        self._queue.clear()
-        return items

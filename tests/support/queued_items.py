@@ -16,6 +16,8 @@ class FakeItem:
     enqueue_ns: int = 0
     timeout_us: int = 0
     priority: int = 0
+    tenant: str = ""
+    weight: float = 1.0
     is_cancelled: bool = False
     request_id: str = ""
 

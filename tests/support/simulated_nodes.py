@@ -50,6 +50,8 @@ class Ticket:
     request_id = ""
     timeout_us = 0
     priority = 0
+    tenant = ""
+    weight = 1.0
     signature = None
 
     def __init__(self, request: Arrival, router: "Router | None") -> None:

@@ -139,6 +139,8 @@ class Call:
         final: bool = True,
         parameters: Mapping[str, ParameterValue] | None = None,
         compute_ns: tuple[int, int, int] | None = None,
+        share_ns: int = 0,
+        queue_ns: int = 0,
     ) -> None:
         response = InferenceResponse(
             self.step.model_name,
@@ -146,6 +148,8 @@ class Call:
             outputs=list(outputs),
             parameters=dict(parameters or {}),
             compute_ns=compute_ns,
+            share_ns=share_ns,
+            queue_ns=queue_ns,
         )
         self.sink.respond(response, final=final)
 

@@ -38,6 +38,7 @@ from deployments.rate_limiter import messages as rate_limiter
 from deployments.routing import reports
 from deployments.settings import lane_settings, metrics_settings, port_range, server_settings
 from deployments.supervision import handover as ingress_handover
+from deployments.tenants import leases
 
 RECORDED: Final = Path(__file__).with_suffix(".json")
 
@@ -51,6 +52,7 @@ MODULES: Final[Mapping[str, tuple[Any, ...]]] = {
         reports,
         server_settings,
         metrics_settings,
+        leases,
     ),
     "controller": (ownership, handover, table, node_files, file_registry, prefetch),
     "instances": (

@@ -98,7 +98,7 @@ def execute(request: ApiRequest) -> InferenceResponse:
     """Call a model and wait for its response."""
     parents = _parents.get()
     sink = _QueueSink()
-    call = _caller().call(request, sink, decoupled=False)
+    call = _call(request, sink, decoupled=False)
     first, final = _take(sink.answers, call, parents)
     while not final:
         _, final = _take(sink.answers, call, parents)
@@ -108,7 +108,7 @@ def execute(request: ApiRequest) -> InferenceResponse:
 def execute_decoupled(request: ApiRequest) -> "ResponseIterator":
     """Call a model that may answer any number of times."""
     sink = _QueueSink()
-    call = _caller().call(request, sink, decoupled=True)
+    call = _call(request, sink, decoupled=True)
     return ResponseIterator(sink.answers, call, _parents.get())
 
 
@@ -118,7 +118,7 @@ def execute_async(request: ApiRequest, *, decoupled: bool) -> "asyncio.Future[An
     parents = _parents.get()
     future: asyncio.Future[Any] = loop.create_future()
     sink = _LoopSink(loop, future, keeps_open=decoupled)
-    call = _caller().call(request, sink, decoupled=decoupled)
+    call = _call(request, sink, decoupled=decoupled)
     if decoupled:
         sink.iterator = ResponseIterator(sink.answers, call, parents)
 
@@ -139,10 +139,16 @@ def execute_async(request: ApiRequest, *, decoupled: bool) -> "asyncio.Future[An
     return future
 
 
-def _caller() -> ModelCaller:
+def _call(request: ApiRequest, sink: "_QueueSink", *, decoupled: bool) -> Call:
     if CURRENT.caller is None:
         raise TritonModelException("BLS is only supported during the 'execute' function.")
-    return CURRENT.caller
+    parents = _parents.get()
+    if parents:
+        # A batch of several tenants calls for nobody in particular.
+        first = parents[0].request
+        if first.tenant and all(each.request.tenant == first.tenant for each in parents):
+            request.tenant, request.weight = first.tenant, first.weight
+    return CURRENT.caller.call(request, sink, decoupled=decoupled)
 
 
 def _take(

@@ -11,7 +11,7 @@ import pytest
 
 from backends import compiled_form
 from deployments.contracts.routing_table import PollAnswer
-from deployments.ingress import IngressSettings
+from deployments.ingress_settings import IngressSettings
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot

@@ -89,6 +89,17 @@ def test_computing_times_are_summed_over_the_steps():
     assert rig.sink.responses[0].compute_ns == (11, 22, 33)
 
 
+def test_steps_are_the_tenants_who_asked_and_what_they_cost_is_summed():
+    rig = Rig(CHAIN, request("X", wants_times=True, tenant="t", weight=3.0))
+    asked = [rig.calls[0].request]
+    rig.calls[0].answer(tensor("O"), compute_ns=(1, 2, 3), share_ns=4, queue_ns=5)
+    asked.append(rig.calls[1].request)
+    rig.calls[1].answer(tensor("O"), compute_ns=(1, 2, 3), share_ns=40, queue_ns=50)
+    assert [(each.tenant, each.weight) for each in asked] == [("t", 3.0)] * 2
+    answer = rig.sink.responses[0]
+    assert (answer.share_ns, answer.queue_ns) == (44, 55)
+
+
 def test_a_steps_response_may_set_the_sequence_of_what_follows():
     rig = Rig(CHAIN, request("X"))
     rig.calls[0].answer(

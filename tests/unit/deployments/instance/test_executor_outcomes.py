@@ -46,6 +46,24 @@ async def test_a_triton_error_of_execute_fails_what_is_unanswered_with_its_code(
     assert (totals.success_count, totals.fail_count["BACKEND"]) == (2, 1)
 
 
+async def test_requests_that_ask_are_told_their_rows_part_of_the_execution():
+    model = ScriptedModel(echo, held=True)
+    async with running(BATCHING, model) as executor:
+        first = await held(executor, model)
+        asking = [lane_request(wants_times=True), lane_request(wants_times=True)]
+        executor.received([*asking, lane_request()])
+        model.gate.set()
+        answers = [await outcome(each) for each in asking]
+        quiet = await outcome(first)
+    for answer in answers:
+        assert isinstance(answer, InferenceResponse)
+        assert answer.compute_ns is not None
+        assert answer.share_ns == sum(answer.compute_ns) // 3
+        assert answer.queue_ns > 0
+    assert isinstance(quiet, InferenceResponse)
+    assert (quiet.compute_ns, quiet.share_ns, quiet.queue_ns) == (None, 0, 0)
+
+
 @pytest.mark.parametrize("raised", [ValueError("boom"), SystemExit(3)], ids=["error", "exit"])
 async def test_any_other_exception_of_execute_is_internal(raised):
     def script(batch: ExecuteBatch) -> None:

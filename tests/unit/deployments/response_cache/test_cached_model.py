@@ -90,6 +90,17 @@ def test_the_second_same_request_is_answered_without_the_model():
     assert len(model.sinks) == 1
 
 
+def test_a_hit_costs_its_tenant_no_execution():
+    subject, model = cached(), Model()
+    ask(subject, model)
+    answer = response()
+    answer.share_ns, answer.queue_ns = 5, 7
+    model.sinks[0].respond(answer, final=True)
+    sink, _ = ask(subject, model)
+    (hit, _) = sink.responses[0]
+    assert (hit.share_ns, hit.queue_ns) == (0, 0)
+
+
 def test_hits_and_misses_are_counted_and_a_hit_is_no_inference():
     subject, model = cached(), Model()
     ask(subject, model)

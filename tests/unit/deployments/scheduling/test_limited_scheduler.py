@@ -18,10 +18,11 @@ from deployments.rate_limiter.arbiter import (
     ResourceArbiter,
     ResourceDemand,
 )
+from deployments.scheduling.default_scheduler import DefaultScheduler
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.limited_scheduler import LimitedScheduler
 from deployments.scheduling.priority_queue import QueueRules
-from deployments.scheduling.scheduler import DefaultScheduler, Scheduler
+from deployments.scheduling.scheduler import Scheduler
 from tests.support.queued_items import FakeItem
 from tests.support.sequence_items import batcher, part
 

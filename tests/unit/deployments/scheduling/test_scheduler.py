@@ -5,7 +5,7 @@
 import pytest
 
 from backends.api.errors import UnavailableError
-from deployments.scheduling.scheduler import DefaultScheduler
+from deployments.scheduling.default_scheduler import DefaultScheduler
 from tests.support.queued_items import FakeItem, play
 
 

@@ -4,9 +4,9 @@
 
 from backends.api.model_config import DynamicBatching, ModelConfig, ModelInput
 from backends.api.request import InferenceRequest, Tensor
+from deployments.scheduling.default_scheduler import DefaultScheduler
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.factory import make_scheduler, make_signature
-from deployments.scheduling.scheduler import DefaultScheduler
 from deployments.scheduling.signature import signature_of
 
 

@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Quotas and shares of tenants, by a policy file, with a real server."""
+
+import asyncio
+import http.client
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpcclient
+from tritonclient.utils import InferenceServerException
+
+from deployments.access.keys import hash_made, make_key
+from tests.support.server import RunningServer
+
+CONFIG = """
+backend: "python"
+max_batch_size: 0
+input { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "Y" data_type: TYPE_INT32 dims: [ 1 ] }
+instance_group { kind: KIND_CPU count: 1 }
+"""
+CODE = """
+import time
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep({seconds})
+        return [
+            pb_utils.InferenceResponse([pb_utils.Tensor("Y", each.inputs()[0].as_numpy())])
+            for each in requests
+        ]
+"""
+BODY = json.dumps(
+    {"inputs": [{"name": "X", "datatype": "INT32", "shape": [1], "data": [1]}]}
+).encode()
+TENANTS = {
+    "light": {"weight": 1},
+    "heavy": {"weight": 3},
+    "capped": {"requests_per_s": 0.01, "burst": 2},
+    "costly": {"gpu_seconds_per_s": 0.001},
+    "shared": {"concurrent_requests": 8, "scope": "cluster"},
+    "default": {"concurrent_requests": 1},
+}
+
+
+class Tenants:
+    """A server whose callers have a tenant each."""
+
+    def __init__(self, folder: Path) -> None:
+        names = [*TENANTS, "stranger"]
+        self.keys = {name: make_key(name.encode().ljust(32, b"-")) for name in names}
+        stored = [
+            {"subject": name, "tenant": name, "hash": hash_made(key)}
+            for name, key in self.keys.items()
+        ]
+        policy = {
+            "authentication": {"api_keys": {"keys": stored}},
+            "grants": [{"to": {"subjects": ["*"]}, "roles": ["infer", "metrics", "metadata"]}],
+            "tenants": TENANTS,
+        }
+        path = folder / "policy.yaml"
+        path.write_text(json.dumps(policy))
+        repository = folder / "models"
+        _write(repository, "slow", 0.01)
+        _write(repository, "slower", 0.05)
+        self.server = RunningServer(repository, f"--access-policy={path}")
+
+    def ask(self, tenant: str, model: str) -> tuple[int, dict[str, str], str]:
+        """Return status, headers and text of the answer to one request over HTTP."""
+        host, _, port = self.server.http.rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        path, headers = f"/v2/models/{model}/infer", {"x-api-key": self.keys[tenant]}
+        connection.request("POST", path, BODY, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, dict(answer.getheaders()), text
+
+    def metrics(self) -> str:
+        host, _, port = self.server.metrics.rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection.request("GET", "/metrics", headers={"x-api-key": self.keys["light"]})
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
+
+
+def _write(repository: Path, name: str, seconds: float) -> None:
+    folder = repository / name / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(CODE.format(seconds=seconds))
+    (folder.parent / "config.pbtxt").write_text(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
+    here = Tenants(tmp_path_factory.mktemp("tenants"))
+    yield here
+    assert here.server.terminate() == 0
+
+
+class Load:
+    """Connections of tenants that ask for one model, again and again, in turns.
+
+    Attributes:
+        order: The tenants of the answers, as they came.
+    """
+
+    def __init__(self, here: Tenants) -> None:
+        self.order: list[str] = []
+        self._here = here
+        self._is_over = False
+
+    async def run(self, connections: dict[str, int], count: int) -> None:
+        """Go on until there were so many answers."""
+        askers = [
+            asyncio.create_task(self._ask(tenant, count))
+            for tenant, number in connections.items()
+            for _ in range(number)
+        ]
+        await asyncio.gather(*askers)
+
+    async def _ask(self, tenant: str, count: int) -> None:
+        host, _, port = self._here.server.http.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = (
+            f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: {host}\r\n"
+            f"x-api-key: {self._here.keys[tenant]}\r\nContent-Length: {len(BODY)}\r\n\r\n"
+        ).encode()
+        while len(self.order) < count:
+            writer.write(head + BODY)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200")
+            lines = answer.decode().lower().split("\r\n")
+            (length,) = (line[15:] for line in lines if line.startswith("content-length:"))
+            await reader.readexactly(int(length))
+            self.order.append(tenant)
+        writer.close()
+
+
+def test_two_tenants_of_weight_1_and_3_share_an_overloaded_instance(tenants: Tenants) -> None:
+    load = Load(tenants)
+    asyncio.run(load.run({"light": 80, "heavy": 8}, 700))
+    # In the beginning they come one after the other, in the end they go so.
+    counts = Counter(load.order[100:600])
+    assert counts["heavy"] / counts["light"] == pytest.approx(3, rel=0.05)
+
+
+def test_over_its_rate_a_tenant_is_told_when_to_come_again(tenants: Tenants) -> None:
+    assert [tenants.ask("capped", "slow")[0] for _ in range(2)] == [200, 200]
+    status, headers, text = tenants.ask("capped", "slow")
+    assert status == 429
+    assert int(headers["Retry-After"]) in range(90, 101)
+    assert "tenant 'capped' has used its quota requests_per_s: 0.01 requests per second" in text
+
+    client = grpcclient.InferenceServerClient(tenants.server.grpc)
+    tensor = grpcclient.InferInput("X", [1], "INT32")
+    tensor.set_data_from_numpy(np.array([1], np.int32))
+    with pytest.raises(InferenceServerException, match="requests_per_s") as caught:
+        client.infer("slow", [tensor], headers={"x-api-key": tenants.keys["capped"]})
+    assert caught.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
+    client.close()
+    page = tenants.metrics()
+    assert 'manta_tenant_refused_total{quota="requests_per_s",tenant="capped"} 2' in page
+    assert 'manta_tenant_requests_total{tenant="capped"} 2' in page
+
+
+def test_what_executions_took_is_measured_afterwards(tenants: Tenants) -> None:
+    assert tenants.ask("costly", "slower")[0] == 200
+    status, headers, text = tenants.ask("costly", "slower")
+    assert (status, "gpu_seconds_per_s" in text) == (429, True)
+    assert int(headers["Retry-After"]) >= 30
+    seconds = [
+        float(line.rpartition(" ")[2])
+        for line in tenants.metrics().splitlines()
+        if line.startswith('manta_tenant_compute_seconds_total{tenant="costly"}')
+    ]
+    assert seconds[0] >= 0.05
+
+
+def test_tenants_that_are_not_named_have_the_limits_of_the_default(tenants: Tenants) -> None:
+    assert _status_of_both(tenants, "stranger") == [200, 429]
+
+
+def test_a_limit_of_the_cluster_is_lent_to_the_ingress_that_needs_it(tenants: Tenants) -> None:
+    # Of 8 an ingress has 1 before its first lease.
+    for _ in range(100):
+        if _status_of_both(tenants, "shared") == [200, 200]:
+            return
+    raise AssertionError("no lease came")
+
+
+def _status_of_both(tenants: Tenants, tenant: str) -> list[int]:
+    """Return the statuses of two requests at once."""
+
+    async def ask_both() -> list[tuple[int, dict[str, str], str]]:
+        asked = (asyncio.to_thread(tenants.ask, tenant, "slower") for _ in range(2))
+        return await asyncio.gather(*asked)
+
+    return sorted(status for status, _, _ in asyncio.run(ask_both()))

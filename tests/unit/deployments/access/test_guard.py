@@ -131,20 +131,20 @@ def test_tokens_wait_for_keys_that_are_not_fetched_yet(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError):
         guard.identify(bearer(SIGNER.token()), HTTP)
     assert asked == [ISSUER]
-    guard.take_signing_keys(ISSUER, read_signing_keys(SIGNER.jwks(), "x"))
+    guard.take_signing_keys(guard.fetched_issuers[0], read_signing_keys(SIGNER.jwks(), "x"))
     assert guard.identify(bearer(SIGNER.token()), HTTP).caller.subject == "alice"
 
 
 def test_an_issuers_new_keys_end_tokens_of_its_old_ones(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, FETCHED)
-    guard.take_signing_keys(ISSUER, read_signing_keys(SIGNER.jwks(), "x"))
+    guard.take_signing_keys(guard.fetched_issuers[0], read_signing_keys(SIGNER.jwks(), "x"))
     token = SIGNER.token()
     guard.identify(bearer(token), HTTP)
     revision = guard.revision
-    guard.take_signing_keys(ISSUER, read_signing_keys(SIGNER.jwks(), "x"))
+    guard.take_signing_keys(guard.fetched_issuers[0], read_signing_keys(SIGNER.jwks(), "x"))
     assert guard.revision == revision
     new = TokenIssuer("two")
-    guard.take_signing_keys(ISSUER, read_signing_keys(new.jwks(), "x"))
+    guard.take_signing_keys(guard.fetched_issuers[0], read_signing_keys(new.jwks(), "x"))
     with pytest.raises(UnauthenticatedError):
         guard.identify(bearer(token), HTTP)
     guard.identify(bearer(new.token()), HTTP)

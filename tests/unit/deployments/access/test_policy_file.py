@@ -1,5 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.access.contracts import Role
+from deployments.access.keys import hash_chosen
 from deployments.access.policy_file import read_key_file, read_policy
 from deployments.access.reading import PolicyError
 from tests.support.access import key_entry
@@ -130,6 +133,17 @@ def test_a_whole_policy_is_read() -> None:
         "scope": "cluster",
     }
     assert policy.audit is not None
+
+
+def test_the_policies_in_the_documentation_are_policies() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "access.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    texts = [block for block in blocks if block.startswith("authentication:")]
+    assert len(texts) == 2
+    scrypt = hash_chosen("secret word", b"s" * 16)
+    for text in texts:
+        policy = read_policy(text.replace("sha256:...", HASH).replace("scrypt:...", scrypt), "doc")
+        assert policy.grants
 
 
 def test_an_empty_policy_allows_health_only() -> None:

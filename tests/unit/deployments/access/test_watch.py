@@ -191,6 +191,28 @@ async def test_the_last_keys_are_kept_while_an_issuer_is_away(
     guard.identify(bearer(SIGNER.token()), HTTP)
 
 
+async def test_keys_are_fetched_at_once_from_another_address_and_the_old_ones_leave(
+    tmp_path: Path,
+) -> None:
+    issuer = {"issuer": ISSUER, "audience": "manta", "jwks_url": "https://issuer.example/1"}
+    guard = guard_of(tmp_path, {"authentication": {"jwt": [issuer]}})
+    fetches = _Fetches()
+    watch = PolicyWatch(guard, lambda: 1000.0, fetches)
+    await watch.fetch_keys()
+    for change, count in (({"clock_skew_s": 5}, 1), ({"jwks_url": "https://issuer.example/2"}, 2)):
+        issuer |= change
+        write_policy(tmp_path, {"authentication": {"jwt": [issuer]}})
+        assert await watch.look_at_files()
+        if count == 1:
+            guard.identify(bearer(SIGNER.token()), HTTP)
+        else:
+            with pytest.raises(UnavailableError):
+                guard.identify(bearer(SIGNER.token()), HTTP)
+        await watch.fetch_keys()
+        assert fetches.count == count
+        guard.identify(bearer(SIGNER.token()), HTTP)
+
+
 async def test_the_tasks_follow_files_and_keys_until_they_are_closed(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, FETCHED)
     tasks = Supervisor("test")

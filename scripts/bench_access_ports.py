@@ -116,7 +116,7 @@ def measure(rounds: list[Round], seconds: float, count: int) -> list[float]:
     found: list[list[float]] = [[] for _ in rounds]
     for run in rounds:
         run(count)
-    # Collections would hit now the one, now the other; an ingress freezes what starting leaves, too.
+    # Collections would hit now the one, now the other.
     gc.collect()
     gc.disable()
     end_s = time.monotonic() + seconds

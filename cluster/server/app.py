@@ -84,6 +84,7 @@ def settings_from(
         ),
         wait_for_models=wait_for_models,
         access_policy=options.access_policy,
+        unix_socket_mode=int(options.unix_socket_mode, 8),
     )
 
 

@@ -17,12 +17,16 @@ def tls_files(options: ServerOptions, protocol: str) -> TlsFiles | None:
     """Return where the TLS files of ``http`` or ``grpc`` are; None when it is off or plaintext."""
     if not getattr(options, f"allow_{protocol}") or not getattr(options, f"{protocol}_use_ssl"):
         return None
+    root: str = getattr(options, f"{protocol}_root_cert")
+    is_mutual: bool = getattr(options, f"{protocol}_use_ssl_mutual")
+    # An access policy may know callers by their certificates; others need show none.
     return TlsFiles(
         protocol,
         certificate=getattr(options, f"{protocol}_server_cert"),
         key=getattr(options, f"{protocol}_server_key"),
-        root=getattr(options, f"{protocol}_root_cert"),
-        is_mutual=getattr(options, f"{protocol}_use_ssl_mutual"),
+        root=root,
+        is_mutual=is_mutual,
+        is_optional=bool(root and options.access_policy) and not is_mutual,
     )
 
 

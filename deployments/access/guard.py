@@ -99,6 +99,12 @@ class PolicyGuard:
         return self._state.revision
 
     @property
+    def credential_headers(self) -> frozenset[bytes]:
+        """As `Guard.credential_headers`."""
+        keys = self.policy.api_keys
+        return frozenset(() if keys is None else (name.lower().encode() for name in keys.headers))
+
+    @property
     def policy(self) -> AccessPolicy:
         """The policy that holds."""
         return self._loaded.policy

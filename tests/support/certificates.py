@@ -23,6 +23,7 @@ class Certificates:
         server: Certificate of localhost and 127.0.0.1.
         client: Certificate of a client.
         stranger: Certificate of a client that another authority has signed.
+        expired: Certificate of a client that is good no more.
         encrypted_key: The server's key with a pass phrase.
     """
 
@@ -43,6 +44,10 @@ class Certificates:
     @property
     def stranger(self) -> tuple[Path, Path]:
         return self._pair("stranger")
+
+    @property
+    def expired(self) -> tuple[Path, Path]:
+        return self._pair("expired")
 
     @property
     def encrypted_key(self) -> Path:
@@ -72,6 +77,7 @@ def make_certificates(folder: Path) -> Certificates:
     for name, signer, signer_key in (
         ("server", "test root", root_key),
         ("client", "test root", root_key),
+        ("expired", "test root", root_key),
         ("stranger", "other root", other_key),
     ):
         key = ec.generate_private_key(ec.SECP256R1())
@@ -92,13 +98,14 @@ def _sign(
     is_authority: bool = False,
 ) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
+    ends_in = datetime.timedelta(hours=-1 if name == "expired" else 24)
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     return (
         x509.CertificateBuilder(
             _name(signer), _name(name), key.public_key(), x509.random_serial_number()
         )
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_after(now + ends_in)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(is_authority, None), critical=True)
         .sign(signer_key, hashes.SHA256())

@@ -35,6 +35,7 @@ _TOOLS = {
     "perf": "cluster.tools.perf.command",
     "replay": "cluster.tools.replay.command",
     "rollout": "cluster.tools.rollout",
+    "policy": "cluster.tools.policy.command",
     "tune": "cluster.tools.tune.command",
     "upgrade": "cluster.server.upgrade_command",
 }
@@ -53,6 +54,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta genai-perf profile -m MODEL [options] [--help]
        manta replay CAPTURES... [--model-version N] [--help]
        manta rollout MODEL get|set FILE|promote|pause|resume|rollback|end [--url HOST:PORT]
+       manta policy check|test|new-key|hash ... [--help]
        manta tune MODEL --slo p99:MS --delay-us LEAST:MOST [--apply --journal FILE] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version

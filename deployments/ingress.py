@@ -173,6 +173,7 @@ class Ingress:
         self._plane.page.read_node_roles = read_node_roles
         self._captures = self._capture(settings)
         self._tell_of_tenants(controller)
+        self._plane.page.access = None if self._guard is None else self._guard.counters
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.

@@ -10,10 +10,12 @@ from typing import Any
 
 from backends.api.errors import TritonError
 from backends.api.model_identifier import name_of, namespace_of
+from deployments.access.counters import AccessCounters
 from deployments.contracts.control import RolloutAction, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState
 from deployments.data_plane.cold_starts import cold_starts_text
 from deployments.data_plane.statistics import DEADLINE_S, Entry, StatisticsCollector
+from deployments.metrics.access import render_access
 from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import bounds_ms
@@ -41,6 +43,7 @@ class MetricsPage:
     Attributes:
         read_node_roles: Tells which nodes have no ingress; None when all have one.
         tenants: Counts what tenants do; None where there are none.
+        access: What was counted about callers; None without an access policy.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class MetricsPage:
         self._control = control
         self.read_node_roles: ReadNodeRoles | None = None
         self.tenants: TenantDesk | None = None
+        self.access: AccessCounters | None = None
         self._router = router
         self._collector = collector
         self._machine: MachineSampler | None = None
@@ -77,6 +81,7 @@ class MetricsPage:
         page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
         if self.tenants is not None:
             page += render_tenants(self.tenants.counts)
+        page += render_access(self.access)
         return page + render_rollouts(await self._rollouts())
 
     async def _rollouts(self) -> Sequence[Mapping[str, Any]]:

@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from deployments.access.contracts import Rights
 from deployments.data_plane.callers import Access, PerCaller, Views, hidden_headers
@@ -11,7 +12,12 @@ from deployments.data_plane.face import Plane
 from deployments.http.codec.input_limits import DEFAULT_MAX_INPUT_BYTES
 from deployments.http.kserve.application import HttpIngress
 from deployments.http.kserve.compression import Compression
-from deployments.http.kserve.guarded import HttpGate, need_of_metrics, need_of_route
+from deployments.http.kserve.guarded import (
+    ClosedApplication,
+    HttpGate,
+    need_of_metrics,
+    need_of_route,
+)
 from deployments.http.kserve.metrics import MetricsApplication
 from deployments.http.kserve.restricted import RestrictedApplication
 from deployments.http.server.host import HttpLimits
@@ -19,6 +25,9 @@ from deployments.http.server.server import DEFAULT_BUDGET_BYTES, HttpServer
 from deployments.security.restrictions import Restrictions
 from deployments.security.tls import TlsFiles
 from deployments.supervision.memory_budget import MemoryBudget
+
+# There are many callers, and each asks for a few models.
+_PATHS_OF_CALLER: Final = 512
 
 
 def make_http_server(
@@ -67,6 +76,7 @@ def make_http_server(
             compression,
             hidden=hidden_headers(guard),
             tasks=tasks,
+            path_limit=_PATHS_OF_CALLER,
         )
 
     gate = HttpGate(
@@ -76,7 +86,8 @@ def make_http_server(
         PerCaller(guard, make).of,
         restrictions,
     )
-    return HttpServer(ingress, limits, tls=tls, tracer=plane.tracer, budget=budget, gate=gate)
+    closed = ClosedApplication()
+    return HttpServer(closed, limits, tls=tls, tracer=plane.tracer, budget=budget, gate=gate)
 
 
 def make_metrics_server(
@@ -95,7 +106,7 @@ def make_metrics_server(
         access: Who may ask; None without an access policy.
     """
     application = MetricsApplication(plane, budget, render_model_cache)
-    gate = None
-    if access is not None:
-        gate = HttpGate(access.guard, "metrics", need_of_metrics, lambda _: application)
-    return HttpServer(application, budget=budget, gate=gate)
+    if access is None:
+        return HttpServer(application, budget=budget)
+    gate = HttpGate(access.guard, "metrics", need_of_metrics, lambda _: application)
+    return HttpServer(ClosedApplication(), budget=budget, gate=gate)

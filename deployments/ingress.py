@@ -172,8 +172,7 @@ class Ingress:
         )
         self._plane.page.read_node_roles = read_node_roles
         self._captures = self._capture(settings)
-        self._tell_of_tenants(controller)
-        self._plane.page.access = None if self._guard is None else self._guard.counters
+        self._tell_of_callers(controller)
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -189,8 +188,9 @@ class Ingress:
         self._plane.captures = captures.captures
         return captures
 
-    def _tell_of_tenants(self, controller: ControllerLink) -> None:
-        """Begin to renew the leases of tenants' limits, and to show what tenants do."""
+    def _tell_of_callers(self, controller: ControllerLink) -> None:
+        """Begin to renew the leases of tenants' limits, and to show what callers and tenants do."""
+        self._plane.page.access = None if self._guard is None else self._guard.counters
         if self._tenants is not None:
             leases = TenantLeases(self._tenants.desk, controller)
             self._tasks.keep("leases of tenants' limits", leases.run)

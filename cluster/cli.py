@@ -33,6 +33,7 @@ _TOOLS = {
     "model": "cluster.tools.publish.command",
     "node-resources": "cluster.tools.node_resources",
     "perf": "cluster.tools.perf.command",
+    "policy": "cluster.tools.policy.command",
     "tune": "cluster.tools.tune.command",
     "upgrade": "cluster.server.upgrade_command",
 }
@@ -49,6 +50,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta node-resources [--json]
        manta perf -m MODEL [options] [--help]
        manta genai-perf profile -m MODEL [options] [--help]
+       manta policy check|test|new-key|hash ... [--help]
        manta tune MODEL --slo p99:MS --delay-us LEAST:MOST [--apply --journal FILE] [--help]
        manta upgrade [--ray-address ADDRESS] [--status [--json]]
        manta version

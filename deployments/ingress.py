@@ -253,6 +253,7 @@ class Ingress:
         )
         self._plane.page.read_node_roles = read_node_roles
         self._tell_of_tenants(controller)
+        self._plane.page.access = None if self._guard is None else self._guard.counters
         self._watch = TableWatch.of_router("ingress", controller, self._update, self._router)
         await self._succeed(secret, node_id)
         # What starting leaves behind lives as long as the process: no collection need visit it.
@@ -365,9 +366,11 @@ class Ingress:
         service = make_grpc_service(self._plane, restrictions, header_forward_pattern=pattern)
         service_for: Callable[[Peer], RpcService] | None = None
         if self._access is not None:
-            service_for = make_grpc_gate(
+            gate = make_grpc_gate(
                 self._plane, self._access, restrictions, header_forward_pattern=pattern
-            ).service_for
+            )
+            # Of a connection whose peer nobody knows, too.
+            service, service_for = gate.service_for(Peer("grpc")), gate.service_for
         tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
         if settings.grpc_server == "grpcio":
             return GrpcioServer(

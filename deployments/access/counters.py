@@ -9,6 +9,7 @@ from typing import Final
 from deployments.access.refusals import Method, Reason
 
 RELOAD_RESULTS: Final = ("taken", "refused")
+FETCH_RESULTS: Final = ("fetched", "failed")
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class AccessCounters:
         refusals: Requests without valid credentials, by method and reason.
         denials: Requests of callers that may not, by protocol.
         reloads: New versions of the policy's files, by `RELOAD_RESULTS`.
-        key_fetches: Fetches of issuers' keys, by ``fetched`` and ``failed``.
+        key_fetches: Fetches of issuers' keys, by `FETCH_RESULTS`.
         audit_dropped: Lines that the audit log had no room for, or could not write.
     """
 

@@ -83,8 +83,8 @@ class PolicyGuard:
         self._clock = clock
         self._audit = audit
         self._limit = LookLimit()
-        # Those that do not come from files, by issuer.
-        self._fetched: dict[str, SigningKeys] = {}
+        # Those that do not come from files, by their source.
+        self._fetched: dict[tuple[str, str], SigningKeys] = {}
         self._known: OrderedDict[tuple[str, Method, bytes], PolicyRights] = OrderedDict()
         self._bad: OrderedDict[tuple[Method, bytes], tuple[Reason, float]] = OrderedDict()
         # By protocol, and by caller and protocol.
@@ -124,19 +124,22 @@ class PolicyGuard:
         self._loaded = loaded
         self._state = self._make_state()
 
-    def take_signing_keys(self, issuer: str, keys: SigningKeys) -> None:
+    def take_signing_keys(self, issuer: Issuer, keys: SigningKeys) -> None:
         """Take the keys of an issuer that were fetched."""
-        known = self._fetched.get(issuer)
+        known = self._fetched.get(issuer.source)
         if known is not None and known.digest == keys.digest:
             return
-        self._fetched[issuer] = keys
+        self._fetched[issuer.source] = keys
         self._state = self._make_state()
 
     def _make_state(self) -> PolicyState:
         policy = self._loaded.policy
-        wanted = {issuer.issuer for issuer in self.fetched_issuers}
-        self._fetched = {name: keys for name, keys in self._fetched.items() if name in wanted}
-        signing_keys: Mapping[str, SigningKeys] = {**self._loaded.signing_keys, **self._fetched}
+        wanted = {issuer.source for issuer in self.fetched_issuers}
+        self._fetched = {source: keys for source, keys in self._fetched.items() if source in wanted}
+        signing_keys: Mapping[str, SigningKeys] = {
+            **self._loaded.signing_keys,
+            **{issuer: keys for (issuer, _), keys in self._fetched.items()},
+        }
         self.counters.revision += 1
         self._known.clear()
         self._bad.clear()

@@ -30,7 +30,7 @@ class Patterns:
     @property
     def is_any(self) -> bool:
         """Whether every name matches."""
-        return ANY in self.texts
+        return any(text.strip(ANY) == "" for text in self.texts)
 
     def match(self, name: str) -> bool:
         """Whether one of them matches the whole of a name."""

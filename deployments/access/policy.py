@@ -121,6 +121,11 @@ class Issuer:
     subject_prefix: str = ""
 
     @property
+    def source(self) -> tuple[str, str]:
+        """Whose keys they are and where they are fetched from: other rules change neither."""
+        return self.issuer, self.jwks_url
+
+    @property
     def is_fetched(self) -> bool:
         """Whether its keys come from the network."""
         return bool(self.jwks_url) or self.is_discovered

@@ -41,7 +41,7 @@ class _StrictLoader(yaml.SafeLoader):
                 continue
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"key '{shown(key.value)}' stands twice", key.start_mark
+                    None, None, f"key {shown(key.value)} stands twice", key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)

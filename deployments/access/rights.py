@@ -6,6 +6,7 @@ from typing import Final
 
 from backends.api.errors import PermissionDeniedError, UnauthenticatedError
 from deployments.access.contracts import Role
+from deployments.access.patterns import ANY
 from deployments.access.policy import AccessPolicy, Grant
 from deployments.access.refusals import Method, Reason, text_of
 from deployments.security.caller import Caller
@@ -79,7 +80,9 @@ class PolicyRights:
         )
 
     def _decide(self, role: Role, model: str, grants: list[Grant]) -> bool:
-        if len(model) > _NAME_LIMIT:
+        # Grants for all models were asked before. The star names all of them, and no pattern that
+        # happens to match it does.
+        if len(model) > _NAME_LIMIT or model == ANY:
             return False
         decided = any(grant.models.match(model) for grant in grants)
         if len(self._decisions) >= _MOST_DECISIONS:

@@ -46,7 +46,8 @@ class PolicyWatch:
         self._stamp: Stamp | None = None
         # Why the files could not be taken; empty when they were.
         self._problem = ""
-        self._fetched_s: dict[str, float] = {}
+        # By the keys' source.
+        self._fetched_s: dict[tuple[str, str], float] = {}
         self._has_failed: set[str] = set()
         # Issuers that have signed with keys which are not known.
         self._asked: set[str] = set()
@@ -115,16 +116,15 @@ class PolicyWatch:
                 continue
 
     def _due_s(self, issuer: Issuer) -> float:
-        name = issuer.issuer
-        last_s = self._fetched_s.get(name)
+        last_s = self._fetched_s.get(issuer.source)
         if last_s is None:
             return 0.0
-        is_soon = name in self._asked or name in self._has_failed
+        is_soon = issuer.issuer in self._asked or issuer.issuer in self._has_failed
         return last_s + (issuer.least_refresh_s if is_soon else issuer.refresh_s)
 
     async def _fetch_of(self, issuer: Issuer) -> None:
         name = issuer.issuer
-        self._fetched_s[name] = self._now_s()
+        self._fetched_s[issuer.source] = self._now_s()
         self._asked.discard(name)
         try:
             keys = await asyncio.to_thread(self._fetch, issuer)
@@ -136,12 +136,14 @@ class PolicyWatch:
             return
         self._has_failed.discard(name)
         self._guard.counters.key_fetches["fetched"] += 1
-        if issuer in self._guard.fetched_issuers:
-            self._guard.take_signing_keys(name, keys)
+        # The policy may have changed meanwhile.
+        if issuer.source in [each.source for each in self._guard.fetched_issuers]:
+            self._guard.take_signing_keys(issuer, keys)
 
     def _note_unknown_key(self, issuer: str) -> None:
-        self._asked.add(issuer)
-        self._wake.set()
+        if issuer not in self._asked:
+            self._asked.add(issuer)
+            self._wake.set()
 
 
 def _is_same(one: LoadedPolicy, other: LoadedPolicy) -> bool:

@@ -7,9 +7,11 @@ import time
 from collections.abc import Sequence
 
 from backends.api.model_identifier import name_of, namespace_of
+from deployments.access.counters import AccessCounters
 from deployments.contracts.routing_table import ModelReadyState
 from deployments.data_plane.cold_starts import cold_starts_text
 from deployments.data_plane.statistics import Entry, StatisticsCollector
+from deployments.metrics.access import render_access
 from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import bounds_ms
@@ -32,11 +34,13 @@ class MetricsPage:
 
     Attributes:
         read_node_roles: Tells which nodes have no ingress; None when all have one.
+        access: What was counted about callers; None without an access policy.
         tenants: Counts what tenants do; None where there are none.
     """
 
     def __init__(self, router: Router, collector: StatisticsCollector) -> None:
         self.read_node_roles: ReadNodeRoles | None = None
+        self.access: AccessCounters | None = None
         self.tenants: TenantDesk | None = None
         self._router = router
         self._collector = collector
@@ -61,6 +65,7 @@ class MetricsPage:
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
         page += cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        page += render_access(self.access)
         return page if self.tenants is None else page + render_tenants(self.tenants.counts)
 
     def ready_entries(self) -> list[Entry]:

@@ -33,6 +33,9 @@ from deployments.tracing.tracer import Tracer
 __all__ = ["CallerPlane", "TenantDesk"]
 
 _ANY_MODEL: Final = ""
+# Names that are remembered as granted, and of what length.
+_NAMES_KEPT: Final = 256
+_NAME_KEPT_CHARS: Final = 256
 
 
 class Admission(Protocol):
@@ -105,6 +108,8 @@ class CallerPlane:
         self._tenants = tenants
         self._tenant = rights.caller.tenant
         self._now_s = now_s
+        # What was granted once is, as rights do not change.
+        self._inferable: set[str] = set()
         self._repository = CallerRepository(plane.repository, checks)
         self._settings = CallerSettings(plane.settings, checks)
 
@@ -215,9 +220,12 @@ class CallerPlane:
 
     def resolve(self, name: str, version: str = "") -> PlaneModel:
         """Return the ready version that an inference request means."""
-        self._checks.require(Role.INFER, name, "infer")
+        if name not in self._inferable:
+            self._checks.require(Role.INFER, name, "infer")
+            if len(self._inferable) < _NAMES_KEPT and len(name) <= _NAME_KEPT_CHARS:
+                self._inferable.add(name)
         model = self._plane.resolve(name, version)
-        if model.name != name_of(name):
+        if model.name != name and model.name != name_of(name):
             # No lookup gives another model than was asked for; if one ever does, it is checked.
             self._checks.require(Role.INFER, model.name, "infer")
         return model

@@ -10,18 +10,21 @@ the caller's own, over its own view of the plane, which checks again whatever it
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from backends.api.errors import PermissionDeniedError, TritonError
+from backends.api.errors import PermissionDeniedError, TritonError, UnauthenticatedError
 from deployments.access.contracts import Guard, Peer, Rights, Role
 from deployments.data_plane.callers import good_for_s, roles_of
 from deployments.data_plane.view_checks import outcome_of, require_any
 from deployments.http.kserve.first_use import unquoted
+from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.head import HttpHead
 from deployments.http.server.host import Admission, HttpApplication
 from deployments.http.server.routes import Match, Route
 from deployments.security.restrictions import RestrictedRoutes, Restrictions
 
-_REGIONS = "shared-memory"
+_REGIONS: Final = "shared-memory"
+_NOT_LET_IN: Final = "the request was not let in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,27 @@ class HttpGate:
     def _note(self, rights: Rights | None, peer: Peer, need: Need, error: TritonError) -> None:
         model = need.names[0] if need.names else ""
         self._guard.note(rights, peer, need.what, model, outcome_of(error))
+
+
+class ClosedApplication:
+    """What is behind a gate for whoever was not let in by it: nothing.
+
+    No request gets here; if one ever does, it is refused.
+    """
+
+    def dispatch(self, exchange: HttpExchange) -> None:
+        """Refuse a request."""
+        exchange.fail(UnauthenticatedError(_NOT_LET_IN))
+
+    def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
+        """Refuse every large body."""
+        del exchange, body_bytes
+        return _NOT_LET_IN
+
+    def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
+        """Return nothing: there are no large bodies."""
+        del size_bytes, align_at
+        return None
 
 
 def need_of_route(head: HttpHead, found: tuple[Route, Match] | None) -> Need:

@@ -11,7 +11,12 @@ from deployments.data_plane.face import Plane
 from deployments.http.codec.input_limits import DEFAULT_MAX_INPUT_BYTES
 from deployments.http.kserve.application import HttpIngress
 from deployments.http.kserve.compression import Compression
-from deployments.http.kserve.guarded import HttpGate, need_of_metrics, need_of_route
+from deployments.http.kserve.guarded import (
+    ClosedApplication,
+    HttpGate,
+    need_of_metrics,
+    need_of_route,
+)
 from deployments.http.kserve.metrics import MetricsApplication
 from deployments.http.kserve.restricted import RestrictedApplication
 from deployments.http.server.host import HttpLimits
@@ -76,7 +81,8 @@ def make_http_server(
         PerCaller(guard, make).of,
         restrictions,
     )
-    return HttpServer(ingress, limits, tls=tls, tracer=plane.tracer, budget=budget, gate=gate)
+    closed = ClosedApplication()
+    return HttpServer(closed, limits, tls=tls, tracer=plane.tracer, budget=budget, gate=gate)
 
 
 def make_metrics_server(
@@ -95,7 +101,7 @@ def make_metrics_server(
         access: Who may ask; None without an access policy.
     """
     application = MetricsApplication(plane, budget, render_model_cache)
-    gate = None
-    if access is not None:
-        gate = HttpGate(access.guard, "metrics", need_of_metrics, lambda _: application)
-    return HttpServer(application, budget=budget, gate=gate)
+    if access is None:
+        return HttpServer(application, budget=budget)
+    gate = HttpGate(access.guard, "metrics", need_of_metrics, lambda _: application)
+    return HttpServer(ClosedApplication(), budget=budget, gate=gate)

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which roles a route or an RPC needs, for cases that name one. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from deployments.access.contracts import ROLE_OF_CATEGORY, Role
+
+_MODEL: Final = r"/v2/models/(?P<model>[^/]+)(?:/versions/[^/]+)?"
+_REPOSITORY: Final = r"/v2/repository(?:/[^/]+)?"
+_INDEX: Final = (Role.CONTROL, Role.METADATA)
+# By path without the query, the first that fits: any of the roles will do.
+_PATHS: Final[tuple[tuple[str, tuple[Role, ...]], ...]] = (
+    (r"/v2/health/(?:live|ready)", (Role.HEALTH,)),
+    (r"/v2/models/stats", (Role.STATISTICS,)),
+    (r"/v2", (Role.METADATA,)),
+    (rf"{_MODEL}/ready", (Role.HEALTH,)),
+    (rf"{_MODEL}(?:/config)?", (Role.METADATA,)),
+    (rf"{_MODEL}/(?:infer|generate|generate_stream)", (Role.INFER,)),
+    (rf"{_MODEL}/stats", (Role.STATISTICS,)),
+    (rf"{_MODEL}/trace/setting", (Role.SETTINGS,)),
+    (r"/v2/(?:trace/setting|logging)", (Role.SETTINGS,)),
+    (rf"{_REPOSITORY}/index", _INDEX),
+    (rf"{_REPOSITORY}/models/(?P<model>[^/]+)/(?:load|unload)", (Role.CONTROL,)),
+    (r"/v2/(?:system|cuda)sharedmemory/.*", (Role.SHARED_MEMORY,)),
+    (r"/metrics", (Role.METRICS,)),
+)
+_RPCS: Final[Mapping[str, tuple[Role, ...]]] = {
+    "ServerLive": (Role.HEALTH,),
+    "ServerReady": (Role.HEALTH,),
+    "ModelReady": (Role.HEALTH,),
+    "ServerMetadata": (Role.METADATA,),
+    "ModelMetadata": (Role.METADATA,),
+    "ModelConfig": (Role.METADATA,),
+    "ModelInfer": (Role.INFER,),
+    "ModelStreamInfer": (Role.INFER,),
+    "ModelStatistics": (Role.STATISTICS,),
+    "RepositoryIndex": _INDEX,
+    "RepositoryModelLoad": (Role.CONTROL,),
+    "RepositoryModelUnload": (Role.CONTROL,),
+    "TraceSetting": (Role.SETTINGS,),
+    "LogSettings": (Role.SETTINGS,),
+    **{
+        f"{kind}SharedMemory{what}": (Role.SHARED_MEMORY,)
+        for kind in ("System", "Cuda")
+        for what in ("Status", "Register", "Unregister")
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a case asks for.
+
+    Attributes:
+        roles: Any of these will do.
+        model: The model that the route names; empty if it names none.
+    """
+
+    roles: tuple[Role, ...]
+    model: str = ""
+
+
+def asked_by(route: str) -> Asked | None:
+    """Return what a route asks for; None for one that nobody knows.
+
+    Args:
+        route: ``POST /v2/models/simple/infer``, a path alone, the name of an RPC such as
+            ``ModelInfer``, or a category of Triton's restricted APIs such as ``model-config``.
+    """
+    if route in ROLE_OF_CATEGORY:
+        return Asked((ROLE_OF_CATEGORY[route],))
+    if route in _RPCS:
+        return Asked(_RPCS[route])
+    path = route.rpartition(" ")[2].partition("?")[0]
+    for pattern, roles in _PATHS:
+        found = re.fullmatch(pattern, path)
+        if found is not None:
+            return Asked(roles, found.groupdict().get("model") or "")
+    return None

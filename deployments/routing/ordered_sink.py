@@ -10,6 +10,7 @@ all clients of a model; no client sees more of it than the order of its own requ
 """
 
 import logging
+from typing import Final
 
 from backends.api.errors import TritonError
 from backends.api.model_config import ModelConfig
@@ -19,6 +20,9 @@ from deployments.scheduling.completion import CompletionQueue, keeps_order
 from deployments.tracing.record import TracedSink, TraceReport
 
 _log = logging.getLogger(__name__)
+
+# Tenants whose orders are kept though nothing of them is under way.
+_MAX_IDLE: Final = 64
 
 _Outcome = InferenceResponse | TritonError | None
 
@@ -70,6 +74,27 @@ class OrderedSink:
 Order = CompletionQueue[OrderedSink, _Outcome]
 
 
-def order_of(config: ModelConfig) -> Order | None:
-    """Return a new order for a model that wants one, else None."""
-    return CompletionQueue() if keeps_order(config) else None
+class Orders:
+    """The order of each tenant's requests: no tenant waits for another's."""
+
+    __slots__ = ("_by_tenant", "_without")
+
+    def __init__(self) -> None:
+        self._without: Order = CompletionQueue()
+        self._by_tenant: dict[str, Order] = {}
+
+    def of(self, tenant: str) -> Order:
+        """Return the order in which the next request of a tenant, or of none, is to be put."""
+        if not tenant:
+            return self._without
+        order = self._by_tenant.get(tenant)
+        if order is None:
+            if len(self._by_tenant) >= _MAX_IDLE:
+                self._by_tenant = {name: each for name, each in self._by_tenant.items() if each}
+            order = self._by_tenant[tenant] = CompletionQueue()
+        return order
+
+
+def order_of(config: ModelConfig) -> Orders | None:
+    """Return new orders for a model that wants them, else None."""
+    return Orders() if keeps_order(config) else None

@@ -14,7 +14,7 @@ from deployments.lane.client import LaneClient, LaneInflight
 from deployments.pool_queue.held_queue import HeldQueue
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
-from deployments.routing.ordered_sink import Order
+from deployments.routing.ordered_sink import Orders
 
 # A request crosses the network, and leaves the slabs behind, only to save a wait: an instance of
 # this node is chosen until it has this many requests more than the best one of another node.
@@ -139,7 +139,7 @@ class LinkPool:
     lanes: list[LaneClient] = field(default_factory=list)
     waiting: dict[LaneInflight, float] = field(default_factory=dict)
     sequences: SequenceLinks | None = None
-    order: Order | None = None
+    order: Orders | None = None
     next_index: int = 0
     unopened: list[InstanceEndpoint] = field(default_factory=list)
     is_used: bool = False

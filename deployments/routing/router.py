@@ -247,7 +247,7 @@ class Router:
             return model.ensemble.start(request, sink)
         pool = model.pool
         if pool.order is not None:
-            sink = OrderedSink(pool.order, sink)
+            sink = OrderedSink(pool.order.of(request.tenant), sink)
         routed = RoutedRequest(self._resend, pool, request, sink)
         if pool.is_pooled and pool.routes is None:
             self._send_by_queue(pool, routed)
@@ -277,7 +277,7 @@ class Router:
         if not (is_sequence or lane is not None or all(link.is_local for link in pool.links)):
             raise no_instance(model.name, local_only=True)
         if pool.order is not None:
-            sink = OrderedSink(pool.order, sink)
+            sink = OrderedSink(pool.order.of(request.tenant), sink)
         routed = RoutedRequest(self._resend, pool, request, sink)
         routed.retried = routed.local_only = True
         if pool.sequences is not None and is_sequence:
@@ -292,7 +292,7 @@ class Router:
         self, pool: LinkPool, request: InferenceRequest, sink: ResponseSink
     ) -> RoutedRequest:
         if pool.order is not None:
-            sink = OrderedSink(pool.order, sink)
+            sink = OrderedSink(pool.order.of(request.tenant), sink)
         routed = RoutedRequest(self._resend, pool, request, sink)
         routed.retried = routed.local_only = True
         self._send_by_queue(pool, routed)

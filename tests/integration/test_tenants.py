@@ -56,7 +56,9 @@ class Tenants:
         names = [*TENANTS, "stranger"]
         self.keys = {name: make_key(name.encode().ljust(32, b"-")) for name in names}
         stored = [
-            {"subject": name, "tenant": name, "hash": hash_made(key)}
+            {"subject": name, "hash": hash_made(key)}
+            # A stranger is of no tenant in particular.
+            | ({"tenant": name} if name in TENANTS else {})
             for name, key in self.keys.items()
         ]
         policy = {

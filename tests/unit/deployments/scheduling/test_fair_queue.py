@@ -176,6 +176,50 @@ def test_what_is_displaced_may_be_in_the_forming_batch():
     assert batcher.pending_count == 0
 
 
+def test_timeouts_reject_what_has_waited_of_any_tenant_though_no_instance_is_free():
+    rules = QueueRules(QueuePolicy(default_timeout_us=100))
+    batcher: DynamicBatcher = DynamicBatcher(8, rules=rules)
+    for at, tenant in enumerate("aba"):
+        item = of(tenant, at, enqueue_ns=at)
+        batcher.enqueue(item, at)
+    late = of("b", 9, enqueue_ns=150_000)
+    batcher.enqueue(late, 150_000)
+    assert batcher.deadline_ns is not None
+    assert batcher.deadline_ns <= 100_000
+    dropped = batcher.expire(150_000)
+    assert sorted(item.name for item, _ in dropped) == ["a0", "a2", "b1"]
+    assert batcher.pending_count == 1
+    assert batcher.next_batch(150_000).batch == [late]
+
+
+def test_what_is_delayed_goes_behind_its_own_tenants_requests_only():
+    rules = QueueRules(QueuePolicy(default_timeout_us=100, timeout_action="DELAY"))
+    batcher: DynamicBatcher = DynamicBatcher(1, rules=rules)
+    for tenant in "ab":
+        batcher.enqueue(of(tenant, 0, enqueue_ns=0), 0)
+    batcher.enqueue(of("a", 1, enqueue_ns=200_000), 200_000)
+    batcher.enqueue(of("b", 1, enqueue_ns=200_000), 200_000)
+    order = [batcher.next_batch(200_000).batch[0].name for _ in range(4)]
+    assert order == ["a1", "b1", "a0", "b0"]
+
+
+def test_what_avoids_an_instance_waits_for_another_among_several_tenants():
+    queue: PoolQueue = PoolQueue(SharedScheduler(DynamicBatcher(1)))
+    items = [of("a", 0), of("b", 0), of("a", 1)]
+    for item in items:
+        queue.enqueue(item, 0)
+    queue.avoid(items[0], "x")
+    queue.join("x")
+    queue.join("y")
+    places = {}
+    for now_ns in range(1, 5):
+        for batch in queue.next(now_ns).batches:
+            places |= {item.name: batch.instance for item in batch.decision.batch}
+            queue.executed(batch.instance, batch.number, 1_000_000, now_ns)
+    assert sorted(places) == ["a0", "a1", "b0"]
+    assert places["a0"] == "y"
+
+
 WEIGHTS = (1.0, 2.0, 0.5)
 
 

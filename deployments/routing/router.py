@@ -309,10 +309,10 @@ class Router:
 
     def _refresh_routes(self, pool: LinkPool) -> None:
         """Look again at the nodes of a version."""
-        # Sequences go on at those that have left the table; nor need the queue know of all of them.
+        # Sequences go on at those that have left the table, of which the queue may not know.
         retired = [] if pool.sequences is None else pool.sequences.retired
-        is_by_queue = not any(link.is_on_its_own for link in retired)
-        if is_by_queue and all(link.is_local for link in (*pool.links, *retired)):
+        is_beside = pool.is_pooled and any(link.is_on_its_own for link in retired)
+        if not is_beside and all(link.is_local for link in (*pool.links, *retired)):
             if pool.routes is not None:
                 pool.routes.close()
                 pool.routes = None

@@ -68,7 +68,7 @@ async def test_a_drain_waits_for_the_part_that_starts_a_sequence():
     async with pooled(sequences(), ScriptedModel()) as instance:
         holder, router = await instance.holder(), await instance.router()
         holder.push(1, total=1, sequences={0: 1})
-        await until(lambda: instance.executor.statistics() is not None)
+        await until(lambda: instance.executor._scheduler.sequence_count == 1)
         assert not await instance.executor.drain(0.1)
         await ids(router.push(1, part(SEQUENCE_START), total=0, slots=[0], party=1))
         await ids(holder.push(2, part(SEQUENCE_END), slots=[0]))

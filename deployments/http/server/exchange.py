@@ -19,6 +19,9 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
 BINARY: Final = b"application/octet-stream"
 
+# Of every answer but tensors: browsers take it for what it says it is, and nobody keeps it.
+PROTECTION: Final = b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+
 # Answers up to this size are joined and written in one call; copying them costs less than a second
 # entry in the write queue.
 _JOIN_BELOW_BYTES: Final = 1 << 16
@@ -139,7 +142,7 @@ class HttpExchange:
         head = b"%sContent-Type: %s\r\n%s%s\r\n" % (
             _status_line(status),
             content_type,
-            self.extra_headers,
+            PROTECTION + self.extra_headers,
             framing,
         )
         if self.head.is_http10:
@@ -174,7 +177,7 @@ class HttpExchange:
 
     def reply_json(self, body: bytes, status: int = 200) -> None:
         """Answer with JSON."""
-        self.reply(status, JSON, (body,), len(body))
+        self.reply(status, JSON, (body,), len(body), PROTECTION)
 
     def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
         """Answer with an error's status and text."""
@@ -187,7 +190,7 @@ class HttpExchange:
     ) -> None:
         """Answer with an error that has no Triton code."""
         body = error_body(message)
-        self.reply(status, content_type, (body,), len(body), extra)
+        self.reply(status, content_type, (body,), len(body), PROTECTION + extra)
 
     @property
     def is_answered(self) -> bool:

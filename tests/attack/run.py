@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs families of attacks, one after the other, against one server."""
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -42,6 +43,14 @@ def run(options: Options, families: Iterable[str]) -> list[Tally]:
     with tempfile.TemporaryDirectory(prefix="manta-attack-") as folder:
         scene = Scene(Path(folder), options)
         try:
-            return [scene.run(name, FAMILIES[name]) for name in families]
+            return [_run(scene, name) for name in families]
         finally:
             scene.server.terminate()
+
+
+def _run(scene: Scene, name: str) -> Tally:
+    print(f"{name} ...", end=" ", flush=True, file=sys.stderr)
+    tally = scene.run(name, FAMILIES[name])
+    verdict = f"{len(tally.findings)} findings" if tally.findings else "held"
+    print(f"{verdict} after {tally.seconds:.0f} s", flush=True, file=sys.stderr)
+    return tally

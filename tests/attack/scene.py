@@ -90,9 +90,17 @@ class Scene:
         self._rss_bytes = 0
 
     def ingress(self) -> psutil.Process:
-        """Return the process that serves the ports."""
-        [process] = self.server.processes(_INGRESS)
-        return process
+        """Return the process that serves the ports.
+
+        Raises:
+            AssertionError: There is none, or there are several.
+        """
+        end_s = time.monotonic() + PATIENCE_S
+        # Ray writes the title anew with every call, and while it does it may be empty.
+        while len(found := self.server.processes(_INGRESS)) != 1:
+            assert time.monotonic() < end_s, f"the ingress is {found}"
+            time.sleep(0.1)
+        return found[0]
 
     def files(self) -> list[str]:
         """Return what lies in the scene's folder, but for what Python caches."""
@@ -125,10 +133,11 @@ class Scene:
         """Run a family, then look whether the server is as it was."""
         tally = Tally(name)
         begin_s = time.monotonic()
-        self.new_log()
-        self._rss_bytes = self._rss_bytes or self.ingress().memory_info().rss
-        pid = self.ingress().pid
         try:
+            self.new_log()
+            ingress = self.ingress()
+            pid = ingress.pid
+            self._rss_bytes = self._rss_bytes or ingress.memory_info().rss
             attack(self, tally)
             self._check_after(tally, pid)
         except Exception as error:

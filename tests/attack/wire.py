@@ -85,7 +85,11 @@ class Connection:
 
     def ask(self, sent: bytes) -> Answer:
         """Return the answer to a request, or `CLOSED`."""
-        return next(iter(self.pipeline([sent])))
+        answer = self.pipeline([sent])[0]
+        if sent.startswith(b"HEAD "):
+            # Its answer tells a length and has no body.
+            self.close()
+        return answer
 
     def pipeline(self, requests: Sequence[bytes]) -> list[Answer]:
         """Send requests at once; return an answer to each, `CLOSED` where there is none."""
@@ -94,7 +98,7 @@ class Connection:
             peer = self._opened()
             peer.sendall(b"".join(requests))
             while len(answers) < len(requests):
-                found = self._next(peer)
+                found = self._next(peer, is_head=requests[len(answers)].startswith(b"HEAD "))
                 if found is None:
                     break
                 answers.append(found)
@@ -107,10 +111,10 @@ class Connection:
             self._socket = socket.create_connection(self._address, TIMEOUT_S)
         return self._socket
 
-    def _next(self, peer: socket.socket) -> Answer | None:
+    def _next(self, peer: socket.socket, *, is_head: bool) -> Answer | None:
         """Read an answer; None when the connection ends before it."""
         while True:
-            taken = first_answer(self._received)
+            taken = first_answer(self._received, is_head=is_head)
             if taken is not None:
                 answer, size = taken
                 del self._received[:size]
@@ -121,7 +125,20 @@ class Connection:
             self._received += more
 
 
-def first_answer(data: bytes | bytearray) -> tuple[Answer, int] | None:
+def last_words(address: str, sent: bytes) -> bytes:
+    """Send bytes and end; return what comes back."""
+    host, _, port = address.rpartition(":")
+    received = bytearray()
+    peer = socket.create_connection((host, int(port)), TIMEOUT_S)
+    with contextlib.suppress(ConnectionError), peer:
+        peer.sendall(sent)
+        peer.shutdown(socket.SHUT_WR)
+        while more := peer.recv(1 << 18):
+            received += more
+    return bytes(received)
+
+
+def first_answer(data: bytes | bytearray, *, is_head: bool = False) -> tuple[Answer, int] | None:
     """Return the answer that bytes begin with, and its size; None while it is not complete."""
     end = data.find(_HEAD_END)
     if end < 0:
@@ -129,13 +146,13 @@ def first_answer(data: bytes | bytearray) -> tuple[Answer, int] | None:
     head = bytes(data[:end])
     status = int(head[9:12])
     size = end + len(_HEAD_END)
-    lower = head.lower()
+    lower = b"" if is_head else head.lower()
     if b"transfer-encoding: chunked" in lower:
         last = data.find(b"0\r\n\r\n", size)
         return None if last < 0 else (Answer(status, head, bytes(data[size:last])), last + 5)
     at = lower.find(b"\r\ncontent-length:")
     length = int(head[at + 17 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-    if status < 200:
+    if status < 200 or is_head:
         length = 0
     if len(data) < size + length:
         return None

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Little that becomes much: compressed bodies, deep and wide documents, shapes, counts, names."""
 
+import functools
 import gzip
 import json
+import time
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -23,13 +25,17 @@ _INFER: Final = "/v2/models/add_sub/infer"
 _HTTP_BOMB_BYTES: Final = 80 << 20
 _GRPC_BOMB_BYTES: Final = 300 << 20
 _PIECE: Final = bytes(1 << 20)
+_SLOW_S: Final = 30
 
 
 def attack_with_bombs(scene: Scene, tally: Tally) -> None:
     """See the module."""
     with Connection(scene.server.http) as connection:
         for what, sent in (*_compressed_bodies(), *_documents(), *_heads()):
+            begin_s = time.monotonic()
             answer = connection.ask(sent)
+            took_s = time.monotonic() - begin_s
+            tally.expect(took_s < _SLOW_S, f"{what}: kept the server busy for {took_s:.0f} s")
             # A connection that closes while a body is still being sent answers nobody.
             tally.check_answer(answer.status or 400, answer.body, what)
             tally.expect(answer.status != 200, f"{what}: taken")
@@ -54,8 +60,9 @@ def attack_with_bombs(scene: Scene, tally: Tally) -> None:
         tally.expect(codes <= ALLOWED_CODES | {-1}, f"{what}: {codes}")
 
 
+@functools.cache
 def _bomb(size_bytes: int, window_bits: int) -> bytes:
-    stream = zlib.compressobj(9, zlib.DEFLATED, window_bits)
+    stream = zlib.compressobj(1, zlib.DEFLATED, window_bits)
     parts = [stream.compress(_PIECE) for _ in range(size_bytes >> 20)]
     return b"".join([*parts, stream.flush()])
 
@@ -104,8 +111,6 @@ def _changes() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "many outputs", {"outputs": [{"name": f"O{n}"} for n in range(20_000)]}
     yield "a name of a megabyte", {"inputs": [tensor | {"name": "n" * (1 << 20)}]}
     yield "a datatype of a megabyte", {"inputs": [tensor | {"datatype": "D" * (1 << 20)}]}
-    count = {"name": "OUTPUT0", "parameters": {"classification": 2**31}}
-    yield "a classification of two milliards", {"outputs": [count]}
     count = {"name": "OUTPUT0", "parameters": {"classification": -1}}
     yield "a classification below 0", {"outputs": [count]}
     size = {"binary_data_size": 2**63 - 1}
@@ -176,7 +181,3 @@ def _messages() -> Iterator[tuple[str, service_pb2.ModelInferRequest]]:
     both.inputs[0].contents.int_contents.extend(range(16))
     both.raw_input_contents.extend([bytes(64)] * 1000)
     yield "contents and raw contents", both
-    named = message()
-    named.outputs.add(name="OUTPUT0").parameters["classification"].int64_param = 2**62
-    named.raw_input_contents.extend([bytes(64)] * 2)
-    yield "a classification of 2^62", named

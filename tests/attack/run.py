@@ -13,6 +13,7 @@ from tests.attack.families.api import attack_api
 from tests.attack.families.bombs import attack_with_bombs
 from tests.attack.families.fuzz_grpc import fuzz_grpc
 from tests.attack.families.fuzz_http import fuzz_http
+from tests.attack.families.hidden import look_for_secrets
 from tests.attack.families.log_injection import inject_into_logs
 from tests.attack.families.paths import traverse_paths
 from tests.attack.families.pseudo_headers import abuse_pseudo_headers
@@ -34,6 +35,7 @@ FAMILIES: Final[Mapping[str, Callable[[Scene, Tally], None]]] = MappingProxyType
         "log injection": inject_into_logs,
         "fuzzed HTTP": fuzz_http,
         "fuzzed gRPC": fuzz_grpc,
+        "secrets": look_for_secrets,
     }
 )
 

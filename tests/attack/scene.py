@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server under attack, and what is looked at after each family."""
 
+import os
 import random
 import re
 import secrets
@@ -73,6 +74,13 @@ class Scene:
         self.secret = secrets.token_hex(16)
         self.credential = b"x-attack-secret: " + self.secret.encode()
         self.metadata = (b"triton-grpc-protocol-x-attack-secret", self.secret.encode())
+        password = secrets.token_hex(16)
+        self.secrets = {"the restricted APIs' value": self.secret, "a store's password": password}
+        self.concealed = ("MANTA_GRPC_RESTRICTED_PROTOCOL",)
+        environment = os.environ | {
+            self.concealed[0]: f"{_RESTRICTED}:x-attack-secret={self.secret}",
+            "AWS_SECRET_ACCESS_KEY": password,
+        }
         self.server = RunningServer(
             self.repository,
             "--model-control-mode=explicit",
@@ -80,7 +88,7 @@ class Scene:
             "--allow-client-shm=true",
             f"--log-file={self.log}",
             f"--http-restricted-api={_RESTRICTED}:x-attack-secret={self.secret}",
-            f"--grpc-restricted-protocol={_RESTRICTED}:x-attack-secret={self.secret}",
+            environment=environment,
         )
         self._log_read = 0
         self._lines_read = 0

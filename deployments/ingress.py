@@ -22,10 +22,15 @@ import ray
 import setproctitle
 
 from backends.api.errors import TritonError
+from deployments.access.contracts import Peer
+from deployments.access.guard import make_guard
+from deployments.access.watch import PolicyWatch
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.wake_limits import WakeLimits
+from deployments.data_plane.callers import Access
 from deployments.data_plane.data_plane import DataPlane
+from deployments.grpc.kserve.guarded import make_grpc_gate
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
     PATHS,
@@ -33,9 +38,10 @@ from deployments.grpc.kserve.service import (
     make_grpc_service,
 )
 from deployments.grpc.rpc.compression import ResponseCompression
+from deployments.grpc.rpc.service import RpcService
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
-from deployments.http.kserve.application import make_http_server, make_metrics_server
+from deployments.http.kserve.servers import make_http_server, make_metrics_server
 from deployments.http2.keepalive_options import options_from_flags
 from deployments.http2.limits import Http2Limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
@@ -61,6 +67,7 @@ from deployments.supervision.draining import DrainTimes, ProtocolServer, drain
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.supervision.supervisor import Supervisor
+from deployments.supervision.unix_sockets import DEFAULT_MODE, bind_unix, is_unix
 from deployments.supervision.usable_memory import usable_memory_bytes
 from deployments.tracing.tracer import Tracer
 from deployments.tracing.uses import TraceUseReports
@@ -107,6 +114,8 @@ class IngressSettings:
         model_cache_directory: ``--model-cache-directory``.
         wake_limits: What may wait for versions that are being woken.
         wait_for_models: Which models Serve waits for before a replica runs.
+        access_policy: ``--access-policy``, a path on the replica's node; empty without one.
+        unix_socket_mode: ``--unix-socket-mode``.
     """
 
     server_id: str = "triton"
@@ -136,6 +145,8 @@ class IngressSettings:
     model_cache_directory: str = ""
     wake_limits: WakeLimits = WakeLimits()
     wait_for_models: WaitForModels = WaitForModels.NONE
+    access_policy: str = ""
+    unix_socket_mode: int = DEFAULT_MODE
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -189,6 +200,11 @@ class Ingress:
         # Why this replica asks to be replaced; it does not change its mind.
         self._fault: TritonError | None = None
         self._tasks = Supervisor("ingress")
+        # Read before anything else is there: without its policy a replica serves nobody.
+        self._guard = make_guard(settings.access_policy) if settings.access_policy else None
+        if self._guard is not None:
+            PolicyWatch(self._guard).start(self._tasks)
+        self._access = None if self._guard is None else Access(self._guard)
         self._gate = StartGate(settings.wait_for_models, has_run)
         self._budget = MemoryBudget(
             settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
@@ -294,10 +310,13 @@ class Ingress:
         for name, (host, port) in self._settings.addresses.items():
             server = makers[name]()
             # grpcio cannot be given a socket.
-            sock = None if isinstance(server, GrpcioServer) else sockets.pop(name, None)
+            is_own = not isinstance(server, GrpcioServer)
+            sock = inherited = sockets.pop(name, None) if is_own else None
+            if is_own and sock is None and is_unix(host):
+                sock = bind_unix(host, self._settings.unix_socket_mode)
             await server.start(host, port, reuse_port=True, sock=sock)
             self._servers[name] = server
-            if sock is not None:
+            if inherited is not None:
                 taken.append(name)
         return taken
 
@@ -316,6 +335,7 @@ class Ingress:
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
             budget=self._budget,
+            access=self._access,
         )
 
     def _metrics_server(self) -> ProtocolServer:
@@ -325,15 +345,18 @@ class Ingress:
             self._plane,
             budget=self._budget,
             render_model_cache=lambda: render_model_cache(folder, node_id),
+            access=self._access,
         )
 
     def _grpc_server(self) -> ProtocolServer:
         settings = self._settings
-        service = make_grpc_service(
-            self._plane,
-            settings.grpc_restrictions,
-            header_forward_pattern=settings.grpc_header_forward_pattern,
-        )
+        restrictions, pattern = settings.grpc_restrictions, settings.grpc_header_forward_pattern
+        service = make_grpc_service(self._plane, restrictions, header_forward_pattern=pattern)
+        service_for: Callable[[Peer], RpcService] | None = None
+        if self._access is not None:
+            service_for = make_grpc_gate(
+                self._plane, self._access, restrictions, header_forward_pattern=pattern
+            ).service_for
         tls, options, level = settings.grpc_tls, settings.grpc_options, settings.grpc_compression
         if settings.grpc_server == "grpcio":
             return GrpcioServer(
@@ -344,6 +367,7 @@ class Ingress:
                 paths=PATHS,
                 stream_paths=STREAM_PATHS,
                 compressed_paths=INFERENCE_PATHS,
+                service_for=service_for,
             )
         return Http2Server(
             service,
@@ -351,6 +375,7 @@ class Ingress:
             tls=tls,
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
             budget=self._budget,
+            service_for=service_for,
         )
 
     async def check_health(self) -> None:
@@ -398,6 +423,8 @@ class Ingress:
         await self._watch.close()
         await self._router.close()
         await self._tracer.close()
+        if self._guard is not None:
+            await asyncio.to_thread(self._guard.close)
 
     def _withdraw(self) -> None:
         """Turn not ready, so that nothing new is sent here; what comes all the same is served."""

@@ -16,6 +16,7 @@ from cluster.options.values import ValueRefusedError, port
 from deployments.response_cache.factory import check_settings
 from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.settings.port_range import read_port_range
+from deployments.supervision.unix_sockets import address_fault, is_unix
 
 _HOLDS = ("TRITONSERVER_DELAY_SCHEDULER", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER")
 _ALL_MODELS = "*"
@@ -107,7 +108,10 @@ def _without_effect(chosen: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _derive(values: dict[str, Any]) -> None:
-    values["metrics_address"] = values["metrics_address"] or values["http_address"]
+    http_address = values["http_address"]
+    # Whoever scrapes speaks TCP; not to the world, where HTTP is not served to it either.
+    default_address = "127.0.0.1" if is_unix(http_address) else http_address
+    values["metrics_address"] = values["metrics_address"] or default_address
     for protocol in _PROTOCOLS:
         is_mutual = values[f"{protocol}_use_ssl_mutual"]
         values[f"{protocol}_use_ssl"] = values[f"{protocol}_use_ssl"] or is_mutual
@@ -231,16 +235,30 @@ def _ports(values: Mapping[str, Any]) -> Iterator[str]:
     )
     seen: dict[tuple[str, int], str] = {}
     for name, is_on, address, number in rows:
-        if not is_on or number == 0:
+        if is_on and is_unix(address):
+            yield from _unix_faults(name, address, values["ingress_per_node"])
+        elif not is_on or number == 0:
             continue
-        other = seen.setdefault((address, number), name)
+        other = seen.setdefault((address, 0 if is_unix(address) else number), name)
         if other != name:
             yield (
                 f"The server cannot listen to {other} requests and {name} requests at the same "
                 f"address and port {address}:{number}"
             )
-    yield from _outside_safe_range(values, seen)
-    yield from _among_lanes(values, seen)
+    ports = {key: name for key, name in seen.items() if key[1]}
+    yield from _outside_safe_range(values, ports)
+    yield from _among_lanes(values, ports)
+
+
+def _unix_faults(name: str, address: str, ingress_per_node: int) -> Iterator[str]:
+    fault = address_fault(address)
+    if fault:
+        yield f"The server cannot listen to {name} requests: {fault}"
+    elif ingress_per_node != 1:
+        yield (
+            f"The server cannot listen to {name} requests at {address} with --ingress-per-node"
+            f" {ingress_per_node}: ingresses can share a port, not a Unix socket; give 1"
+        )
 
 
 def _outside_safe_range(

@@ -33,7 +33,7 @@ from cluster.release import own_release
 from cluster.server import ingress_entry, serve_application
 from cluster.server.claim import claim_again
 from cluster.server.node_counting import NodeCountingPolicy, NodeRoleReader
-from cluster.server.transport_options import check_tls, grpc_options, tls_files
+from cluster.server.transport_options import check_access, check_tls, grpc_options, tls_files
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.ingress import Ingress, IngressSettings
 from deployments.settings.wait_for_models import WaitForModels
@@ -83,6 +83,8 @@ def settings_from(
             options.wake_max_requests, options.wake_max_bytes, options.wake_timeout_secs
         ),
         wait_for_models=wait_for_models,
+        access_policy=options.access_policy,
+        unix_socket_mode=int(options.unix_socket_mode, 8),
     )
 
 
@@ -173,6 +175,7 @@ def build(arguments: dict[str, Any]) -> serve.Application:
         if not getattr(options, name):
             raise InvalidArgumentError(f"{name}: an application on Serve needs a port, got 0")
     check_tls(options)
+    check_access(options)
     owner = Owner(
         token="serve",  # noqa: S106 - names the owner, opens nothing
         description=f"an application on Serve (deployed from {socket.gethostname()};"

@@ -30,7 +30,8 @@ from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
 from cluster.server.ray_cluster import Controller, RayCluster
-from cluster.server.transport_options import check_tls
+from cluster.server.transport_options import check_access, check_tls
+from deployments.supervision.unix_sockets import is_unix
 
 # Clients may have been told that the server is ready before Serve tells this process.
 _LAST_STEP_S = 5.0
@@ -83,7 +84,7 @@ class Server:
     def addresses(self) -> dict[str, str]:
         """URLs by protocol, for those that are on."""
         rows = ((name, host, port) for name, on, host, port in self._listeners() if on)
-        return {name: f"{host}:{port}" for name, host, port in rows}
+        return {name: host if is_unix(host) else f"{host}:{port}" for name, host, port in rows}
 
     def start(self) -> None:
         """Start everything and wait until start-up models are loaded and the ports are open.
@@ -108,6 +109,7 @@ class Server:
         """Look at what needs no Ray, which takes seconds to start."""
         self._check()
         check_tls(self.options)
+        check_access(self.options)
         if not self._joins:
             # The controller of a joined cluster may run on another node.
             repositories = self._single_models.repositories(self.options.model_repository)
@@ -231,7 +233,7 @@ class Server:
         chosen: dict[str, Any] = {
             f"{name}_port": self._ports.reserve(f"--{name}-port", host, port)
             for name, on, host, port in self._listeners()
-            if on
+            if on and not is_unix(host)
         }
         self.options = dataclasses.replace(self.options, **chosen)
 

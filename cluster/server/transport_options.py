@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the flags of TLS and keepalive tell the transports."""
+"""What the flags of TLS, access and keepalive tell the transports."""
 
 from typing import Final
 
 from cluster.options.parsing import ServerOptions
+from deployments.access.policy_files import load_policy
 from deployments.grpc.server.grpcio_server import OPTIONS
 from deployments.security.tls import TlsFiles
 
@@ -16,12 +17,16 @@ def tls_files(options: ServerOptions, protocol: str) -> TlsFiles | None:
     """Return where the TLS files of ``http`` or ``grpc`` are; None when it is off or plaintext."""
     if not getattr(options, f"allow_{protocol}") or not getattr(options, f"{protocol}_use_ssl"):
         return None
+    root: str = getattr(options, f"{protocol}_root_cert")
+    is_mutual: bool = getattr(options, f"{protocol}_use_ssl_mutual")
+    # An access policy may know callers by their certificates; others need show none.
     return TlsFiles(
         protocol,
         certificate=getattr(options, f"{protocol}_server_cert"),
         key=getattr(options, f"{protocol}_server_key"),
-        root=getattr(options, f"{protocol}_root_cert"),
-        is_mutual=getattr(options, f"{protocol}_use_ssl_mutual"),
+        root=root,
+        is_mutual=is_mutual,
+        is_optional=bool(root and options.access_policy) and not is_mutual,
     )
 
 
@@ -35,6 +40,16 @@ def check_tls(options: ServerOptions) -> None:
         files = tls_files(options, protocol)
         if files is not None:
             files.pems()
+
+
+def check_access(options: ServerOptions) -> None:
+    """Check the access policy of this node, if there is one; each ingress does so on its own.
+
+    Raises:
+        InvalidArgumentError: One of its files cannot be used; the message names it.
+    """
+    if options.access_policy:
+        load_policy(options.access_policy)
 
 
 def grpc_options(options: ServerOptions) -> dict[str, int]:

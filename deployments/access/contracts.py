@@ -94,6 +94,10 @@ class Guard(Protocol):
     def revision(self) -> int:
         """Of the policy; what is kept of an older one is to be asked again."""
 
+    @property
+    def credential_headers(self) -> frozenset[bytes]:
+        """Names, in lower case, of the headers that carry credentials; no model sees them."""
+
     def identify(self, headers: Headers, peer: Peer) -> Rights:
         """Return the rights of who sends a request with these headers.
 

@@ -186,11 +186,17 @@ class DataPlane:
             served.ensemble.check_ready()
         return True
 
-    async def says_ready(self, model: ServedModel) -> bool:
+    def says_ready(self, name: str, version: str = "") -> Awaitable[bool]:
         """Whether every instance of a ready model says so, of those whose model defines is_ready.
 
         Triton: core/src/backend_model.cc TritonModel::IsReady @73aad7c
+
+        Raises:
+            TritonError: As `resolve`, before anything is awaited.
         """
+        return self._all_say_ready(self.resolve(name, version))
+
+    async def _all_say_ready(self, model: ServedModel) -> bool:
         asked = [
             link
             for link in self._router.links_of(model.key, model.version)
@@ -227,13 +233,21 @@ class DataPlane:
             "outputs": [_tensor_metadata(config, each) for each in config.output],
         }
 
+    def model_config(self, name: str, version: str = "") -> ModelConfig:
+        """Return a model's config.
+
+        Raises:
+            TritonError: As `resolve`.
+        """
+        return self.resolve(name, version).config
+
     def model_config_json(self, name: str, version: str = "") -> bytes:
         """Return a model's config as Triton renders it.
 
         Raises:
             TritonError: As `resolve`.
         """
-        return to_json(self.resolve(name, version).config)
+        return to_json(self.model_config(name, version))
 
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Return the statistics JSON of one model or, with an empty name, of all ready ones.

@@ -9,7 +9,7 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceRequest
 from deployments.contracts.control import RepositoryControl
 from deployments.contracts.sinks import Inflight, ResponseSink
-from deployments.data_plane.settings_plane import SettingsPlane
+from deployments.settings.server_settings import LogSettings, Region, TraceSettings
 from deployments.tracing.tracer import Tracer
 
 
@@ -33,17 +33,37 @@ class SlabSource(Protocol):
         """Return memory of that size; None when there is none."""
 
 
+class PlaneSettings(Protocol):
+    """Log and trace settings and regions; see `deployments.data_plane.settings_plane`."""
+
+    @property
+    def log(self) -> LogSettings: ...  # noqa: D102
+
+    async def change_log(self, values: Mapping[str, Any]) -> LogSettings: ...  # noqa: D102
+    def trace(self, model: str) -> TraceSettings: ...  # noqa: D102
+    async def change_trace(self, model: str, values: Mapping[str, Any]) -> TraceSettings: ...  # noqa: D102
+    def regions(self, name: str = "", *, is_cuda: bool = False) -> list[Region]: ...  # noqa: D102
+    def require_client_memory(self) -> None: ...  # noqa: D102
+    async def register_system(self, name: str, key: str, offset: int, size_bytes: int) -> None: ...  # noqa: D102
+    async def register_cuda(  # noqa: D102
+        self, name: str, handle: bytes, device_id: int, size_bytes: int
+    ) -> None: ...
+    async def unregister(self, name: str = "", *, is_cuda: bool = False) -> None: ...  # noqa: D102
+
+
 class Plane(Protocol):
     """What every transport asks; each method is described where it is implemented."""
 
-    has_started: bool
-    draining: bool
-    exiting: bool
-
+    @property
+    def has_started(self) -> bool: ...  # noqa: D102
+    @property
+    def draining(self) -> bool: ...  # noqa: D102
+    @property
+    def exiting(self) -> bool: ...  # noqa: D102
     @property
     def repository(self) -> RepositoryControl: ...  # noqa: D102
     @property
-    def settings(self) -> SettingsPlane: ...  # noqa: D102
+    def settings(self) -> PlaneSettings: ...  # noqa: D102
     @property
     def slabs(self) -> SlabSource: ...  # noqa: D102
     @property
@@ -56,10 +76,11 @@ class Plane(Protocol):
     def first_use(self, name: str) -> Awaitable[None] | None: ...  # noqa: D102
     def is_unread(self, name: str) -> bool: ...  # noqa: D102
     def model_ready(self, name: str, version: str = "") -> bool: ...  # noqa: D102
+    def says_ready(self, name: str, version: str = "") -> Awaitable[bool]: ...  # noqa: D102
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]: ...  # noqa: D102
+    def model_config(self, name: str, version: str = "") -> ModelConfig: ...  # noqa: D102
     def model_config_json(self, name: str, version: str = "") -> bytes: ...  # noqa: D102
 
-    async def says_ready(self, model: Any) -> bool: ...  # noqa: D102
     async def statistics(self, name: str = "", version: str = "") -> dict[str, Any]: ...  # noqa: D102
     async def metrics_text(self) -> bytes: ...  # noqa: D102
     async def recent_metrics_text(self) -> bytes: ...  # noqa: D102

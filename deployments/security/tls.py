@@ -31,8 +31,9 @@ class TlsFiles:
         protocol: ``grpc`` or ``http``, the first word of the flags.
         certificate: The server's certificate, followed by those between it and the root.
         key: Its private key, without a pass phrase.
-        root: Certificates that clients' ones are checked against; needed for mutual TLS.
+        root: Certificates that clients' ones are checked against; needed where clients show any.
         is_mutual: Whether clients must show a certificate.
+        is_optional: Whether clients that need not are asked for one; one that is shown is checked.
     """
 
     protocol: str
@@ -40,6 +41,7 @@ class TlsFiles:
     key: str
     root: str = ""
     is_mutual: bool = False
+    is_optional: bool = False
 
     def context(self, alpn: str) -> ssl.SSLContext:
         """Read the files into the context of a listener: TLS 1.2 or 1.3.
@@ -58,9 +60,9 @@ class TlsFiles:
         context.set_ciphers(_TLS12_CIPHERS)
         context.set_alpn_protocols([alpn])
         self._load_pair(context)
-        if self.is_mutual:
+        if self.is_mutual or self.is_optional:
             context.load_verify_locations(self.root)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_REQUIRED if self.is_mutual else ssl.CERT_OPTIONAL
         return context
 
     def pems(self) -> tuple[bytes, bytes, bytes | None]:
@@ -88,7 +90,7 @@ class TlsFiles:
     def _read(self) -> tuple[bytes, bytes, bytes]:
         certificate = self._certificates("server-cert", self.certificate)
         key = self._bytes("server-key", self.key)
-        needs_root = self.is_mutual or bool(self.root)
+        needs_root = self.is_mutual or self.is_optional or bool(self.root)
         root = self._certificates("root-cert", self.root) if needs_root else b""
         return certificate, key, root
 

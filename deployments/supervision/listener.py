@@ -24,6 +24,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from deployments.supervision.last_calls import turn_newcomers_away
 from deployments.supervision.supervisor import Supervisor
+from deployments.supervision.unix_sockets import bind_unix, is_unix, remove_file
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Listener(Generic[Connection]):
         self._name = name
         self._supervisor = Supervisor(f"{name} listener")
         self._make_protocol = make_protocol
-        self._encryption: Mapping[str, Any] = {}
+        self._encryption: Callable[[], Mapping[str, Any]] = dict
         self._sockets: list[socket.socket] = []
         # Whether another process may have the socket.
         self._is_shared = False
@@ -75,24 +76,28 @@ class Listener(Generic[Connection]):
         *,
         reuse_port: bool = False,
         sock: socket.socket | None = None,
-        encryption: Mapping[str, Any] | None = None,
+        encryption: Callable[[], Mapping[str, Any]] | None = None,
     ) -> int:
         """Listen.
 
         Args:
-            host: The address to bind, or a name that stands for one or several, all on one port.
+            host: The address to bind, or a name that stands for one or several, all on one port;
+                or a Unix socket, see `deployments.supervision.unix_sockets`.
             port: The port; 0 takes a free one.
             reuse_port: Share the port with other processes (SO_REUSEPORT).
             sock: A listening socket to take over in place of binding one.
-            encryption: What makes connections TLS, as `TlsFiles.listen_options` returns it.
+            encryption: Called for each connection; returns what makes it TLS, as
+                `TlsFiles.listen_options` does.
 
         Returns:
-            The port.
+            The port; 0 of a Unix socket.
 
         Raises:
             OSError: The address cannot be bound.
         """
-        self._encryption = encryption or {}
+        self._encryption = encryption or dict
+        if sock is None and is_unix(host):
+            sock = bind_unix(host)
         sockets = [sock] if sock is not None else await _bind(host, port, reuse_port=reuse_port)
         for listening in sockets:
             listening.setblocking(False)
@@ -101,6 +106,8 @@ class Listener(Generic[Connection]):
             listening.listen(BACKLOG)
         self._sockets = sockets
         self._watch()
+        if sockets[0].family == socket.AF_UNIX:
+            return 0
         bound: int = sockets[0].getsockname()[1]
         return bound
 
@@ -127,7 +134,7 @@ class Listener(Generic[Connection]):
         """Accept what the accept queue holds at this moment, then close the socket."""
         for listening in list(self._sockets):
             # Of a shared socket the other process's newcomers would be turned away too.
-            if not self._is_shared:
+            if not self._is_shared and listening.family != socket.AF_UNIX:
                 with contextlib.suppress(OSError):
                     turn_newcomers_away(listening)
             self._accept(listening, BACKLOG + 1)
@@ -141,6 +148,8 @@ class Listener(Generic[Connection]):
         sockets, self._sockets = self._sockets, []
         for listening in sockets:
             asyncio.get_running_loop().remove_reader(listening)
+            if not self._is_shared:
+                remove_file(listening)
             listening.close()
         self._check_ended()
 
@@ -192,7 +201,7 @@ class Listener(Generic[Connection]):
         accepted.setblocking(False)
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(self._make_protocol, accepted, **self._encryption)
+            await loop.connect_accepted_socket(self._make_protocol, accepted, **self._encryption())
         except OSError as error:  # A client's handshake that fails is its own affair.
             accepted.close()
             _log.debug("%s connection failed before it began: %s", self._name, error)

@@ -138,8 +138,11 @@ class FakePlane:
     def model_ready(self, name, version=""):
         return self.resolve(name, version) is not None
 
-    async def says_ready(self, model):
-        return True
+    def says_ready(self, name, version=""):
+        return asyncio.sleep(0, self.resolve(name, version) is not None)
+
+    def model_config(self, name, version=""):
+        return self.resolve(name, version).config
 
     def model_metadata(self, name, version=""):
         model = self.resolve(name, version)

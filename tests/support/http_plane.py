@@ -208,11 +208,14 @@ class FakePlane:
     def model_ready(self, name: str, version: str = "") -> bool:
         return self.resolve(name, version) is not None
 
-    async def says_ready(self, model: Any) -> bool:
-        return bool(model.says_ready)
+    def says_ready(self, name: str, version: str = "") -> Awaitable[bool]:
+        return asyncio.sleep(0, bool(self.resolve(name, version).says_ready))
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         return {"name": self.resolve(name, version).name, "versions": ["1"]}
+
+    def model_config(self, name: str, version: str = "") -> ModelConfig:
+        return self.resolve(name, version).config
 
     def model_config_json(self, name: str, version: str = "") -> bytes:
         return json.dumps({"name": self.resolve(name, version).name}).encode()

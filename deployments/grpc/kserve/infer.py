@@ -42,6 +42,8 @@ class InferContext:
     Args:
         plane: Where requests go.
         header_forward_pattern: Regular expression of metadata that becomes request parameters.
+        hidden: Names of metadata that never do.
+        tasks: Where tasks have their parent; made here without one.
 
     Attributes:
         plane: The same.
@@ -53,16 +55,24 @@ class InferContext:
         InvalidArgumentError: The pattern is no regular expression.
     """
 
-    __slots__ = ("_header_pattern", "decoder", "encoder", "plane", "tasks")
+    __slots__ = ("_header_pattern", "_hidden", "decoder", "encoder", "plane", "tasks")
 
-    def __init__(self, plane: Plane, header_forward_pattern: str = "") -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        header_forward_pattern: str = "",
+        *,
+        hidden: frozenset[bytes] = frozenset(),
+        tasks: Supervisor | None = None,
+    ) -> None:
         self.plane = plane
         self._header_pattern = compile_forward_pattern(
             header_forward_pattern, "--grpc-header-forward-pattern"
         )
         self.decoder = RequestDecoder()
         self.encoder = ResponseEncoder()
-        self.tasks = Supervisor("gRPC inference")
+        self.tasks = tasks or Supervisor("gRPC inference")
+        self._hidden = hidden
 
     def resolve(self, decoded: DecodedRequest) -> PlaneModel:
         """Return the model version a request means.
@@ -98,7 +108,9 @@ class InferContext:
         """
         request = decoded.build(model.version)
         if self._header_pattern is not None:
-            request.parameters.update(forwarded_headers(self._header_pattern, metadata))
+            request.parameters.update(
+                forwarded_headers(self._header_pattern, metadata, self._hidden)
+            )
         return request
 
     def traced(

@@ -54,7 +54,7 @@ async def _model_ready(plane: Plane, request: Any) -> bytes:
     _refuse_when_exiting(plane)
     try:
         is_ready = plane.model_ready(request.name, request.version) and (
-            await plane.says_ready(plane.resolve(request.name, request.version))
+            await plane.says_ready(request.name, request.version)
         )
     except (NotFoundError, UnavailableError):
         # Where HTTP answers with an error, gRPC has a field to say it in.
@@ -71,8 +71,8 @@ def _model_metadata(plane: Plane, request: Any) -> bytes:
 
 
 def _model_config(plane: Plane, request: Any) -> bytes:
-    model = plane.resolve(request.name, request.version)
-    return codec.render_model_config(model.config.message)
+    config = plane.model_config(request.name, request.version)
+    return codec.render_model_config(config.message)
 
 
 async def _model_statistics(plane: Plane, request: Any) -> bytes:

@@ -19,6 +19,7 @@ from deployments.grpc.kserve.reflection import REFLECTION_PATHS, ReflectionCall
 from deployments.grpc.kserve.stream_infer import StreamCall
 from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply, RpcService
 from deployments.security.restrictions import RestrictedRoutes, Restrictions
+from deployments.supervision.supervisor import Supervisor
 
 _PREFIX: Final = b"/inference.GRPCInferenceService/"
 
@@ -45,7 +46,7 @@ _CATEGORIES: Final = {
     "TraceSetting": "trace",
     "LogSettings": "logging",
 }
-_RESTRICTED_PREFIX: Final = "triton-grpc-protocol-"
+RESTRICTED_PREFIX: Final = "triton-grpc-protocol-"
 _UNAVAILABLE: Final = 14
 
 
@@ -59,39 +60,67 @@ def category_of(path: bytes) -> str:
     return _CATEGORIES.get(rpc, "")
 
 
+class RunningCalls:
+    """What holds the tasks of calls, also of a caller whose service is kept no more.
+
+    Attributes:
+        control: Of calls that ask or change something.
+        inference: Of calls that wait for a model.
+    """
+
+    def __init__(self) -> None:
+        self.control: set[asyncio.Task[None]] = set()
+        self.inference = Supervisor("gRPC inference")
+
+
 class GrpcService:
     """The RPCs, by path.
 
     Args:
         plane: What they ask.
         header_forward_pattern: ``--grpc-header-forward-pattern``.
+        hidden: Names of metadata that are never forwarded.
+        running: What outlives calls; shared by the services of one port's callers.
+
+    Attributes:
+        context: What its inference calls share.
 
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
     """
 
-    def __init__(self, plane: Plane, *, header_forward_pattern: str = "") -> None:
-        self._context = InferContext(plane, header_forward_pattern)
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(
+        self,
+        plane: Plane,
+        *,
+        header_forward_pattern: str = "",
+        hidden: frozenset[bytes] = frozenset(),
+        running: "RunningCalls | None" = None,
+    ) -> None:
+        running = running or RunningCalls()
+        self.context = InferContext(
+            plane, header_forward_pattern, hidden=hidden, tasks=running.inference
+        )
+        self._tasks = running.control
 
     def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
         """Begin a call; see `RpcService`."""
         if path == INFER_PATH:
-            return InferCall(self._context, metadata, reply)
+            return InferCall(self.context, metadata, reply)
         if path == STREAM_PATH:
-            return StreamCall(self._context, metadata, reply)
+            return StreamCall(self.context, metadata, reply)
         rpc = _CONTROL.get(path)
         if rpc is not None:
-            return ControlCall(self._context.plane, rpc, reply, self._tasks)
+            return ControlCall(self.context.plane, rpc, reply, self._tasks)
         if path == WATCH_PATH:
-            return WatchCall(self._context.plane, reply)
+            return WatchCall(self.context.plane, reply)
         return ReflectionCall(reply) if path in REFLECTION_PATHS else None
 
     def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
         """Return slab memory for a large message; see `RpcService`."""
         if path not in INFERENCE_PATHS:
             return None
-        return self._context.plane.slabs.allocate(size_bytes, tensor_offset(first))
+        return self.context.plane.slabs.allocate(size_bytes, tensor_offset(first))
 
 
 class RestrictedService:
@@ -109,7 +138,7 @@ class RestrictedService:
     def __init__(self, service: RpcService, restrictions: Restrictions) -> None:
         self._service = service
         self._restricted = RestrictedRoutes(
-            (protocols, _RESTRICTED_PREFIX + key, value) for protocols, key, value in restrictions
+            (protocols, RESTRICTED_PREFIX + key, value) for protocols, key, value in restrictions
         )
 
     def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:

@@ -129,6 +129,10 @@ class StreamCall:
         self._half_closed = half_closed
         self._finish_when_idle()
 
+    def go_on_with(self, context: InferContext) -> None:
+        """Take further requests for another view of the plane; those that are open stay."""
+        self._context = context
+
     def half_closed(self) -> None:
         """Finish once everything that is open has been answered."""
         self._half_closed = True

@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from deployments.access.contracts import Peer
+from deployments.access.peers import peer_of
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.rpc.connection import GrpcConnection
 from deployments.grpc.rpc.deadlines import Deadlines
@@ -20,6 +22,10 @@ from deployments.http2.limits import Http2Limits
 from deployments.supervision.memory_budget import MemoryBudget
 
 ALPN: Final = "h2"
+PROTOCOL: Final = "grpc"
+
+# Returns the service of a connection by its peer.
+ServiceFor = Callable[[Peer], RpcService]
 # Reads up to this size are copied, so that parts of them can be kept where they are.
 _COPIED_READ_BYTES: Final = 1 << 15
 
@@ -28,6 +34,7 @@ class GrpcConnectionHost(Protocol):
     """What a connection needs of its server."""
 
     service: RpcService
+    service_for: ServiceFor | None
     compression: ResponseCompression | None
     limits: Http2Limits
     deadlines: Deadlines
@@ -98,6 +105,8 @@ class SocketConnection(asyncio.BufferedProtocol):
         if not self._host.opened(self):
             self._transport.abort()
             return
+        if self._host.service_for is not None:
+            self.grpc.service = self._host.service_for(peer_of(transport, PROTOCOL))
         self._transport.set_write_buffer_limits(high=self._host.limits.write_burst_bytes)
         self.grpc.h2.keepalive.spread_age(random.random())  # noqa: S311 - spreads load
         if self._host.is_draining:

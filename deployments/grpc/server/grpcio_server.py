@@ -7,14 +7,18 @@ Messages pass as bytes; grpcio serialises nothing.
 
 import asyncio
 import socket
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import grpc
 
+from deployments.access.contracts import Peer
 from deployments.grpc.rpc.service import Metadata, RpcService
 from deployments.http2.frames import Buffer
 from deployments.security.tls import TlsFiles
+from deployments.security.tls_reload import Reloaded
+from deployments.supervision.unix_sockets import is_unix
 
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 # How long calls may go on between `begin_drain` and `wait_drained`, which sets the real limit.
@@ -48,6 +52,7 @@ class GrpcioServer:
         paths: The methods there are.
         stream_paths: Those whose calls have more than one message.
         compressed_paths: Those whose responses are compressed.
+        service_for: Returns the service of a call by its peer; None where all have one.
     """
 
     def __init__(
@@ -60,9 +65,14 @@ class GrpcioServer:
         paths: frozenset[bytes],
         stream_paths: frozenset[bytes] = frozenset(),
         compressed_paths: frozenset[bytes] = frozenset(),
+        service_for: Callable[[Peer], RpcService] | None = None,
     ) -> None:
         self._handler = _ServiceHandler(
-            service, paths, stream_paths, compressed_paths if compression != "none" else None
+            service,
+            paths,
+            stream_paths,
+            compressed_paths if compression != "none" else None,
+            service_for,
         )
         options = options or {}
         self._options = [(OPTIONS[key], value) for key, value in options.items()]
@@ -110,7 +120,7 @@ class GrpcioServer:
         ]
         handlers: Any = [self._handler]
         self._server = server = grpc.aio.server(handlers=handlers, options=options)
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = _address(host, port)
         try:
             bound: int = (
                 server.add_secure_port(address, _credentials(self._tls))
@@ -120,7 +130,7 @@ class GrpcioServer:
         except RuntimeError as error:
             raise OSError(f"gRPC cannot listen on {address}: {error}") from error
         await server.start()
-        return bound
+        return 0 if is_unix(host) else bound
 
     def listening_socket(self) -> socket.socket | None:
         """Return None: grpcio does not give its socket away."""
@@ -166,9 +176,22 @@ class GrpcioServer:
             self._closing = asyncio.get_running_loop().create_task(self._server.stop(None))
 
 
+def _address(host: str, port: int) -> str:
+    if is_unix(host):
+        # gRPC has a scheme of its own for sockets without a file.
+        return host.replace("unix:@", "unix-abstract:")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _credentials(tls: TlsFiles) -> Any:
+    """Return credentials that follow the files; grpcio asks for them with each connection."""
+    files = Reloaded(tls, _certificates)
+    return grpc.dynamic_ssl_server_credentials(files.current(), files.current, tls.is_mutual)
+
+
+def _certificates(tls: TlsFiles) -> Any:
     certificate, key, root = tls.pems()
-    return grpc.ssl_server_credentials([(key, certificate)], root, tls.is_mutual)
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], root)
 
 
 class _ServiceHandler:
@@ -179,6 +202,7 @@ class _ServiceHandler:
         paths: The methods there are.
         stream_paths: Those whose calls have more than one message.
         compressed_paths: Those whose responses are compressed; None when none are at all.
+        service_for: Returns the service of a call by its peer; None where all have one.
     """
 
     def __init__(
@@ -187,7 +211,9 @@ class _ServiceHandler:
         paths: frozenset[bytes],
         stream_paths: frozenset[bytes],
         compressed_paths: frozenset[bytes] | None,
+        service_for: Callable[[Peer], RpcService] | None = None,
     ) -> None:
+        self._service_for = service_for
         self._service = service
         self._paths = paths
         self._stream_paths = stream_paths
@@ -205,10 +231,16 @@ class _ServiceHandler:
         # gRPC's level is one of all methods; Triton's is one of these.
         compressed = self._compressed_paths
         is_plain = compressed is not None and path not in compressed
-        if path in self._stream_paths:
+        # Of a unary method grpcio receives the message before anybody is asked, of a stream not.
+        if path in self._stream_paths or self._service_for is not None:
 
             async def run_stream(requests: Any, context: Any) -> None:
-                await _run_stream(self._service, path, metadata, requests, context)
+                if is_plain:
+                    context.disable_next_message_compression()
+                service = self._service
+                if self._service_for is not None:
+                    service = self._service_for(_peer_of(context))
+                await _run_stream(service, path, metadata, requests, context)
 
             return grpc.stream_stream_rpc_method_handler(run_stream)
 
@@ -280,6 +312,8 @@ async def _run_stream(
     reply = _Reply()
     call = service.start(path, metadata, reply)
     if call is None:
+        if reply.status:
+            await context.abort(_STATUS[reply.status], reply.details)
         raise LookupError(path)
 
     async def read() -> None:
@@ -306,6 +340,14 @@ async def _run_stream(
         await asyncio.gather(reader, return_exceptions=True)
     if reply.status:
         await context.abort(_STATUS[reply.status], reply.details)
+
+
+def _peer_of(context: Any) -> Peer:
+    """Return who calls; of the user behind a Unix socket grpcio does not tell."""
+    shown = context.auth_context()
+    pem = shown.get("x509_pem_cert", [b""])[0]
+    certificate = ssl.PEM_cert_to_DER_cert(pem.decode()) if pem else b""
+    return Peer("grpc", certificate, is_encrypted="transport_security_type" in shown)
 
 
 def _as_bytes(text: str | bytes) -> bytes:

@@ -17,10 +17,11 @@ from typing import Final
 from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.rpc.deadlines import Deadlines
 from deployments.grpc.rpc.service import RpcService
-from deployments.grpc.server.connection import ALPN, SocketConnection
+from deployments.grpc.server.connection import ALPN, ServiceFor, SocketConnection
 from deployments.http2.limits import NS_PER_S, Http2Limits
 from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
+from deployments.security.tls_reload import listening_with
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
 
@@ -44,6 +45,7 @@ class Http2Server:
         budget: What messages that are incomplete, or wait to be sent, take their memory from;
             without one, as much as a single connection may use.
         clock_ns: The clock, in nanoseconds.
+        service_for: Returns the service of a connection by its peer; None where all have one.
 
     Attributes:
         is_draining: Whether clients are asked to go elsewhere.
@@ -60,8 +62,10 @@ class Http2Server:
         compression: ResponseCompression | None = None,
         budget: MemoryBudget | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        service_for: ServiceFor | None = None,
     ) -> None:
         self.service = service
+        self.service_for = service_for
         self.compression = compression
         self._tls = tls
         self.limits = limits = limits or Http2Limits()
@@ -113,7 +117,7 @@ class Http2Server:
             InvalidArgumentError: A TLS file cannot be used.
         """
         handshake_timeout_s = self.limits.handshake_timeout_ns / NS_PER_S
-        encryption = self._tls.listen_options(ALPN, handshake_timeout_s) if self._tls else {}
+        encryption = listening_with(self._tls, ALPN, handshake_timeout_s)
         self._loop = asyncio.get_running_loop()
         return await self._listener.start(
             host, port, reuse_port=reuse_port, sock=sock, encryption=encryption

@@ -22,6 +22,7 @@ import orjson
 from backends.api.errors import (
     InvalidArgumentError,
     NotFoundError,
+    PermissionDeniedError,
     TritonError,
     UnavailableError,
     UnsupportedError,
@@ -42,21 +43,14 @@ from deployments.http.kserve.compression import Compression
 from deployments.http.kserve.first_use import after_first_use, first_use_of, unquoted
 from deployments.http.kserve.generate import GenerateRoute
 from deployments.http.kserve.infer import InferRoute
-from deployments.http.kserve.metrics import make_metrics_server
-from deployments.http.kserve.restricted import RestrictedApplication
 from deployments.http.kserve.settings import SettingsRoutes
 from deployments.http.openapi.document import make_document
 from deployments.http.server.exchange import JSON, PROTECTION, TEXT, HttpExchange
 from deployments.http.server.head import HttpHead
-from deployments.http.server.host import HttpLimits
 from deployments.http.server.routes import Handler, Match, Route, route_of
-from deployments.http.server.server import DEFAULT_BUDGET_BYTES, HttpServer
-from deployments.security.restrictions import Restrictions
-from deployments.security.tls import TlsFiles
+from deployments.http.server.server import DEFAULT_BUDGET_BYTES
 from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.supervision.memory_budget import MemoryBudget
-
-__all__ = ["HttpIngress", "make_http_server", "make_metrics_server"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +58,7 @@ T = TypeVar("T")
 
 # Paths whose routes are kept; a cluster has some hundred models, and each has a dozen paths.
 _PATH_LIMIT: Final = 4096
+_PATH_BYTES: Final = 512
 
 
 _MODEL: Final = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[0-9]+))?"
@@ -78,6 +73,8 @@ class HttpIngress:
         max_input_bytes: ``--http-max-input-size``.
         header_forward_pattern: ``--http-header-forward-pattern``.
         compression: Compresses what is large.
+        hidden: Names in lower case of headers that are never forwarded.
+        tasks: Holds the tasks of requests that wait; made here without one.
 
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
@@ -89,6 +86,9 @@ class HttpIngress:
         max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
         header_forward_pattern: str = "",
         compression: Compression | None = None,
+        *,
+        hidden: frozenset[bytes] = frozenset(),
+        tasks: set[asyncio.Task[None]] | None = None,
     ) -> None:
         self._plane = plane
         self._max_input_bytes = max_input_bytes
@@ -96,9 +96,9 @@ class HttpIngress:
         compression = compression or Compression(
             MemoryBudget(DEFAULT_BUDGET_BYTES), max_input_bytes
         )
-        self._infer = InferRoute(plane, max_input_bytes, forward, compression)
+        self._infer = InferRoute(plane, max_input_bytes, forward, compression, hidden)
         self._generate = GenerateRoute(plane, max_input_bytes)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = set() if tasks is None else tasks
         self._paths: dict[bytes, tuple[Route, Match]] = {}
         self._routes = self._make_routes()
         self._openapi = b""
@@ -147,14 +147,18 @@ class HttpIngress:
 
     def category(self, exchange: HttpExchange) -> str:
         """Return the restricted API that a request belongs to; empty for none."""
-        found = self._paths.get(exchange.head.url) or self._find(exchange.head.url)
+        found = self.found(exchange.head)
         return "" if found is None else found[0].category
+
+    def found(self, head: HttpHead) -> tuple[Route, Match] | None:
+        """Return the route of a request and what its path names; None when there is none."""
+        return self._paths.get(head.url) or self._find(head.url)
 
     # What the server calls
 
     def dispatch(self, exchange: HttpExchange) -> None:
         """Answer a complete request, now or later."""
-        found = self._paths.get(exchange.head.url) or self._find(exchange.head.url)
+        found = self.found(exchange.head)
         if found is None:
             exchange.fail_text(404, "Not Found", TEXT)
             return
@@ -196,7 +200,7 @@ class HttpIngress:
         return self._plane.slabs.allocate(size_bytes, align_at)
 
     def _handler_of(self, head: HttpHead) -> Handler | None:
-        found = self._paths.get(head.url) or self._find(head.url)
+        found = self.found(head)
         return None if found is None else found[0].handler
 
     def _find(self, url: bytes) -> tuple[Route, Match] | None:
@@ -210,9 +214,10 @@ class HttpIngress:
                     route,
                     Match(**{key: text or "" for key, text in found.groupdict().items()}),
                 )
-                if len(self._paths) >= _PATH_LIMIT:
-                    self._paths.clear()
-                self._paths[url] = result
+                if len(url) <= _PATH_BYTES:
+                    if len(self._paths) >= _PATH_LIMIT:
+                        self._paths.clear()
+                    self._paths[url] = result
                 return result
         return None
 
@@ -293,7 +298,7 @@ class HttpIngress:
     async def _on_model_ready(self, exchange: HttpExchange, match: Match) -> None:
         try:
             is_ready = self._resolved(self._plane.model_ready, match) and (
-                await self._plane.says_ready(self._resolved(self._plane.resolve, match))
+                await self._resolved(self._plane.says_ready, match)
             )
         except (NotFoundError, UnavailableError):
             if self._plane.exiting:
@@ -347,45 +352,13 @@ class HttpIngress:
         """Look a model up by the name in the path and, if need be, by the name it stands for."""
         try:
             return look_up(match.name, match.version)
-        except (NotFoundError, InvalidArgumentError):
+        except (NotFoundError, InvalidArgumentError, PermissionDeniedError):
             # With namespaces an unknown name is an invalid argument.
             name = unquoted(match.name)
             if not name:
                 raise
             try:
                 return look_up(name, match.version)
-            except NotFoundError:
+            except (NotFoundError, PermissionDeniedError):
                 pass
             raise
-
-
-def make_http_server(
-    plane: Plane,
-    *,
-    max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES,
-    restrictions: Restrictions = (),
-    header_forward_pattern: str = "",
-    tls: TlsFiles | None = None,
-    limits: HttpLimits | None = None,
-    budget: MemoryBudget | None = None,
-) -> HttpServer:
-    """Return the server of the HTTP port, not yet listening.
-
-    Args:
-        plane: The data plane.
-        max_input_bytes: ``--http-max-input-size``.
-        restrictions: ``--http-restricted-api``.
-        header_forward_pattern: ``--http-header-forward-pattern``.
-        tls: Set to serve TLS.
-        limits: What peers may ask.
-        budget: What bodies and answers take memory from, shared with the other servers of the
-            process.
-
-    Raises:
-        InvalidArgumentError: The pattern is no regular expression.
-    """
-    budget = budget or MemoryBudget(DEFAULT_BUDGET_BYTES)
-    compression = Compression(budget, max_input_bytes)
-    ingress = HttpIngress(plane, max_input_bytes, header_forward_pattern, compression)
-    application = RestrictedApplication(ingress, restrictions) if restrictions else ingress
-    return HttpServer(application, limits, tls=tls, tracer=plane.tracer, budget=budget)

@@ -42,9 +42,19 @@ class InferRoute:
         plane: The data plane.
         max_input_bytes: ``--http-max-input-size``.
         forward: Names of headers that become request parameters.
+        compression: Compresses what is large.
+        hidden: Names in lower case of headers that never do.
     """
 
-    __slots__ = ("_compression", "_decoder", "_encoder", "_forward", "_max_input_bytes", "_plane")
+    __slots__ = (
+        "_compression",
+        "_decoder",
+        "_encoder",
+        "_forward",
+        "_hidden",
+        "_max_input_bytes",
+        "_plane",
+    )
 
     def __init__(
         self,
@@ -52,9 +62,11 @@ class InferRoute:
         max_input_bytes: int,
         forward: re.Pattern[bytes] | None,
         compression: Compression,
+        hidden: frozenset[bytes] = frozenset(),
     ) -> None:
         self._plane = plane
         self._forward = forward
+        self._hidden = hidden
         self._max_input_bytes = max_input_bytes
         self._decoder = InferDecoder(max_input_bytes)
         self._encoder = InferEncoder()
@@ -100,7 +112,7 @@ class InferRoute:
             decoded = self._decoder.decode(body, header_length, model)
             if self._forward is not None:
                 request = decoded.request
-                forwarded = forwarded_headers(self._forward, exchange.head.headers)
+                forwarded = forwarded_headers(self._forward, exchange.head.headers, self._hidden)
                 request.parameters = {**request.parameters, **forwarded}
             # From here the tensors alone keep the body.
             exchange.body = b""

@@ -12,7 +12,6 @@ from typing import Final
 
 from deployments.data_plane.face import Plane
 from deployments.http.server.exchange import PROTECTION, TEXT, HttpExchange
-from deployments.http.server.server import HttpServer
 from deployments.metrics.memory import render_memory
 from deployments.supervision.memory_budget import MemoryBudget
 
@@ -67,16 +66,3 @@ class MetricsApplication:
     def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
         """Return nothing: there are no large bodies."""
         return None
-
-
-def make_metrics_server(
-    plane: Plane, *, budget: MemoryBudget, render_model_cache: Callable[[], bytes] = bytes
-) -> HttpServer:
-    """Return the server of the metrics port, not yet listening.
-
-    Args:
-        plane: The data plane.
-        budget: What the process's servers take memory from; the page tells of it too.
-        render_model_cache: Returns what the page tells of the node's model cache; may block.
-    """
-    return HttpServer(MetricsApplication(plane, budget, render_model_cache), budget=budget)

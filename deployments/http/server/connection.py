@@ -11,7 +11,9 @@ import asyncio
 import select
 from typing import cast
 
+from deployments.access.peers import peer_of
 from deployments.http.server.answer_queue import AnswerQueue
+from deployments.http.server.entrance import Entrance
 from deployments.http.server.host import ConnectionHost
 from deployments.http.server.request_reader import RequestReader
 
@@ -42,6 +44,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
         self._answers.opened(self._transport)
+        gate = self._host.gate
+        if gate is not None:
+            self._reader.entrance = Entrance(gate, peer_of(transport, gate.protocol))
         if not self._host.opened(self):
             self._answers.abort()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from backends.api.errors import HTTP_STATUS, TritonError
+from backends.api.errors import HTTP_STATUS, TritonError, UnauthenticatedError
 from deployments.http.codec.json_text import error_body
 from deployments.http.server.head import HttpHead
 
@@ -21,6 +21,8 @@ BINARY: Final = b"application/octet-stream"
 
 # Of every answer but tensors: browsers take it for what it says it is, and nobody keeps it.
 PROTECTION: Final = b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+# Of a 401 (RFC 9110 section 11.6.1); API keys come as bearer tokens too.
+_CHALLENGE: Final = b'WWW-Authenticate: Bearer realm="manta"\r\n'
 
 # Answers up to this size are joined and written in one call; copying them costs less than a second
 # entry in the write queue.
@@ -181,6 +183,8 @@ class HttpExchange:
 
     def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
         """Answer with an error's status and text."""
+        if isinstance(error, UnauthenticatedError):
+            extra += _CHALLENGE
         if error.retry_after_s:
             extra += b"Retry-After: %d\r\n" % math.ceil(error.retry_after_s)
         self.fail_text(HTTP_STATUS[error.code], error.message, content_type, extra)

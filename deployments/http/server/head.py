@@ -50,10 +50,13 @@ class HttpHead:
         body_bytes: Content-Length; 0 when it is missing or does not count.
         load_report_form: Endpoint-Load-Metrics-Format.
         json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
+        admission: What the server's gate last said of the head on connections that themselves say
+            nothing of their peers; a `deployments.http.server.host.Admission`.
     """
 
     __slots__ = (
         "accept_encoding",
+        "admission",
         "body_bytes",
         "content_encoding",
         "content_length",
@@ -86,6 +89,7 @@ class HttpHead:
         self.infer_header_length: bytes | None = None
         self.expect = b""
         self.load_report_form = b""
+        self.admission: object = None
 
     def take(self, name: bytes, value: bytes) -> None:
         """Take one header."""

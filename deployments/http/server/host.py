@@ -5,8 +5,9 @@
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from deployments.access.contracts import Peer
 from deployments.http.server.exchange import HttpExchange
-from deployments.http.server.head import KnownHeads
+from deployments.http.server.head import HttpHead, KnownHeads
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 
@@ -68,6 +69,49 @@ class HttpApplication(Protocol):
         """Return memory for a large body, or None for ordinary memory."""
 
 
+class Admission:
+    """That requests with a head may come in, and to what.
+
+    Args:
+        application: What answers them.
+        revision: Of the policy that says so.
+        until_tick: From when on it is to be asked again.
+    """
+
+    __slots__ = ("application", "revision", "until_tick")
+
+    def __init__(self, application: HttpApplication, revision: int, until_tick: int) -> None:
+        self.application = application
+        self.revision = revision
+        self.until_tick = until_tick
+
+
+class Gate(Protocol):
+    """Decides at a request's head who asks, and what answers.
+
+    Attributes:
+        protocol: The port, as `Peer` has it.
+    """
+
+    protocol: str
+
+    @property
+    def revision(self) -> int:
+        """Of the policy; admissions of an older one are to be asked for again."""
+
+    def admit(self, head: HttpHead, peer: Peer, tick: int) -> Admission:
+        """Let a request in whose head is complete; its body may not have come.
+
+        Args:
+            head: Request line and headers.
+            peer: Who is at the other end of the connection.
+            tick: Now, in sweeps of the server, one a second.
+
+        Raises:
+            TritonError: The request is refused.
+        """
+
+
 class ServedConnection(Protocol):
     """What a server does with its connections."""
 
@@ -100,6 +144,7 @@ class ConnectionHost(Protocol):
 
     Attributes:
         application: What answers.
+        gate: Decides who may ask; None when anybody may.
         limits: What peers may ask.
         budget: What bodies and unread answers take memory from.
         tracer: While it is on, exchanges note when they began.
@@ -110,6 +155,7 @@ class ConnectionHost(Protocol):
     """
 
     application: HttpApplication
+    gate: Gate | None
     limits: HttpLimits
     budget: MemoryBudget
     tracer: Tracer
@@ -137,18 +183,21 @@ def over_budget(budget: MemoryBudget, what: str) -> str:
     )
 
 
-def claim_body(host: ConnectionHost, exchange: HttpExchange, size: int) -> tuple[int, str]:
+def claim_body(
+    host: ConnectionHost, application: HttpApplication, exchange: HttpExchange, size: int
+) -> tuple[int, str]:
     """Take what a body needs from the budget, on behalf of its exchange.
 
     Args:
         host: The server.
+        application: What answers the request.
         exchange: The request.
         size: Bytes of the body, as far as they are known; may grow from call to call.
 
     Returns:
         Status and reason with which the request is refused, or 0 and "".
     """
-    refusal = host.application.refuse(exchange, size)
+    refusal = application.refuse(exchange, size)
     if refusal:
         return 400, refusal
     most = host.limits.body_bytes

@@ -29,79 +29,46 @@ from deployments.http.server.head import (
     method_fault,
     new_parser,
 )
-from deployments.http.server.host import TOO_MANY_CHUNKS, ConnectionHost, claim_body
+from deployments.http.server.host import ConnectionHost
+from deployments.http.server.request_state import (
+    HEAD_TOO_LARGE,
+    LARGE_BODY_BYTES,
+    RequestState,
+)
 
 logger = logging.getLogger(__name__)
-
-LARGE_BODY_BYTES: Final = 1 << 16
-
-_HEAD_TOO_LARGE: Final = (
-    "request line and headers, a chunk extension or the trailers exceed the maximum of {} bytes"
-)
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class RequestReader:
+class RequestReader(RequestState):
     """Makes exchanges of received bytes and hands them to the application.
 
     Args:
         host: The server.
         answers: The exchanges of the connection.
-
-    Attributes:
-        active_tick: When the peer last sent something.
-        exchange: The request that is being received, from its first byte.
-        in_head: Whether its headers are not complete.
-        head_tick: When it began.
     """
 
     __slots__ = (
-        "_answers",
         "_begun_count",
-        "_body_bytes",
         "_body_due_bytes",
-        "_chunk_count",
         "_chunk_open",
-        "_exchanges",
         "_head_bytes",
-        "_host",
         "_is_before_body",
         "_is_parser_behind",
-        "_overhead_bytes",
         "_parser",
-        "_parts",
-        "_target",
-        "active_tick",
-        "exchange",
-        "head_tick",
-        "in_head",
     )
 
     __deletable__ = ("_parser",)
 
     def __init__(self, host: ConnectionHost, answers: AnswerQueue) -> None:
-        # For the life of the server
-        self._host = host
-        # For the life of the connection
-        self._answers = answers
-        self._exchanges = answers.exchanges
+        super().__init__(host, answers)
         self._parser = new_parser(self)
         self._is_parser_behind = False
-        self.active_tick = host.tick
-        # For the request that is being received
-        self.exchange: HttpExchange | None = None
-        self.in_head = False
-        self.head_tick = 0
         self._is_before_body = False
         self._head_bytes = 0
-        self._overhead_bytes = 0
         self._begun_count = 0
-        self._target: memoryview | None = None
-        self._parts: list[bytes] | None = None
-        self._body_bytes = 0
         self._body_due_bytes = 0
-        self._chunk_count = 0
         self._chunk_open = False
 
     # What the connection calls
@@ -203,7 +170,7 @@ class RequestReader:
         head.finish(self._parser)
         exchange.keep_alive = head.keep_alive
         if self._head_bytes + len(head.url) > self._host.limits.head_bytes:
-            self._break_off(431, _HEAD_TOO_LARGE.format(self._host.limits.head_bytes))
+            self._break_off(431, HEAD_TOO_LARGE.format(self._host.limits.head_bytes))
             return
         if head.is_foreign:
             self._break_off(505, FOREIGN)
@@ -218,6 +185,8 @@ class RequestReader:
             self._is_before_body = head.body_bytes > 0
             exchange.keep_alive = False
         self._exchanges.append(exchange)
+        if self.entrance is not None and not self._enters(self.entrance, exchange):
+            return
         if head.content_length or head.transfer_encoding:
             self._expect_body(exchange)
 
@@ -228,7 +197,7 @@ class RequestReader:
     def on_body(self, data: bytes) -> None:
         """Take a piece of a body."""
         exchange = self.exchange
-        if exchange is None or self._answers.is_stopped:
+        if exchange is None or self._answers.is_stopped or exchange.is_answered:
             return
         start = self._body_bytes
         self._body_bytes = start + len(data)
@@ -262,17 +231,14 @@ class RequestReader:
             self._answers.stop()
         elif len(self._exchanges) >= self._host.limits.pipeline_depth:
             self._answers.pause_reading()
+        if exchange.is_answered:
+            # Refused at its head.
+            return
         try:
-            self._host.application.dispatch(exchange)
+            self._application.dispatch(exchange)
         except Exception:
             logger.exception("failed to answer %s %s", exchange.head.method, exchange.head.url)
             exchange.fail_text(500, "internal error; the server's log says more")
-
-    def _bound_overhead(self, nbytes: int) -> None:
-        """Bound what reads that held nothing else add to a head, a chunk extension or a trailer."""
-        self._overhead_bytes = self._overhead_bytes + nbytes if nbytes else 0
-        if self._overhead_bytes > self._host.limits.head_bytes:
-            self._break_off(431, _HEAD_TOO_LARGE.format(self._host.limits.head_bytes))
 
     # Requests with a known head
 
@@ -293,10 +259,8 @@ class RequestReader:
             self._exchanges.append(exchange)
             begin, start = size, start + size
             size = head.body_bytes
-            if size > LARGE_BODY_BYTES:
-                self._expect_body(exchange)
-                if self._answers.is_stopped:
-                    return nbytes
+            if not self._begins(exchange, size):
+                return nbytes
             if start == nbytes and 0 < size <= LARGE_BODY_BYTES:
                 self._body_due_bytes = size
                 return nbytes
@@ -314,6 +278,13 @@ class RequestReader:
             if self._answers.is_stopped:
                 return nbytes
         return start
+
+    def _begins(self, exchange: HttpExchange, size: int) -> bool:
+        """Ask whether a request with a known head, and its body, may come; False to read no on."""
+        is_in = self.entrance is None or self._enters(self.entrance, exchange)
+        if is_in and size > LARGE_BODY_BYTES:
+            self._expect_body(exchange)
+        return not self._answers.is_stopped
 
     def _take_due_body(self, nbytes: int) -> int:
         """Take the body whose head came alone; mostly it comes whole."""
@@ -354,7 +325,7 @@ class RequestReader:
         if size > LARGE_BODY_BYTES:
             if not self._claim_body(exchange, size):
                 return
-            self._target = self._host.application.allocate(size, max(head.json_bytes, 0))
+            self._target = self._application.allocate(size, max(head.json_bytes, 0))
             if self._target is None:
                 # Not a bytearray: that would touch every page on a peer's mere word.
                 self._target = np.empty(size, np.uint8).data
@@ -369,37 +340,3 @@ class RequestReader:
             self._is_parser_behind = False
             self._parser = new_parser(self)
         self.on_message_complete()
-
-    def _check_chunks(self, exchange: HttpExchange) -> None:
-        if self._chunk_count > self._host.limits.chunk_count:
-            self._refuse(exchange, 400, TOO_MANY_CHUNKS.format(self._host.limits.chunk_count))
-        elif self._body_bytes > LARGE_BODY_BYTES:
-            self._claim_body(exchange, self._body_bytes)
-
-    def _claim_body(self, exchange: HttpExchange, size: int) -> bool:
-        status, refusal = claim_body(self._host, exchange, size)
-        if status:
-            self._refuse(exchange, status, refusal)
-        return not status
-
-    def _refuse(self, exchange: HttpExchange, status: int, message: str) -> None:
-        """Answer a request that is not received to its end, and close behind the answer."""
-        self.exchange = None
-        self.in_head = False
-        self._target = self._parts = None
-        exchange.body = b""
-        exchange.keep_alive = False
-        self._answers.stop(is_discarding=True)
-        exchange.fail_text(status, message)
-
-    def _break_off(self, status: int, reason: str) -> None:
-        """Refuse what cannot be read on as requests; what came before is answered."""
-        if self._answers.is_stopped:
-            return
-        self._host.note_closed(reason)
-        unfinished = self.exchange
-        if unfinished is None:
-            unfinished = HttpExchange(self._answers, HttpHead())
-        if not self._exchanges or self._exchanges[-1] is not unfinished:
-            self._exchanges.append(unfinished)
-        self._refuse(unfinished, status, reason)

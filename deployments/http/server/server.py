@@ -15,9 +15,10 @@ from typing import Final
 
 from deployments.http.server.connection import HttpConnection
 from deployments.http.server.head import KnownHeads
-from deployments.http.server.host import HttpApplication, HttpLimits, ServedConnection
+from deployments.http.server.host import Gate, HttpApplication, HttpLimits, ServedConnection
 from deployments.security.refusals import RefusalLog
 from deployments.security.tls import TlsFiles
+from deployments.security.tls_reload import listening_with
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
@@ -41,6 +42,7 @@ class HttpServer:
         tls: Set to serve TLS.
         tracer: While it is on, exchanges note when they began.
         budget: What bodies and unread answers take memory from.
+        gate: Decides who may ask; None when anybody may.
 
     Attributes:
         tick: Sweeps so far; what connections measure time in.
@@ -57,8 +59,10 @@ class HttpServer:
         tls: TlsFiles | None = None,
         tracer: Tracer | None = None,
         budget: MemoryBudget | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.application = application
+        self.gate = gate
         self.tracer = tracer or Tracer()
         self.budget = budget or MemoryBudget(DEFAULT_BUDGET_BYTES)
         self._tls = tls
@@ -96,7 +100,7 @@ class HttpServer:
             InvalidArgumentError: A TLS file cannot be used.
         """
         timeout_s = self.limits.handshake_timeout_s
-        encryption = self._tls.listen_options(_ALPN, timeout_s) if self._tls else {}
+        encryption = listening_with(self._tls, _ALPN, timeout_s)
         bound = await self._listener.start(
             host, port, reuse_port=reuse_port, sock=sock, encryption=encryption
         )

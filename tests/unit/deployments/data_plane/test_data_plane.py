@@ -159,7 +159,7 @@ async def test_a_dormant_version_answers_all_but_inference_without_an_instance()
     plane = _plane(dormant)
     assert plane.server_ready()
     assert plane.model_ready("m")
-    assert await plane.says_ready(plane.resolve("m"))
+    assert await plane.says_ready("m")
     assert plane.model_metadata("m")["versions"] == ["1"]
     assert plane.model_config_json("m") == _plane(ONE).model_config_json("m")
     assert (await plane.statistics("m"))["model_stats"][0]["inference_count"] == 0

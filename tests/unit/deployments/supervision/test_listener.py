@@ -199,8 +199,8 @@ def test_a_tls_handshake_counts_until_it_ends(run, tmp_path: Path) -> None:
 
     async def main() -> None:
         listener = _listener()
-        encryption = tls.listen_options("test", 10)
-        port = await listener.start("127.0.0.1", 0, encryption=encryption)
+        options = tls.listen_options("test", 10)
+        port = await listener.start("127.0.0.1", 0, encryption=lambda: options)
         with _connected(port) as silent, _connected(port) as other:
             assert not await listener.wait_ended(0.05)
             assert listener.arriving_count == 2
@@ -216,7 +216,8 @@ def test_close_drops_handshakes(run, tmp_path: Path) -> None:
 
     async def main() -> None:
         listener = _listener()
-        port = await listener.start("127.0.0.1", 0, encryption=tls.listen_options("test", 10))
+        options = tls.listen_options("test", 10)
+        port = await listener.start("127.0.0.1", 0, encryption=lambda: options)
         with _connected(port):
             await _turns_until(lambda: listener.arriving_count)
             listener.close()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from backends.api.errors import InvalidArgumentError
-from deployments.http.kserve.application import make_http_server
+from deployments.http.kserve.servers import make_http_server
 from deployments.shared_memory.cuda import CudaMaps
 from tests.support.host_cuda import HostDriver
 from tests.support.http_plane import (

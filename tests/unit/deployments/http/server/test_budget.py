@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.http.kserve.application import make_http_server
+from deployments.http.kserve.servers import make_http_server
 from deployments.http.server.connection import HttpConnection
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.server import HttpServer

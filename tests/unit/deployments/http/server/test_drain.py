@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from deployments.http.kserve.application import make_http_server
+from deployments.http.kserve.servers import make_http_server
 from deployments.http.server.host import HttpLimits
 from tests.support import virtual_time
 from tests.support.http_plane import (

@@ -12,7 +12,7 @@ from deployments.http.server.connection import HttpConnection
 from deployments.http.server.exchange import TEXT, HttpExchange
 from deployments.http.server.head import KnownHeads
 from deployments.http.server.host import HttpLimits
-from deployments.http.server.request_reader import LARGE_BODY_BYTES
+from deployments.http.server.request_state import LARGE_BODY_BYTES
 from deployments.http.server.server import HttpServer
 from tests.support.examples import examples
 from tests.support.http_plane import request

@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The gate of the gRPC port with an access policy: who may call, by path and metadata alone.
+
+Theory of operation. A call is refused when its headers are there, before any message. What then
+drives it is a service of the caller's own, over its own view of the plane, which checks the model
+of each message. A stream outlives a policy or a token: a message that comes after the policy has
+changed or the credentials have ended has the caller identified anew, and goes on with the rights it
+then has. What is under way then is answered.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from backends.api.errors import GRPC_STATUS, TritonError
+from deployments.access.contracts import Guard, Peer, Rights
+from deployments.data_plane.callers import (
+    Access,
+    PerCaller,
+    Views,
+    good_for_s,
+    hidden_headers,
+    roles_of,
+)
+from deployments.data_plane.face import Plane, SlabSource
+from deployments.data_plane.view_checks import outcome_of, require_any
+from deployments.grpc.codec.request import tensor_offset
+from deployments.grpc.kserve.service import (
+    INFERENCE_PATHS,
+    PATHS,
+    RESTRICTED_PREFIX,
+    STREAM_PATHS,
+    GrpcService,
+    RunningCalls,
+    category_of,
+)
+from deployments.grpc.kserve.stream_infer import StreamCall
+from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply
+from deployments.security.restrictions import RestrictedRoutes, Restrictions
+from deployments.settings.forward_pattern import compile_forward_pattern
+
+_RESTRICTED_STATUS: Final = 14
+_INDEX: Final = b"RepositoryIndex"
+
+
+def make_grpc_gate(
+    plane: Plane,
+    access: Access,
+    restrictions: Restrictions = (),
+    *,
+    header_forward_pattern: str = "",
+) -> "GrpcGate":
+    """Return the gate of the gRPC port.
+
+    Raises:
+        InvalidArgumentError: The pattern is no regular expression.
+    """
+    views, running = Views(plane, access, "grpc"), RunningCalls()
+    compile_forward_pattern(header_forward_pattern, "--grpc-header-forward-pattern")
+
+    def make(rights: Rights) -> GrpcService:
+        return GrpcService(
+            views.of(rights),
+            header_forward_pattern=header_forward_pattern,
+            hidden=hidden_headers(access.guard),
+            running=running,
+        )
+
+    return GrpcGate(access.guard, make, plane.slabs, restrictions)
+
+
+class GrpcGate:
+    """What the guarded services of all connections share.
+
+    Args:
+        guard: Knows the callers.
+        make: Makes the service of a caller.
+        slabs: Where large messages are received into.
+        restrictions: ``--grpc-restricted-protocol``, which come first.
+        wall_s: The wall clock, in seconds.
+
+    Attributes:
+        slabs: The same.
+        wall_s: The same.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        make: Callable[[Rights], GrpcService],
+        slabs: SlabSource,
+        restrictions: Restrictions = (),
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._guard = guard
+        self._services: PerCaller[GrpcService] = PerCaller(guard, make)
+        self._restricted = RestrictedRoutes(
+            (protocols, RESTRICTED_PREFIX + key, value) for protocols, key, value in restrictions
+        )
+        self.slabs = slabs
+        self.wall_s = wall_s
+
+    @property
+    def revision(self) -> int:
+        """Of the policy."""
+        return self._guard.revision
+
+    def service_for(self, peer: Peer) -> "GuardedService":
+        """Return the service of a connection."""
+        return GuardedService(self, peer)
+
+    def restricted(self, path: bytes, metadata: Metadata) -> str:
+        """Return the metadata that a restricted RPC lacks, or nothing when it may pass."""
+        return self._restricted.missing(category_of(path), metadata)
+
+    def admit(self, path: bytes, metadata: Metadata, peer: Peer) -> "CallAdmission":
+        """Let a call in.
+
+        Raises:
+            UnauthenticatedError: There are no valid credentials, or none where some are needed.
+            PermissionDeniedError: The caller lacks the role.
+        """
+        guard = self._guard
+        revision = guard.revision
+        rights: Rights | None = None
+        try:
+            rights = guard.identify(metadata, peer)
+            if path in PATHS:
+                roles = roles_of(category_of(path), has_model=not path.endswith(_INDEX))
+                require_any(rights, roles, ())
+        except TritonError as error:
+            what = path.rpartition(b"/")[2].decode("latin-1") if path in PATHS else "unknown"
+            guard.note(rights, peer, what, "", outcome_of(error))
+            raise
+        now_s = self.wall_s()
+        until_s = now_s + good_for_s(rights.caller.expires_s, now_s)
+        return CallAdmission(self._services.of(rights), revision, until_s, path, metadata)
+
+
+class CallAdmission:
+    """That calls of a method with some metadata may come in.
+
+    Args:
+        service: What drives them.
+        revision: Of the policy that says so.
+        until_s: From when on it is to be asked again, by the wall clock.
+        path: The method.
+        metadata: The metadata.
+    """
+
+    __slots__ = ("metadata", "path", "revision", "service", "until_s")
+
+    def __init__(
+        self,
+        service: GrpcService,
+        revision: int,
+        until_s: float,
+        path: bytes,
+        metadata: Metadata,
+    ) -> None:
+        self.service = service
+        self.revision = revision
+        self.until_s = until_s
+        self.path = path
+        self.metadata = metadata
+
+
+class GuardedService:
+    """Implements `RpcService` for the calls of one connection.
+
+    Args:
+        gate: That of the port.
+        peer: Who is at the other end.
+    """
+
+    __slots__ = ("_gate", "_last", "_peer")
+
+    def __init__(self, gate: GrpcGate, peer: Peer) -> None:
+        self._gate = gate
+        self._peer = peer
+        # A connection has the same metadata object for calls whose headers it has seen before.
+        self._last: CallAdmission | None = None
+
+    def start(self, path: bytes, metadata: Metadata, reply: RpcReply) -> RpcCall | None:
+        """Begin a call, or finish it at once when it may not come in."""
+        gate = self._gate
+        last = self._last
+        if (
+            last is None
+            or metadata is not last.metadata
+            or path != last.path
+            or not self.is_valid(last)
+        ):
+            header = gate.restricted(path, metadata)
+            if header:
+                text = f"This protocol is restricted, expecting header '{header}'"
+                reply.finish(_RESTRICTED_STATUS, text)
+                return None
+            try:
+                last = self._last = gate.admit(path, metadata, self._peer)
+            except TritonError as error:
+                reply.finish(GRPC_STATUS[error.code], error.message)
+                return None
+        call = last.service.start(path, metadata, reply)
+        if call is None or path not in STREAM_PATHS:
+            return call
+        return GuardedStream(self, last, call, reply)
+
+    def is_valid(self, admission: CallAdmission) -> bool:
+        """Whether what was said of a call still holds."""
+        gate = self._gate
+        return admission.revision == gate.revision and gate.wall_s() < admission.until_s
+
+    def admit_again(self, admission: CallAdmission) -> CallAdmission:
+        """Ask the gate once more.
+
+        Raises:
+            TritonError: The call may not go on.
+        """
+        return self._gate.admit(admission.path, admission.metadata, self._peer)
+
+    def allocate(self, path: bytes, size_bytes: int, first: memoryview) -> memoryview | None:
+        """Return slab memory for a large message of a call that was let in."""
+        if path not in INFERENCE_PATHS:
+            return None
+        return self._gate.slabs.allocate(size_bytes, tensor_offset(first))
+
+
+class GuardedStream:
+    """A call of several messages, each of which its caller must still be allowed to send.
+
+    Args:
+        service: That of its connection.
+        admission: With which it was opened.
+        call: What takes the messages.
+        reply: Where the answer goes.
+    """
+
+    __slots__ = ("_admission", "_call", "_has_ended", "_reply", "_service")
+
+    def __init__(
+        self, service: GuardedService, admission: CallAdmission, call: RpcCall, reply: RpcReply
+    ) -> None:
+        self._service = service
+        self._admission = admission
+        self._call = call
+        self._reply = reply
+        self._has_ended = False
+
+    def message(self, data: bytes | memoryview) -> None:
+        """Take a message, unless the caller may send no more."""
+        if self._has_ended or not self._may_go_on():
+            return
+        self._call.message(data)
+
+    def half_closed(self) -> None:
+        """The client sends no further message."""
+        if not self._has_ended:
+            self._call.half_closed()
+
+    def cancelled(self) -> None:
+        """The client is gone."""
+        if not self._has_ended:
+            self._call.cancelled()
+
+    def _may_go_on(self) -> bool:
+        service = self._service
+        if service.is_valid(self._admission):
+            return True
+        try:
+            self._admission = service.admit_again(self._admission)
+        except TritonError as error:
+            self._has_ended = True
+            self._call.cancelled()
+            self._reply.finish(GRPC_STATUS[error.code], error.message)
+            return False
+        if isinstance(self._call, StreamCall):
+            self._call.go_on_with(self._admission.service.context)
+        return True

@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A guard of a few keys that live in the test."""
+
+import math
+from fnmatch import fnmatchcase
+
+from backends.api.errors import PermissionDeniedError, UnauthenticatedError
+from deployments.access.contracts import Headers, Peer, Rights, Role
+from deployments.security.caller import ANONYMOUS, Caller
+
+EVERYTHING = tuple((role, "*") for role in Role)
+UNKNOWN_CREDENTIALS = "the credentials are not valid"
+
+Grants = tuple[tuple[Role, str], ...]
+
+
+class KeyRights:
+    """Rights by grants of roles and patterns of models."""
+
+    def __init__(self, caller: Caller, revision: int, grants: Grants) -> None:
+        self.caller = caller
+        self.revision = revision
+        self._grants = grants
+
+    def may(self, role: Role, model: str = "") -> bool:
+        return any(
+            role is granted and (not model or fnmatchcase(model, pattern))
+            for granted, pattern in self._grants
+        )
+
+    def check(self, role: Role, model: str = "") -> None:
+        if not self.may(role, model):
+            about = f" for model '{model}'" if model else ""
+            raise PermissionDeniedError(f"'{self.caller.subject}' lacks the role {role}{about}")
+
+
+class KeyGuard:
+    """Knows callers by ``Authorization: Bearer <key>``, by certificate or by user.
+
+    Attributes:
+        noted: Lines of the audit log: subject, what, model, outcome.
+        asked: How often somebody was to be identified.
+    """
+
+    def __init__(self, public: Grants = ()) -> None:
+        self.revision = 1
+        self.credential_headers = frozenset((b"x-mine-too",))
+        self.noted: list[tuple[str, str, str, str]] = []
+        self.asked = 0
+        self._public = public
+        self._keys: dict[bytes, tuple[Caller, Grants]] = {}
+        self._peers: dict[bytes | int, tuple[Caller, Grants]] = {}
+        self._rights: dict[str, KeyRights] = {}
+
+    def grant(self, key: str, *grants: tuple[Role, str], **fields: object) -> None:
+        caller = Caller(f"key of {key}", method="api-key", **fields)  # type: ignore[arg-type]
+        self._keys[b"Bearer " + key.encode()] = (caller, grants)
+        self._change()
+
+    def grant_peer(self, shown: bytes | int, *grants: tuple[Role, str]) -> None:
+        self._peers[shown] = (Caller("a peer", method="certificate"), grants)
+        self._change()
+
+    def forget_peers(self) -> None:
+        self._peers.clear()
+        self._change()
+
+    def revoke(self, key: str) -> None:
+        del self._keys[b"Bearer " + key.encode()]
+        self._change()
+
+    def _change(self) -> None:
+        self.revision += 1
+        self._rights.clear()
+
+    def identify(self, headers: Headers, peer: Peer) -> Rights:
+        self.asked += 1
+        shown = next((value for name, value in headers if name.lower() == b"authorization"), None)
+        for by_peer in (peer.certificate, peer.uid):
+            if shown is None and by_peer in self._peers:
+                return self._of(*self._peers[by_peer])
+        if shown is None and self._public:
+            return self._of(ANONYMOUS, self._public)
+        if shown is None or shown not in self._keys:
+            raise UnauthenticatedError(UNKNOWN_CREDENTIALS)
+        caller, grants = self._keys[shown]
+        if caller.expires_s <= 0:
+            raise UnauthenticatedError(UNKNOWN_CREDENTIALS)
+        return self._of(caller, grants)
+
+    def _of(self, caller: Caller, grants: Grants) -> Rights:
+        if caller.subject not in self._rights:
+            self._rights[caller.subject] = KeyRights(caller, self.revision, grants)
+        return self._rights[caller.subject]
+
+    def note(self, rights: Rights | None, peer: Peer, what: str, model: str, outcome: str) -> None:
+        subject = "nobody" if rights is None else rights.caller.subject
+        self.noted.append((subject, what, model, outcome))
+
+
+def rights_of(*grants: tuple[Role, str], tenant: str = "") -> KeyRights:
+    return KeyRights(Caller("somebody", tenant, "api-key", expires_s=math.inf), 1, grants)

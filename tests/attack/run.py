@@ -20,6 +20,7 @@ from tests.attack.families.pseudo_headers import abuse_pseudo_headers
 from tests.attack.families.slow import be_slow
 from tests.attack.families.smuggling import smuggle
 from tests.attack.families.ssrf import forge_requests
+from tests.attack.families.tokens import attack_credentials
 from tests.attack.scene import Options, Scene
 from tests.attack.tally import Tally
 
@@ -36,6 +37,7 @@ FAMILIES: Final[Mapping[str, Callable[[Scene, Tally], None]]] = MappingProxyType
         "fuzzed HTTP": fuzz_http,
         "fuzzed gRPC": fuzz_grpc,
         "secrets": look_for_secrets,
+        "credentials": attack_credentials,
     }
 )
 

@@ -25,7 +25,7 @@ _INFER: Final = "/v2/models/add_sub/infer"
 _HTTP_BOMB_BYTES: Final = 80 << 20
 _GRPC_BOMB_BYTES: Final = 300 << 20
 _PIECE: Final = bytes(1 << 20)
-_SLOW_S: Final = 30
+_SLOW_S: Final = 120
 
 
 def attack_with_bombs(scene: Scene, tally: Tally) -> None:

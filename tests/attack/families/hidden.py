@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks for the server's secrets wherever somebody beside it could read them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,7 @@ _PAGES: Final = (
     "/v2", "/v2/models/add_sub/config", "/v2/models/add_sub/stats", "/v2/models/stats",
     "/v2/logging", "/v2/trace/setting", "/v2/openapi.json", "/v2/systemsharedmemory/status",
 )  # fmt: skip
+_TOKEN: Final = Path.home() / ".ray/auth_token"
 _MOST_LOG_BYTES: Final = 64 << 20
 
 
@@ -64,10 +66,13 @@ def _places(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def _ask_ray(address: str) -> str:
+    # Ray's token goes to an address only where that is said.
+    token = {"RAY_AUTH_MODE": "token"} if _TOKEN.exists() else {}
     asked = subprocess.run(
         [sys.executable, "-c", _ASK_RAY, address],
         capture_output=True,
         text=True,
+        env=os.environ | token,
         timeout=120,
         check=False,
     )

@@ -54,9 +54,13 @@ def traverse_paths(scene: Scene, tally: Tally) -> None:
     tally.expect(status.body == b"[]", f"regions are registered: {status.body!r}")
 
 
+def _names(scene: Scene) -> list[str]:
+    return list(corpus())[:: scene.options.corpus_every]
+
+
 def _requests(scene: Scene) -> Iterator[tuple[str, bytes]]:
     known = (scene.credential,)
-    for name in corpus():
+    for name in _names(scene):
         for spelling in {name, quote(name, safe="")}:
             path = _target(spelling)
             yield f"metadata {name!r}", request("GET", b"/v2/models/" + path + b"/config")
@@ -116,7 +120,7 @@ def _by_rpc(scene: Scene, tally: Tally) -> None:
     key = "triton-grpc-protocol-x-attack-secret"
     headers = {key: scene.secret}
     with triton_grpc.InferenceServerClient(scene.server.grpc) as client:
-        for name in corpus():
+        for name in _names(scene):
             for what, call in (
                 ("config", lambda n=name: client.get_model_config(n)),
                 ("load", lambda n=name: client.load_model(n, headers=headers)),

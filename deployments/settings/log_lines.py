@@ -19,6 +19,8 @@ from deployments.settings.server_settings import LogSettings
 # and others keep their own logging.
 _ROOTS: Final = ("asyncio", "backends", "cluster", "deployments", "manta")
 _LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
+# Of each write to a peer that has gone, which may be thousands in a tick; its connection ends anyway.
+_LOST_PEER: Final = "socket.send() raised exception."
 # How a line of the log begins, in either format.
 _HEADING: Final = re.compile(r"^(?=[IWE][0-9]{4} |[0-9]{4}-[0-9]{2}-[0-9]{2}T)", re.MULTILINE)
 _UNESCAPED: Final = os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") == "0"
@@ -69,6 +71,8 @@ class SeverityFilter(logging.Filter):
         """Whether the record is logged."""
         if record.levelno < logging.INFO:
             return True  # only there when verbose
+        if record.name == "asyncio" and record.msg == _LOST_PEER:
+            return False
         return self._is_on[_LETTERS.get(record.levelname, "E")]
 
 

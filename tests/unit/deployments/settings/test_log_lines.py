@@ -121,3 +121,13 @@ def test_no_line_of_a_traceback_passes_for_a_line_of_the_log(text: str, tmp_path
     content = path.read_bytes().decode()
     assert all(line.isprintable() for line in content.split("\n"))
     assert len(re.findall(r"^E\d{4} ", content, re.MULTILINE)) == 1
+
+
+def test_a_peer_that_goes_fills_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    set_up_logging(LogSettings(file=str(path)))
+    logger = logging.getLogger("asyncio")
+    for _ in range(1000):
+        logger.warning("socket.send() raised exception.")
+    logger.warning("something else")
+    assert len(path.read_text().splitlines()) == 1

@@ -19,7 +19,7 @@ from deployments.settings.server_settings import LogSettings
 # and others keep their own logging.
 _ROOTS: Final = ("asyncio", "backends", "cluster", "deployments", "manta")
 _LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
-# Of each write to a peer that has gone, which may be thousands in a tick; its connection ends anyway.
+# Of each write to a peer that has gone, thousands in a tick perhaps; its connection ends anyway.
 _LOST_PEER: Final = "socket.send() raised exception."
 # How a line of the log begins, in either format.
 _HEADING: Final = re.compile(r"^(?=[IWE][0-9]{4} |[0-9]{4}-[0-9]{2}-[0-9]{2}T)", re.MULTILINE)

@@ -14,7 +14,7 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(
 CHECKOV_VERSION := 3.3.30
 KSERVE_VERSION := 0.20.0
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz lanes chaos k8s-check clean
+.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz lanes chaos attack audit k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
@@ -30,6 +30,8 @@ help:
 	@echo "make sequences  10,000 sequences with cancels, idling and a lost instance"
 	@echo "make faults   what dies or hangs under load costs no answer"
 	@echo "make chaos    faults at random under mixed load on two nodes; CHAOS=\"--minutes 30 --seed 1 2 3\" chooses"
+	@echo "make attack   attacks a server on loopback; ATTACK=\"--quick\" or \"--only bombs\" chooses"
+	@echo "make audit    pins and installed versions against known vulnerabilities, and a bill of materials in dist/"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make bench-perf  manta perf and perf_analyzer in turn at one server; PERF=\"--rounds 2\" chooses"
@@ -192,12 +194,22 @@ CHAOS ?= --minutes 3 --seed 7
 chaos: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
+# A million fuzzed requests and all families of attacks, docs/security.md. ATTACK="--quick" is a minute.
+attack: $(VENV)/.installed-test
+	$(BIN)/python -m tests.attack $(ATTACK)
+
+# Asks nobody: advisories are kept in scripts/, for networks without PyPI's.
+audit: $(VENV)/.installed-test
+	$(BIN)/python scripts/audit_pins.py --installed
+	$(BIN)/python scripts/make_sbom.py
+
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
 test-all: test sequences faults unit-compiled compare-forms wheel-test
 	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
 	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py
 	$(BIN)/python -m tests.chaos --minutes 30 --seed 1 2 3
+	$(BIN)/python -m tests.attack
 	MANTA_K8S_IMAGE=1 $(PYTEST) -q -p no:schemathesis tests/k8s/test_image.py
 	MANTA_UPGRADES=all $(PYTEST) -q tests/integration/test_upgrade.py
 	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py

@@ -27,6 +27,7 @@ _SERVE_COMMANDS = ("serve", "tritonserver")
 _TOOLS = {
     "analyze": "cluster.tools.analyze.command",
     "check": "cluster.tools.check.command",
+    "doctor": "cluster.tools.doctor.command",
     "explain": "cluster.tools.explain",
     "genai-perf": "cluster.tools.perf.genai.command",
     "graph": "cluster.tools.graph",
@@ -48,6 +49,7 @@ _USAGE = """Usage: manta serve --model-repository PATH [options]
        manta check REPOSITORY... [--json] [--strict]
        manta model add|ls|show|diff|pull|rm|sign|keygen ... [--help]
        manta graph MODEL [--url HOST:PORT] [--format mermaid|json]
+       manta doctor [--running] [--json] [options of serve]
        manta explain MODEL [--ray-address ADDRESS] [--json]
        manta node-resources [--json]
        manta perf -m MODEL [options] [--help]
@@ -138,6 +140,7 @@ def _serve(arguments: list[str]) -> int:
     if options.print_options:
         _say(render_options(options))
         return 0
+    _conceal(arguments)
     if options.ray_address:
         from cluster.controller.gcs_watch import RECONNECT_S, RECONNECT_VARIABLE  # noqa: PLC0415
 
@@ -168,6 +171,20 @@ def _serve(arguments: list[str]) -> int:
         _say(f"error: creating server: {_describe(error)}", sys.stderr)
         return 1
     return 0
+
+
+def _conceal(arguments: list[str]) -> None:
+    """Take secrets out of the command line and the environment before Ray has them."""
+    import setproctitle  # noqa: PLC0415 - only here
+
+    from cluster.options import concealing  # noqa: PLC0415
+    from cluster.options.parsing import ENVIRONMENT_PREFIX  # noqa: PLC0415
+    from cluster.options.table import FLAGS  # noqa: PLC0415
+
+    shown = concealing.shown_arguments(arguments, FLAGS.values())
+    if shown != arguments:
+        setproctitle.setproctitle(" ".join(("manta serve", *shown)))
+    concealing.conceal_variables(os.environ, FLAGS, ENVIRONMENT_PREFIX)
 
 
 def _describe(error: Exception) -> str:

@@ -42,6 +42,7 @@ from cluster.repository.model_directory import (
     polling,
 )
 from cluster.repository.override_files import write_override
+from cluster.repository.override_places import check_override_places, names_places
 from cluster.repository.remote import RemoteFileSystem, RemoteModel, open_filesystem
 from cluster.repository.stores.local import LocalFileSystem
 from cluster.repository.version_policy import find_versions, select_versions
@@ -243,6 +244,9 @@ class ModelRepository:
                 f"model '{directory.name}' cannot be loaded with a config that comes with the load:"
                 " only signed models are (--require-signed-models); sign a model with that config"
             )
+        if config_json is not None and written is not None and names_places(written.parameters):
+            own = {} if is_made_of_request else self._own_parameters(directory)
+            check_override_places(directory.name, written.parameters, own)
         prepared = self._prepare(directory, written)
         if prepared is None:
             return self._describe(directory, written, config_entry)
@@ -261,6 +265,14 @@ class ModelRepository:
         # What the copy was made of tells when to load anew, not where it is.
         digests = dict.fromkeys(model.versions, prepared.key)
         return replace(model, file_digests=digests, is_temporary=True, prepared=prepared)
+
+    def _own_parameters(self, directory: ModelDirectory) -> Mapping[str, str]:
+        try:
+            own, _ = self._configs.read(directory, None)
+        except TritonError:
+            # A config that comes with a load may stand in for one that is broken.
+            return {}
+        return {} if own is None else own.parameters
 
     def _prepare(
         self, directory: ModelDirectory, written: ModelConfig | None

@@ -8,6 +8,7 @@ Triton: common/include/triton/common/logging.h @83adf7c
 import json
 import logging
 import os
+import re
 import sys
 import time
 from typing import Final
@@ -18,6 +19,10 @@ from deployments.settings.server_settings import LogSettings
 # and others keep their own logging.
 _ROOTS: Final = ("asyncio", "backends", "cluster", "deployments", "manta")
 _LETTERS: Final = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "E"}
+# Of each write to a peer that has gone, thousands in a tick perhaps; its connection ends anyway.
+_LOST_PEER: Final = "socket.send() raised exception."
+# How a line of the log begins, in either format.
+_HEADING: Final = re.compile(r"^(?=[IWE][0-9]{4} |[0-9]{4}-[0-9]{2}-[0-9]{2}T)", re.MULTILINE)
 _UNESCAPED: Final = os.environ.get("TRITON_SERVER_ESCAPE_LOG_MESSAGES") == "0"
 
 _installed: list[logging.Handler] = []
@@ -66,6 +71,8 @@ class SeverityFilter(logging.Filter):
         """Whether the record is logged."""
         if record.levelno < logging.INFO:
             return True  # only there when verbose
+        if record.name == "asyncio" and record.msg == _LOST_PEER:
+            return False
         return self._is_on[_LETTERS.get(record.levelname, "E")]
 
 
@@ -81,7 +88,7 @@ class TritonFormatter(logging.Formatter):
         self._is_iso = style == "ISO8601"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; a traceback follows it as it is."""
+        """Return the line; a traceback follows it."""
         letter = _LETTERS.get(record.levelname, "E")
         utc = time.gmtime(record.created)
         if self._is_iso:
@@ -90,8 +97,23 @@ class TritonFormatter(logging.Formatter):
             micros = int(record.created % 1 * 1e6)
             heading = f"{letter}{time.strftime('%m%d %H:%M:%S', utc)}.{micros:06d}"
         message = record.getMessage()
-        text = message if _UNESCAPED else json.dumps(message, ensure_ascii=False)
+        text = message if _UNESCAPED else _shown(json.dumps(message, ensure_ascii=False))
         line = f"{heading} {record.process} {record.filename}:{record.lineno}] {text}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + _traceback(self.formatException(record.exc_info))
         return line
+
+
+def _shown(text: str) -> str:
+    """Escape what JSON leaves and a terminal or a reader of lines would obey."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def _traceback(text: str) -> str:
+    """Return a traceback none of whose lines passes for one of the log: it may quote a client."""
+    text = "\n".join(map(_shown, text.split("\n")))
+    return _HEADING.sub("  ", text)

@@ -12,12 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from backends.api.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
 from backends.api.evolving import evolves
 from deployments.settings.metrics_settings import MetricsSettings
 
 TRITON_MODE: Final = "triton"
 HANDLE_BYTES: Final = 64  # of a cudaIpcMemHandle_t
+# Every process of the cluster has the names, and the ingress a descriptor of each object.
+MAX_REGIONS: Final = 4096
+MAX_REGION_NAME_CHARACTERS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +346,21 @@ def check_name(settings: ServerSettings, name: str) -> None:
 
     Raises:
         AlreadyExistsError: There is one of that name.
+        InvalidArgumentError: The name is too long.
+        ResourceExhaustedError: There are as many as there may be.
     """
     if name in settings.regions:
         raise AlreadyExistsError(f"shared memory region '{name}' already in manager")
+    if len(name) > MAX_REGION_NAME_CHARACTERS:
+        raise InvalidArgumentError(
+            f"shared memory region '{name[:100]}...' has a name of {len(name)} characters, at most"
+            f" {MAX_REGION_NAME_CHARACTERS} are allowed"
+        )
+    if len(settings.regions) >= MAX_REGIONS:
+        raise ResourceExhaustedError(
+            f"failed to register shared memory region '{name}': {MAX_REGIONS} regions are"
+            " registered, as many as there may be; unregister those that are not used"
+        )
 
 
 def _add_region(settings: ServerSettings, change: RegionAdded) -> ServerSettings:

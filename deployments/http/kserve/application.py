@@ -46,7 +46,7 @@ from deployments.http.kserve.infer import InferRoute
 from deployments.http.kserve.rollouts import RolloutRoutes
 from deployments.http.kserve.settings import SettingsRoutes
 from deployments.http.openapi.document import make_document
-from deployments.http.server.exchange import JSON, TEXT, HttpExchange
+from deployments.http.server.exchange import JSON, PROTECTION, TEXT, HttpExchange
 from deployments.http.server.head import HttpHead
 from deployments.http.server.routes import Handler, Match, Route, route_of
 from deployments.http.server.server import DEFAULT_BUDGET_BYTES
@@ -272,13 +272,13 @@ class HttpIngress:
         if self._plane.exiting:
             exchange.fail_text(503, "Server exiting", TEXT)
             return
-        exchange.reply(200 if self._plane.server_live() else 400, TEXT)
+        exchange.reply(200 if self._plane.server_live() else 400, TEXT, extra_headers=PROTECTION)
 
     def _on_ready(self, exchange: HttpExchange, match: Match) -> None:
         if self._plane.exiting:
             exchange.fail_text(503, "Server exiting", TEXT)
             return
-        exchange.reply(200 if self._plane.server_ready() else 400, TEXT)
+        exchange.reply(200 if self._plane.server_ready() else 400, TEXT, extra_headers=PROTECTION)
 
     def _on_healthz(self, exchange: HttpExchange, match: Match) -> None:
         # Probes that only look for a word in the body know no status: KubeRay's greps for this one.
@@ -286,7 +286,7 @@ class HttpIngress:
         body = b"success" if plane.has_started else b"starting"
         if plane.draining or plane.exiting:
             body = b"draining"
-        exchange.reply(200 if body == b"success" else 503, TEXT, (body,), len(body))
+        exchange.reply(200 if body == b"success" else 503, TEXT, (body,), len(body), PROTECTION)
 
     def _on_server_metadata(self, exchange: HttpExchange, match: Match) -> None:
         exchange.reply_json(orjson.dumps(self._plane.server_metadata()))
@@ -311,7 +311,7 @@ class HttpIngress:
             # Other routes tell why; this one answers every reason alike.
             is_ready = self._plane.is_unread(unquoted(match.name) or match.name)
         if is_ready:
-            exchange.reply(200, TEXT)
+            exchange.reply(200, TEXT, extra_headers=PROTECTION)
         else:
             exchange.fail_text(400, "Model version not ready", TEXT)
 
@@ -333,7 +333,7 @@ class HttpIngress:
             raise UnsupportedError("'repository_name' specification is not supported")
         parameters = load_parameters(self._body_json(exchange))
         await self._plane.repository.load(unquoted(match.name) or match.name, parameters)
-        exchange.reply(200, JSON)
+        exchange.reply_json(b"")
 
     async def _on_unload(self, exchange: HttpExchange, match: Match) -> None:
         if match.repository:
@@ -341,7 +341,7 @@ class HttpIngress:
         wanted = unload_dependents(self._body_json(exchange))
         name = unquoted(match.name) or match.name
         await self._plane.repository.unload(name, unload_dependents=wanted)
-        exchange.reply(200, JSON)
+        exchange.reply_json(b"")
 
     def _body(self, exchange: HttpExchange) -> bytes:
         body = bytes(exchange.body)

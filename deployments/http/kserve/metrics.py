@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from deployments.data_plane.face import Plane
-from deployments.http.server.exchange import TEXT, HttpExchange
+from deployments.http.server.exchange import PROTECTION, TEXT, HttpExchange
 from deployments.metrics.memory import render_memory
 from deployments.supervision.memory_budget import MemoryBudget
 
@@ -57,7 +57,7 @@ class MetricsApplication:
             exchange.fail_text(500, "internal error; the server's log says more", TEXT)
             return
         page += render_memory(self._budget)
-        exchange.reply(200, _METRICS_TYPE, (page,), len(page))
+        exchange.reply(200, _METRICS_TYPE, (page,), len(page), PROTECTION)
 
     def refuse(self, exchange: HttpExchange, body_bytes: int) -> str:
         """Refuse every large body."""

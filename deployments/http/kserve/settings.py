@@ -13,7 +13,7 @@ from backends.api.errors import InvalidArgumentError
 from deployments.data_plane.face import Plane
 from deployments.http.codec import settings as codec
 from deployments.http.codec.json_text import read
-from deployments.http.server.exchange import JSON, HttpExchange
+from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.routes import Match, Row
 from deployments.protocol import settings_values as values
 
@@ -86,11 +86,11 @@ class SettingsRoutes:
             )
         key, offset, size_bytes = codec.read_system_registration(read(bytes(exchange.body)))
         await settings.register_system(match.name, key, offset, size_bytes)
-        exchange.reply(200, JSON)
+        exchange.reply_json(b"")
 
     async def _unregister_system(self, exchange: HttpExchange, match: Match) -> None:
         await self._plane.settings.unregister(match.name)
-        exchange.reply(200, JSON)
+        exchange.reply_json(b"")
 
     def _cuda_status(self, exchange: HttpExchange, match: Match) -> None:
         rows = [
@@ -112,8 +112,8 @@ class SettingsRoutes:
             )
         given = codec.read_cuda_registration(read(bytes(exchange.body)))
         await settings.register_cuda(match.name, *given)
-        exchange.reply(200, JSON)
+        exchange.reply_json(b"")
 
     async def _unregister_cuda(self, exchange: HttpExchange, match: Match) -> None:
         await self._plane.settings.unregister(match.name, is_cuda=True)
-        exchange.reply(200, JSON)
+        exchange.reply_json(b"")

@@ -19,6 +19,8 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain"
 BINARY: Final = b"application/octet-stream"
 
+# Of every answer but tensors: browsers take it for what it says it is, and nobody keeps it.
+PROTECTION: Final = b"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
 # Of a 401 (RFC 9110 section 11.6.1); API keys come as bearer tokens too.
 _CHALLENGE: Final = b'WWW-Authenticate: Bearer realm="manta"\r\n'
 
@@ -142,7 +144,7 @@ class HttpExchange:
         head = b"%sContent-Type: %s\r\n%s%s\r\n" % (
             _status_line(status),
             content_type,
-            self.extra_headers,
+            PROTECTION + self.extra_headers,
             framing,
         )
         if self.head.is_http10:
@@ -177,7 +179,7 @@ class HttpExchange:
 
     def reply_json(self, body: bytes, status: int = 200) -> None:
         """Answer with JSON."""
-        self.reply(status, JSON, (body,), len(body))
+        self.reply(status, JSON, (body,), len(body), PROTECTION)
 
     def fail(self, error: TritonError, content_type: bytes = JSON, extra: bytes = b"") -> None:
         """Answer with an error's status and text."""
@@ -192,7 +194,7 @@ class HttpExchange:
     ) -> None:
         """Answer with an error that has no Triton code."""
         body = error_body(message)
-        self.reply(status, content_type, (body,), len(body), extra)
+        self.reply(status, content_type, (body,), len(body), PROTECTION + extra)
 
     @property
     def is_answered(self) -> bool:

@@ -32,6 +32,7 @@ _HEADER_SPELLINGS_LIMIT: Final = 1024
 _PLAIN_LENGTH_DIGITS: Final = 9
 
 MALFORMED: Final = "the request is not well-formed HTTP/1.1"
+FOREIGN: Final = "HTTP Version Not Supported"
 _METHOD_BYTES_LIMIT: Final = 32
 _UNKNOWN_METHOD_REST: Final = re.compile(rb"/[\x21-\x7e]* HTTP/1\.1")
 
@@ -43,6 +44,7 @@ class HttpHead:
         url: Request target as sent, path and query.
         method: For example ``b"GET"``.
         is_http10: Whether the version is 1.0.
+        is_foreign: Whether it is neither that nor 1.1: 0.9 has no head to tell requests apart by.
         keep_alive: Whether the connection may go on behind the request.
         headers: All headers as sent, in their order.
         body_bytes: Content-Length; 0 when it is missing or does not count.
@@ -61,6 +63,7 @@ class HttpHead:
         "expect",
         "headers",
         "infer_header_length",
+        "is_foreign",
         "is_http10",
         "json_bytes",
         "keep_alive",
@@ -75,6 +78,7 @@ class HttpHead:
         self.headers: list[tuple[bytes, bytes]] = []
         self.method = b""
         self.is_http10 = False
+        self.is_foreign = False
         self.keep_alive = True
         self.body_bytes = 0
         self.json_bytes = -1
@@ -104,7 +108,9 @@ class HttpHead:
         self.method = parser.get_method()
         is_ambiguous = self.content_length and self.transfer_encoding
         self.keep_alive = parser.should_keep_alive() and not is_ambiguous
-        self.is_http10 = parser.get_http_version() == "1.0"
+        version = parser.get_http_version()
+        self.is_http10 = version == "1.0"
+        self.is_foreign = version != "1.1" and not self.is_http10
         if self.content_length and not self.transfer_encoding:
             # The parser has checked that it is a number and comes alone.
             self.body_bytes = int(self.content_length)
@@ -239,5 +245,6 @@ def _parsed(raw: bytes) -> HttpHead | None:
     finally:
         del parsing.parser  # which refers to the parsing in turn
     head = parsing.head
-    is_special = is_upgrade or head.is_http10 or head.transfer_encoding or head.expect
+    is_old = head.is_http10 or head.is_foreign
+    is_special = is_upgrade or is_old or head.transfer_encoding or head.expect
     return None if is_special or not head.keep_alive else head

@@ -22,6 +22,7 @@ import numpy as np
 from deployments.http.server.answer_queue import AnswerQueue
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.head import (
+    FOREIGN,
     MALFORMED,
     HttpHead,
     framing_fault,
@@ -170,6 +171,9 @@ class RequestReader(RequestState):
         exchange.keep_alive = head.keep_alive
         if self._head_bytes + len(head.url) > self._host.limits.head_bytes:
             self._break_off(431, HEAD_TOO_LARGE.format(self._host.limits.head_bytes))
+            return
+        if head.is_foreign:
+            self._break_off(505, FOREIGN)
             return
         if head.transfer_encoding:
             status, fault = framing_fault(head)

@@ -87,3 +87,47 @@ def test_traceback_follows_its_line(tmp_path: Path) -> None:
     first, *rest = path.read_text().splitlines()
     assert first.endswith('] "it failed"')
     assert rest[-1].startswith("ValueError: ")
+
+
+HOSTILE = (
+    'x\nE1124 00:00:00.000000 1 forged.py:1] "forged"',
+    "x\r\nGET /forged",
+    "\x1b[2J\x1b]0;title\x07",
+    "\x9b31m\x85\x7f",
+    "\u2028\u2029\u202e\u200f\ufeff",
+    "\udc80 a byte that is no text",
+    "\0",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_client_sends_stays_one_line_that_moves_no_terminal(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    set_up_logging(LogSettings(file=str(path)))
+    logging.getLogger("deployments.test").warning("model '%s' is unknown", text)
+    content = path.read_bytes().decode()
+    assert content.endswith("\n")
+    assert content[:-1].isprintable()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_line_of_a_traceback_passes_for_a_line_of_the_log(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    set_up_logging(LogSettings(file=str(path)))
+    error = ValueError(text)
+    logging.getLogger("deployments.test").error("it failed", exc_info=error)
+    content = path.read_bytes().decode()
+    assert all(line.isprintable() for line in content.split("\n"))
+    assert len(re.findall(r"^E\d{4} ", content, re.MULTILINE)) == 1
+
+
+def test_a_peer_that_goes_fills_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    set_up_logging(LogSettings(file=str(path)))
+    logger = logging.getLogger("asyncio")
+    for _ in range(1000):
+        logger.warning("socket.send() raised exception.")
+    logger.warning("something else")
+    assert len(path.read_text().splitlines()) == 1

@@ -5,8 +5,14 @@
 import msgspec
 import pytest
 
-from backends.api.errors import AlreadyExistsError, InvalidArgumentError
+from backends.api.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
 from deployments.settings.server_settings import (
+    MAX_REGION_NAME_CHARACTERS,
+    MAX_REGIONS,
     LogChange,
     Region,
     RegionAdded,
@@ -131,3 +137,20 @@ def test_settings_survive_a_controller_restart() -> None:
     settings = changed(settings, RegionAdded(Region("b", "", 0, 8, device_id=0)))
     stored = msgspec.msgpack.encode(settings)
     assert msgspec.msgpack.decode(stored, type=ServerSettings) == settings
+
+
+def test_regions_are_bounded_in_number() -> None:
+    region = Region("r", "/key", 0, 64)
+    full = ServerSettings(regions={str(number): region for number in range(MAX_REGIONS)})
+    with pytest.raises(ResourceExhaustedError, match="unregister those"):
+        changed(full, RegionAdded(region))
+    freed = changed(full, RegionRemoved("7"))
+    assert len(changed(freed, RegionAdded(region)).regions) == MAX_REGIONS
+
+
+def test_names_of_regions_are_bounded() -> None:
+    longest = Region("r" * MAX_REGION_NAME_CHARACTERS, "/key", 0, 64)
+    assert longest.name in changed(ServerSettings(), RegionAdded(longest)).regions
+    longer = Region(longest.name + "r", "/key", 0, 64)
+    with pytest.raises(InvalidArgumentError, match="1025 characters"):
+        changed(ServerSettings(), RegionAdded(longer))

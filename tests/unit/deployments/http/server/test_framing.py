@@ -150,3 +150,16 @@ async def test_second_request_behind_a_declined_upgrade_goes_to_another_connecti
         answer = await client.call(request("GET", "/v2", headers=upgrade))
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         assert await client.rest() == b""
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET /v2/health/live", b"GET /v2/health/live HTTP/0.9", b"GET /v2 HTTP/2.0"]
+)
+async def test_other_versions_of_http_are_refused(line: bytes) -> None:
+    async with running() as here:
+        client = await here.connect()
+        for _ in range(3):  # no head of them is remembered either
+            answer = await client.call(line + b"\r\n\r\n" + SMUGGLED)
+            assert answer.status == 505
+            assert await client.rest() == b""
+            client = await here.connect()

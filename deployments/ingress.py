@@ -22,6 +22,7 @@ import ray
 import setproctitle
 
 from backends.api.errors import TritonError
+from deployments.admission.rules import AdmissionDefaults
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import RoutingTable
 from deployments.contracts.wake_limits import WakeLimits
@@ -36,8 +37,9 @@ from deployments.grpc.rpc.compression import ResponseCompression
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.application import make_http_server, make_metrics_server
+from deployments.http.server.host import http_limits
 from deployments.http2.keepalive_options import options_from_flags
-from deployments.http2.limits import Http2Limits
+from deployments.http2.limits import http2_limits
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.metrics.model_files import render_model_cache
 from deployments.metrics.node_roles import ReadNodeRoles
@@ -52,6 +54,7 @@ from deployments.routing.table_watch import TableWatch
 from deployments.routing.wakes import Wakes
 from deployments.scheduling.holds import holds_of
 from deployments.security.tls import TlsFiles
+from deployments.settings.connection_limits import ConnectionLimits
 from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings, LogSettings
@@ -106,6 +109,9 @@ class IngressSettings:
             memory that its process may use.
         model_cache_directory: ``--model-cache-directory``.
         wake_limits: What may wait for versions that are being woken.
+        admission: What is refused under overload.
+        http_connections: Bounds of the HTTP port.
+        grpc_connections: Bounds of the gRPC port.
         wait_for_models: Which models Serve waits for before a replica runs.
     """
 
@@ -136,6 +142,9 @@ class IngressSettings:
     model_cache_directory: str = ""
     wake_limits: WakeLimits = WakeLimits()
     wait_for_models: WaitForModels = WaitForModels.NONE
+    admission: AdmissionDefaults = AdmissionDefaults()
+    http_connections: ConnectionLimits = ConnectionLimits()
+    grpc_connections: ConnectionLimits = ConnectionLimits(write_s=300)
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -212,6 +221,7 @@ class Ingress:
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )
         self._router.wake_with(Wakes(controller.wake, settings.wake_limits))
+        self._router.admit_with(settings.admission)
         self._router.node_pools.holds = holds_of(settings.scheduler_holds)
         self._router.join_node(
             NodeMember(
@@ -315,6 +325,7 @@ class Ingress:
             restrictions=settings.http_restrictions,
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
+            limits=http_limits(settings.http_connections),
             budget=self._budget,
         )
 
@@ -347,7 +358,7 @@ class Ingress:
             )
         return Http2Server(
             service,
-            limits=Http2Limits(keepalive=options_from_flags(options)),
+            limits=http2_limits(settings.grpc_connections, options_from_flags(options)),
             tls=tls,
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
             budget=self._budget,

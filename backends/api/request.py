@@ -101,6 +101,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
         wants_times: Whether the response shall tell what the execution took.
         window: How many responses the caller takes before it asks for more; 0 means any number.
         waited_ns: How long it had waited in queues when it was sent to an instance.
+        deadline_us: Within which its client wants the answer, from when it came; 0 for any time.
     """
 
     model_name: str
@@ -118,6 +119,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     wants_times: bool = False
     window: int = 0
     waited_ns: int = 0
+    deadline_us: int = 0
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

@@ -20,6 +20,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
+from cluster.options.admission import admission_defaults, grpc_connections, http_connections
 from cluster.options.lanes import lane_settings
 from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
@@ -83,6 +84,9 @@ def settings_from(
             options.wake_max_requests, options.wake_max_bytes, options.wake_timeout_secs
         ),
         wait_for_models=wait_for_models,
+        admission=admission_defaults(options),
+        http_connections=http_connections(options),
+        grpc_connections=grpc_connections(options),
     )
 
 

@@ -19,9 +19,11 @@ from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
+from deployments.admission.gate import AdmissionGate
 from deployments.contracts.control import ClusterControl, RepositoryControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.admitted_sink import admitted
 from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.settings_plane import SettingsPlane
 from deployments.data_plane.statistics import Entry, Recent, StatisticsCollector
@@ -255,11 +257,33 @@ class DataPlane:
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
+            UnavailableError: The model is overloaded and the request not admitted.
         """
+        gate = model.admission
+        if gate is not None:
+            return self._infer_admitted(model, gate, request, sink)
         if request.regions is not None:
             return self._infer_in_regions(model, request, sink)
         model.checker.check(request)
         return self._router.submit(model, request, sink)
+
+    def _infer_admitted(
+        self,
+        model: ServedModel,
+        gate: AdmissionGate,
+        request: InferenceRequest,
+        sink: ResponseSink,
+    ) -> Inflight:
+        """Send a request on that the gate of its model lets in."""
+        sink = admitted(gate, request, sink, self._router.admissions.clock_ns)
+        try:
+            if request.regions is not None:
+                return self._infer_in_regions(model, request, sink)
+            model.checker.check(request)
+            return self._router.submit(model, request, sink)
+        except Exception:
+            gate.leave()
+            raise
 
     def _infer_in_regions(
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink

@@ -7,9 +7,11 @@ import time
 from collections.abc import Sequence
 
 from backends.api.model_identifier import name_of, namespace_of
+from deployments.admission.admissions import Admissions
 from deployments.contracts.routing_table import ModelReadyState
 from deployments.data_plane.cold_starts import cold_starts_text
 from deployments.data_plane.statistics import Entry, StatisticsCollector
+from deployments.metrics.admission import AdmissionMetrics, render_admission
 from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import bounds_ms
@@ -56,7 +58,10 @@ class MetricsPage:
         host, gpus = await asyncio.to_thread(self._sample_machine, settings)
         page = render(rows, host, gpus, settings, self._router.cache_gauges())
         scaled = render_autoscaling(_scaled_versions(self.ready_entries()))
-        return page + cold_starts_text(table) + render_repositories(table.reachable) + scaled
+        refused = render_admission(_admission_rows(self._router.admissions))
+        return (
+            page + cold_starts_text(table) + render_repositories(table.reachable) + scaled + refused
+        )
 
     def ready_entries(self) -> list[Entry]:
         """Return the versions that are ready, each with its model's key."""
@@ -96,6 +101,20 @@ class MetricsPage:
         return self._machine.sample(
             time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
         )
+
+
+def _admission_rows(admissions: Admissions) -> list[AdmissionMetrics]:
+    return [
+        AdmissionMetrics(
+            name_of(key),
+            version,
+            gate.outstanding,
+            gate.limit,
+            {str(reason): count for reason, count in gate.refusals.counts.items()},
+            namespace_of(key),
+        )
+        for (key, version), gate in admissions.gates().items()
+    ]
 
 
 def _scaled_versions(entries: Sequence[Entry]) -> list[ScaledVersion]:

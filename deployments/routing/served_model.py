@@ -7,6 +7,7 @@ from collections.abc import Callable
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
+from deployments.admission.gate import AdmissionGate
 from deployments.contracts.routing_table import ModelVersion
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.ensembles.ensemble import Ensemble
@@ -30,9 +31,11 @@ class ServedModel:
         pool: Its instances.
         ensemble: What runs its requests here; None for a model with instances.
         cache: What answers requests before it; None unless its response cache is on.
+        admission: What refuses clients' requests under overload; None where nothing does.
     """
 
     __slots__ = (
+        "admission",
         "cache",
         "checker",
         "config",
@@ -63,6 +66,7 @@ class ServedModel:
         self.pool = pool
         self.ensemble = ensemble
         self.cache: CachedModel | None = None
+        self.admission: AdmissionGate | None = None
 
     def own_statistics(self) -> list[Snapshot]:
         """Return what was counted in this process: runs of an ensemble, lookups of a cache."""

@@ -27,6 +27,7 @@ _HEADERS: Final[dict[bytes, str]] = {
     b"inference-header-content-length": "infer_header_length",
     b"expect": "expect",
     b"endpoint-load-metrics-format": "load_report_form",
+    b"x-envoy-expected-rq-timeout-ms": "expected_timeout",
 }
 _HEADER_SPELLINGS_LIMIT: Final = 1024
 _PLAIN_LENGTH_DIGITS: Final = 9
@@ -47,6 +48,8 @@ class HttpHead:
         headers: All headers as sent, in their order.
         body_bytes: Content-Length; 0 when it is missing or does not count.
         load_report_form: Endpoint-Load-Metrics-Format.
+        expected_timeout: X-Envoy-Expected-Rq-Timeout-Ms.
+        timeout_ms: The same when it is a plain number, else 0.
         json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
     """
 
@@ -56,6 +59,7 @@ class HttpHead:
         "content_encoding",
         "content_length",
         "expect",
+        "expected_timeout",
         "headers",
         "infer_header_length",
         "is_http10",
@@ -63,6 +67,7 @@ class HttpHead:
         "keep_alive",
         "load_report_form",
         "method",
+        "timeout_ms",
         "transfer_encoding",
         "url",
     )
@@ -82,6 +87,8 @@ class HttpHead:
         self.infer_header_length: bytes | None = None
         self.expect = b""
         self.load_report_form = b""
+        self.expected_timeout = b""
+        self.timeout_ms = 0
 
     def take(self, name: bytes, value: bytes) -> None:
         """Take one header."""
@@ -107,6 +114,9 @@ class HttpHead:
         given = self.infer_header_length
         if given and given.isdigit() and len(given) <= _PLAIN_LENGTH_DIGITS:
             self.json_bytes = int(given)
+        given = self.expected_timeout
+        if given.isdigit() and len(given) <= _PLAIN_LENGTH_DIGITS:
+            self.timeout_ms = int(given)
 
 
 def new_parser(protocol: object) -> httptools.HttpRequestParser:

@@ -45,10 +45,11 @@ _STALE_NS: Final = 1_500_000_000
 _LEAST_TARGET_NS: Final = 1_000_000.0
 # What a request takes beside its execution and its queue, at most: encoding, lanes.
 _MOST_OVERHEAD_NS: Final = 5_000_000.0
-_DRIFT: Final = 1.05
+_DRIFT: Final = 1.01
 _DRIFT_NS: Final = 1000.0
 # Fewer requests under way say nothing of a queue.
 _LEAST_CAP: Final = 8.0
+_PEAK_KEPT: Final = 0.99
 # By how much one window changes the limit.
 _MOST_GROWTH: Final = 1.25
 _MOST_CUT: Final = 0.5
@@ -89,11 +90,14 @@ class AdmissionGate:
         "_execution_ns",
         "_last_refused_ns",
         "_levels",
+        "_mean_per_ns",
         "_not_before_ns",
         "_offset_ns",
+        "_peak_per_ns",
         "_places",
         "_places_door",
         "_rate_per_ns",
+        "_stands_until_ns",
         "_target_ns",
         "_window",
         "is_limited",
@@ -128,6 +132,11 @@ class AdmissionGate:
         self._offset_ns = _MOST_OVERHEAD_NS
         # Answers per nanosecond while requests stand; 0 while they do not.
         self._rate_per_ns = 0.0
+        # The most that such a rate was lately: one answer alone says little.
+        self._peak_per_ns = 0.0
+        # Their mean, for deadlines, and how long it is of use.
+        self._mean_per_ns = 0.0
+        self._stands_until_ns = 0
 
     # ---- the door ------------------------------------------------------------------------------
 
@@ -153,9 +162,10 @@ class AdmissionGate:
             refusal = self._meet_limit(now_ns, door)
             if refusal is not None:
                 return refusal
-        if time_left_ns and self._rate_per_ns and not is_bound:
-            needed_ns = (self.outstanding + 1) / self._rate_per_ns
+        if time_left_ns and self.outstanding and now_ns < self._stands_until_ns and not is_bound:
+            needed_ns = self._needed_ns
             if needed_ns > time_left_ns:
+                self._stands_until_ns = now_ns + self._window_ns
                 return self._refused(now_ns, Reason.DEADLINE, needed_ns, time_left_ns)
         self.outstanding += 1
         if places is not None:
@@ -188,8 +198,20 @@ class AdmissionGate:
         return max(0.0, (self.outstanding + 1) / self._rate_per_ns - self._execution_ns)
 
     @property
+    def _needed_ns(self) -> float:
+        """About when the next request would be answered."""
+        rate_per_ns, execution_ns = self._mean_per_ns, self._execution_ns
+        # Of several that are executed together, the first to come waits for the whole before.
+        together = max(1.0, rate_per_ns * execution_ns)
+        return (self.outstanding + 1) / rate_per_ns + execution_ns * (1.0 - 1.0 / together) / 2
+
+    @property
     def _stale_ns(self) -> float:
         return max(_STALE_NS, _STALE_EXECUTIONS * self._execution_ns)
+
+    @property
+    def _window_ns(self) -> int:
+        return max(_WINDOW_NS, int(_WINDOW_EXECUTIONS * self._execution_ns))
 
     @property
     def _burst_ns(self) -> float:
@@ -230,7 +252,7 @@ class AdmissionGate:
             level = level or self.rules.default_level
         if not self.is_limited:
             if window.take(took_ns - execution_ns, execution_ns, level):
-                self._watch(took_ns, outstanding, took_ns - execution_ns)
+                self._watch(now_ns, took_ns, outstanding, took_ns - execution_ns)
         elif start_ns >= window.began_ns:
             window.take(took_ns - execution_ns, execution_ns, level)
         if self.limit < 1.0:
@@ -238,7 +260,7 @@ class AdmissionGate:
         if now_ns >= window.due_ns and window.count >= _WINDOW_COUNT:
             self._end_window(now_ns, window)
 
-    def _watch(self, took_ns: int, outstanding: int, wait_ns: int) -> None:
+    def _watch(self, now_ns: int, took_ns: int, outstanding: int, wait_ns: int) -> None:
         """Learn from one answer, while the gate is open, whether requests stand."""
         if not self._execution_ns:
             self._learn(self._window)
@@ -248,16 +270,20 @@ class AdmissionGate:
                 self._set_limit(_UNLIMITED)
             return
         # All that were under way before it have been answered by now, one after the other.
-        rate_per_ns = outstanding / took_ns
-        if rate_per_ns > self._rate_per_ns:
-            self._rate_per_ns = rate_per_ns
-            cap = rate_per_ns * (self._execution_ns + self._burst_ns)
-            self._set_limit(max(cap, _LEAST_CAP))
+        each_per_ns = outstanding / took_ns
+        mean_per_ns = self._mean_per_ns or each_per_ns
+        self._mean_per_ns = mean_per_ns + (each_per_ns - mean_per_ns) / 8
+        peak_per_ns = max(each_per_ns, self._peak_per_ns * _PEAK_KEPT)
+        self._peak_per_ns = self._rate_per_ns = peak_per_ns
+        self._stands_until_ns = now_ns + self._window_ns
+        cap = peak_per_ns * (self._execution_ns + self._burst_ns)
+        self._set_limit(max(cap, _LEAST_CAP))
 
     def _end_window(self, now_ns: int, window: Window) -> None:
         self._learn(window)
         if self.is_limited:
-            self._rate_per_ns = window.answered_count / (now_ns - window.began_ns)
+            rate_per_ns = window.answered_count / (now_ns - window.began_ns)
+            self._rate_per_ns = self._mean_per_ns = rate_per_ns
             self._adjust(now_ns, window)
         else:
             self._begin_window(now_ns)
@@ -327,6 +353,8 @@ class AdmissionGate:
     def _begin_window(self, now_ns: int) -> None:
         if self._levels is not None:
             self._levels.begin()
-        length_ns = max(_WINDOW_NS, int(_WINDOW_EXECUTIONS * self._execution_ns))
+        length_ns = self._window_ns
+        if self.is_limited:
+            self._stands_until_ns = now_ns + 2 * length_ns
         idle_below_ns = self._offset_ns + _IDLE_WAIT * self._target_ns
         self._window = Window(now_ns, now_ns + length_ns, idle_below_ns)

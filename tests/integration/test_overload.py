@@ -3,6 +3,7 @@
 """A server under five times the load that its model carries; counts alone are judged."""
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -71,7 +72,9 @@ async def overload(server: RunningServer) -> tuple[Seen, grpc.aio.AioRpcError | 
 def refused_count(server: RunningServer) -> int:
     with urllib.request.urlopen(f"http://{server.metrics}/metrics") as page:
         text = page.read().decode()
-    found = re.findall(r'^manta_admission_refused_total\{model="sleeper",.*\} (\d+)$', text, re.M)
+    found = re.findall(
+        r'^manta_admission_refused_total\{model="sleeper",.*\} (\d+)$', text, re.MULTILINE
+    )
     assert 'manta_admission_outstanding_requests{model="sleeper",version="1"} 0' in text
     return sum(map(int, found))
 
@@ -116,10 +119,8 @@ def test_one_peer_cannot_have_all_connections(server: RunningServer) -> None:
             assert sockets[-1].recv(4096).startswith(b"HTTP/1.1 200")
         extra = socket.create_connection((host, int(port)), timeout=30)
         sockets.append(extra)
-        try:
+        with contextlib.suppress(ConnectionResetError):
             assert extra.recv(1) == b""
-        except ConnectionResetError:
-            pass
     finally:
         for each in sockets:
             each.close()

@@ -36,11 +36,11 @@ _WINDOW_NS: Final = 40_000_000
 _WINDOW_COUNT: Final = 4
 # A burst may stand for so many executions, but above so long only for these few.
 _BURST_EXECUTIONS: Final = 20
-_SLOW_BURST_NS: Final = 5_000_000_000
+_SLOW_BURST_NS: Final = 5_000_000_000.0
 _SLOW_BURST_EXECUTIONS: Final = 4
 # A limit that nobody met for so long, in executions and in time, is of another time.
 _STALE_EXECUTIONS: Final = 32
-_STALE_NS: Final = 1_500_000_000
+_STALE_NS: Final = 1_500_000_000.0
 # Targets below are lost in what schedulers of operating systems do.
 _LEAST_TARGET_NS: Final = 1_000_000.0
 # What a request takes beside its execution and its queue, at most: encoding, lanes.
@@ -217,7 +217,8 @@ class AdmissionGate:
     def _burst_ns(self) -> float:
         executions_ns = self._execution_ns * _BURST_EXECUTIONS
         slow_ns = max(_SLOW_BURST_NS, self._execution_ns * _SLOW_BURST_EXECUTIONS)
-        return max(self.rules.burst_ns, min(executions_ns, slow_ns)) + self.rules.delay_ns
+        least_ns = float(self.rules.burst_ns)
+        return max(least_ns, min(executions_ns, slow_ns)) + self.rules.delay_ns
 
     # ---- answers -------------------------------------------------------------------------------
 
@@ -290,7 +291,7 @@ class AdmissionGate:
 
     def _learn(self, window: Window) -> None:
         """Take what a window says of the model."""
-        least_ns = max(0.0, window.least_wait_ns)
+        least_ns = float(max(0, window.least_wait_ns))
         drifted_ns = self._offset_ns * _DRIFT + _DRIFT_NS
         execution_ns = window.execution_ns / window.count
         if not execution_ns:

@@ -76,7 +76,7 @@ class Http2Server:
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_s = limits.keepalive.resolution_ns / NS_PER_S
-        self._peers = PeerLimit[SocketConnection](limits.max_connections_per_peer)
+        self._peers: PeerLimit[SocketConnection] = PeerLimit(limits.max_connections_per_peer)
         self._threads: ThreadPoolExecutor | None = None
         # For connections at the limit: who may go, who is going and when that was last looked up.
         self._idle: list[SocketConnection] = []

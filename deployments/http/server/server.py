@@ -69,7 +69,7 @@ class HttpServer:
         self.heads = KnownHeads(self.limits.head_bytes)
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._listener: Listener[ServedConnection] = Listener("HTTP", self._new_connection)
-        self._peers = PeerLimit[ServedConnection](self.limits.peer_connection_count)
+        self._peers: PeerLimit[ServedConnection] = PeerLimit(self.limits.peer_connection_count)
         self._sweeper: asyncio.TimerHandle | None = None
         self._drainer: asyncio.TimerHandle | None = None
         self._refusals = RefusalLog(logger)

@@ -44,8 +44,9 @@ from deployments.grpc.rpc.service import RpcService
 from deployments.grpc.server.grpcio_server import GrpcioServer
 from deployments.grpc.server.http2_server import Http2Server
 from deployments.http.kserve.servers import make_http_server, make_metrics_server
+from deployments.http.server.host import http_limits
 from deployments.http2.keepalive_options import options_from_flags
-from deployments.http2.limits import Http2Limits
+from deployments.http2.limits import http2_limits
 from deployments.ingress_settings import IngressSettings
 from deployments.lane.handshake import NONCE_BYTES, ClientHandshake, ServerHandshake
 from deployments.metrics.model_files import render_model_cache
@@ -149,8 +150,7 @@ class Ingress:
             cache,
             heartbeat=Heartbeat(timeout_s, controller.report_wedged) if timeout_s else None,
         )
-        self._router.wake_with(Wakes(controller.wake, settings.wake_limits))
-        self._router.node_pools.holds = holds_of(settings.scheduler_holds)
+        self._set_up_router(controller)
         self._router.join_node(
             NodeMember(
                 node_id,
@@ -178,6 +178,13 @@ class Ingress:
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()
         gc.freeze()
+
+    def _set_up_router(self, controller: ControllerLink) -> None:
+        """Tell the router what it has to know before its first table."""
+        settings, router = self._settings, self._router
+        router.wake_with(Wakes(controller.wake, settings.wake_limits))
+        router.admit_with(settings.admission)
+        router.node_pools.holds = holds_of(settings.scheduler_holds)
 
     def _capture(self, settings: IngressSettings) -> RunningCaptures | None:
         """Have answers name what they were made by, and requests kept, as far as that is asked."""
@@ -275,6 +282,7 @@ class Ingress:
             restrictions=settings.http_restrictions,
             header_forward_pattern=settings.http_header_forward_pattern,
             tls=settings.http_tls,
+            limits=http_limits(settings.http_connections),
             budget=self._budget,
             access=self._access,
         )
@@ -319,7 +327,7 @@ class Ingress:
             )
         return Http2Server(
             service,
-            limits=Http2Limits(keepalive=options_from_flags(options)),
+            limits=http2_limits(settings.grpc_connections, options_from_flags(options)),
             tls=tls,
             compression=ResponseCompression(level, INFERENCE_PATHS) if level != "none" else None,
             budget=self._budget,

@@ -5,8 +5,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from deployments.admission.rules import AdmissionDefaults
 from deployments.contracts.wake_limits import WakeLimits
 from deployments.security.tls import TlsFiles
+from deployments.settings.connection_limits import ConnectionLimits
 from deployments.settings.lane_settings import LaneSettings
 from deployments.settings.server_settings import LogSettings
 from deployments.settings.wait_for_models import WaitForModels
@@ -52,6 +54,9 @@ class IngressSettings:
         wait_for_models: Which models Serve waits for before a replica runs.
         capture_config: ``--capture-config``.
         answer_provenance: ``--answer-provenance``.
+        admission: What is refused under overload.
+        http_connections: Bounds of the HTTP port.
+        grpc_connections: Bounds of the gRPC port.
         access_policy: ``--access-policy``, a path on the replica's node; empty without one.
         unix_socket_mode: ``--unix-socket-mode``.
     """
@@ -85,6 +90,9 @@ class IngressSettings:
     wait_for_models: WaitForModels = WaitForModels.NONE
     capture_config: str = ""
     answer_provenance: bool = False
+    admission: AdmissionDefaults = AdmissionDefaults()
+    http_connections: ConnectionLimits = ConnectionLimits()
+    grpc_connections: ConnectionLimits = ConnectionLimits(write_s=300)
     access_policy: str = ""
     unix_socket_mode: int = DEFAULT_MODE
 

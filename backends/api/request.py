@@ -106,6 +106,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
             that it may reach has a rollout.
         tenant: Whom it counts for; empty for nobody in particular.
         weight: The tenant's share beside other tenants' in a queue.
+        deadline_us: Within which its client wants the answer, from when it came; 0 for any time.
     """
 
     model_name: str
@@ -126,6 +127,7 @@ class InferenceRequest(msgspec.Struct, array_like=True):
     pins: dict[str, int] | None = None
     tenant: str = ""
     weight: float = 1.0
+    deadline_us: int = 0
 
 
 class InferenceResponse(msgspec.Struct, array_like=True):

@@ -20,6 +20,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
 from cluster.controller.ownership import Owner
+from cluster.options.admission import admission_defaults, grpc_connections, http_connections
 from cluster.options.lanes import lane_settings
 from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
@@ -94,6 +95,9 @@ def settings_from(
         answer_provenance=options.answer_provenance,
         access_policy=options.access_policy,
         unix_socket_mode=int(options.unix_socket_mode, 8),
+        admission=admission_defaults(options),
+        http_connections=http_connections(options),
+        grpc_connections=grpc_connections(options),
     )
 
 

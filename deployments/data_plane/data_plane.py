@@ -19,11 +19,13 @@ from backends.api.model_config import ModelConfig, ModelInput, ModelOutput
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.pbtxt import to_json
+from deployments.admission.gate import AdmissionGate
 from deployments.captures.capturing import Captures
 from deployments.captures.provenance import ProvenanceSink, is_asked
 from deployments.contracts.control import ClusterControl, RepositoryControl, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
+from deployments.data_plane.admitted_sink import admitted
 from deployments.data_plane.metrics_page import MetricsPage
 from deployments.data_plane.rollout_door import Headers, RolloutDoor
 from deployments.data_plane.settings_plane import SettingsPlane
@@ -292,6 +294,7 @@ class DataPlane:
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
+            UnavailableError: The model is overloaded and the request not admitted.
         """
         arm = ""
         if self._with_rollouts:
@@ -302,6 +305,9 @@ class DataPlane:
             sink = self._naming(model, request, sink, arm)
         if self.captures is not None:
             sink = self.captures.watch(model, request, sink, model.digest, arm)
+        gate = model.admission
+        if gate is not None:
+            return self._infer_admitted(model, gate, request, sink)
         if request.regions is not None:
             return self._infer_in_regions(model, request, sink)
         model.checker.check(request)
@@ -314,6 +320,24 @@ class DataPlane:
         if is_asked(request) or self.always_names_origin:
             return ProvenanceSink(sink, model.version_text, model.digest, arm)
         return sink
+
+    def _infer_admitted(
+        self,
+        model: ServedModel,
+        gate: AdmissionGate,
+        request: InferenceRequest,
+        sink: ResponseSink,
+    ) -> Inflight:
+        """Send a request on that the gate of its model lets in."""
+        sink = admitted(gate, request, sink, self._router.admissions.clock_ns)
+        try:
+            if request.regions is not None:
+                return self._infer_in_regions(model, request, sink)
+            model.checker.check(request)
+            return self._router.submit(model, request, sink)
+        except Exception:
+            gate.leave()
+            raise
 
     def _infer_in_regions(
         self, model: ServedModel, request: InferenceRequest, sink: ResponseSink

@@ -11,11 +11,13 @@ from typing import Any
 from backends.api.errors import TritonError
 from backends.api.model_identifier import name_of, namespace_of
 from deployments.access.counters import AccessCounters
+from deployments.admission.admissions import Admissions
 from deployments.contracts.control import RolloutAction, RolloutControl
 from deployments.contracts.routing_table import ModelReadyState
 from deployments.data_plane.cold_starts import cold_starts_text
 from deployments.data_plane.statistics import DEADLINE_S, Entry, StatisticsCollector
 from deployments.metrics.access import render_access
+from deployments.metrics.admission import AdmissionMetrics, render_admission
 from deployments.metrics.autoscaling import ScaledVersion, render_autoscaling
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import bounds_ms
@@ -82,6 +84,7 @@ class MetricsPage:
         if self.tenants is not None:
             page += render_tenants(self.tenants.counts)
         page += render_access(self.access)
+        page += render_admission(_admission_rows(self._router.admissions))
         return page + render_rollouts(await self._rollouts())
 
     async def _rollouts(self) -> Sequence[Mapping[str, Any]]:
@@ -138,6 +141,20 @@ class MetricsPage:
         return self._machine.sample(
             time.monotonic_ns(), has_cpu=settings.has_cpu, has_gpu=settings.has_gpu
         )
+
+
+def _admission_rows(admissions: Admissions) -> list[AdmissionMetrics]:
+    return [
+        AdmissionMetrics(
+            name_of(key),
+            version,
+            gate.outstanding,
+            gate.limit,
+            {str(reason): count for reason, count in gate.refusals.counts.items()},
+            namespace_of(key),
+        )
+        for (key, version), gate in admissions.gates().items()
+    ]
 
 
 def _scaled_versions(entries: Sequence[Entry]) -> list[ScaledVersion]:

@@ -10,8 +10,9 @@ from deployments.http2.frames import (
     MIN_MAX_FRAME_BYTES,
 )
 from deployments.http2.keepalive_options import NS_PER_S, KeepaliveOptions
+from deployments.settings.connection_limits import ConnectionLimits
 
-__all__ = ["NS_PER_S", "Http2Limits"]
+__all__ = ["NS_PER_S", "Http2Limits", "http2_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Http2Limits:
 
     # Half-open peers. None switches a timer off.
     max_connections: int = 10_000
+    # Of one address; 0 for any number.
+    max_connections_per_peer: int = 0
     # The whole TLS handshake; of the preface and the first SETTINGS behind it.
     handshake_timeout_ns: int = 10 * NS_PER_S
     preface_timeout_ns: int = 10 * NS_PER_S
@@ -82,3 +85,14 @@ class Http2Limits:
                 f"max_frame_bytes is {self.max_frame_bytes}, expected {MIN_MAX_FRAME_BYTES} to"
                 f" {MAX_MAX_FRAME_BYTES}"
             )
+
+
+def http2_limits(given: ConnectionLimits, keepalive: KeepaliveOptions) -> Http2Limits:
+    """Return the limits that options say; all others have their defaults."""
+    return Http2Limits(
+        max_concurrent_streams=given.stream_count,
+        max_connections=given.count,
+        max_connections_per_peer=given.per_peer,
+        write_stall_timeout_ns=given.write_s * NS_PER_S,
+        keepalive=keepalive,
+    )

@@ -13,6 +13,7 @@ gone, the last table goes on being served.
 Everything here runs on one event loop.
 """
 
+import time
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
 
@@ -22,6 +23,8 @@ from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
 from backends.config.autoscaling import is_autoscaled
+from deployments.admission.admissions import Admissions
+from deployments.admission.rules import AdmissionDefaults
 from deployments.contracts.routing_table import InstanceEndpoint, RoutingTable, lookup_error
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.lane.client import LaneClient
@@ -114,6 +117,15 @@ class Router:
     def wake_with(self, wakes: Wakes) -> None:
         """Have dormant versions woken that requests come for, from now on."""
         self._waiting.wakes = wakes
+
+    def admit_with(self, defaults: AdmissionDefaults) -> None:
+        """Refuse clients' requests under overload, from the next table on."""
+        self._served.admissions = Admissions(time.monotonic_ns, defaults)
+
+    @property
+    def admissions(self) -> Admissions:
+        """The gates of the versions served."""
+        return self._served.admissions
 
     def join_node(self, member: NodeMember) -> None:
         """Hold the queues of this node's pools from now on, or use those that another holds."""

@@ -8,6 +8,7 @@ from typing import Protocol
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
 from backends.api.request import InferenceRequest
+from deployments.admission.gate import AdmissionGate
 from deployments.contracts.routing_table import ModelVersion
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.ensembles.ensemble import Ensemble
@@ -34,6 +35,7 @@ class ServedModel:
         pool: Its instances.
         ensemble: What runs its requests here; None for a model with instances.
         cache: What answers requests before it; None unless its response cache is on.
+        admission: What refuses clients' requests under overload; None where nothing does.
         rollout: Set where no version was named and the model has a rollout, which then chooses the
             version for each request; the rest is that of the version which is asked for config and
             metadata.
@@ -41,6 +43,7 @@ class ServedModel:
 
     __slots__ = (
         "_entry",
+        "admission",
         "cache",
         "checker",
         "config",
@@ -75,6 +78,7 @@ class ServedModel:
         self._entry = entry
         self.ensemble = ensemble
         self.cache: CachedModel | None = None
+        self.admission: AdmissionGate | None = None
         self.rollout: ModelRollout | None = None
 
     def facing(self, rollout: ModelRollout) -> "ServedModel":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from backends.api.model_config import ModelConfig
 from backends.api.model_identifier import name_of
 from backends.config.normalisation import change_requires_reload
+from deployments.admission.admissions import Admissions
 from deployments.contracts.routing_table import ModelReadyState, ModelVersion, RoutingTable
 from deployments.ensembles.ensemble import Ensemble, FindStepModel
 from deployments.ensembles.labels import labels_of
@@ -32,6 +33,7 @@ class ServedModels:
         newest: By key: the newest ready version; for a model with a rollout what stands for it.
         rollouts: By key: the rollouts of models; always the same mapping.
         keys: By name: the only key there is of it, where that is another than the name.
+        admissions: The gates of the versions.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class ServedModels:
         self.newest: dict[str, ServedModel] = {}
         self.keys: dict[str, str] = {}
         self.rollouts: dict[str, ModelRollout] = {}
+        self.admissions = Admissions(time.monotonic_ns)
         self._pool_of = pool_of
         self._find_step = find_step
         self._cache = cache
@@ -82,6 +85,7 @@ class ServedModels:
                 if entry.takes_requests and entry.config is not None:
                     key = (name, entry.version)
                     served = self._serve(name, entry, entry.config, before.get(key))
+                    served.admission = self.admissions.gate_of(key, entry.config)
                     self._by_key[key] = (entry, served)
                     self._versions.setdefault(name, []).append(entry.version)
                     if served.ensemble is not None:
@@ -89,6 +93,7 @@ class ServedModels:
                     # Before one that has no instance at present an older one is preferred.
                     if name not in self.newest or entry.state is ModelReadyState.READY:
                         self.newest[name] = served
+        self.admissions.keep(self._by_key)
         names = {name_of(key) for key in changed if key != name_of(key)}
         for name, keys in table.keys_by_name(names).items():
             if len(keys) == 1:

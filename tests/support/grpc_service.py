@@ -13,15 +13,16 @@ ZEROS = np.zeros(16, np.int32).tobytes()
 class RecordedReply:
     def __init__(self):
         self.messages, self.status, self.details = [], None, ""
+        self.timeout_ns, self.retry_s = 0, 0.0
         self.done = asyncio.Event()
 
     def send(self, message):
         assert self.status is None
         self.messages.append(message if isinstance(message, bytes) else b"".join(message))
 
-    def finish(self, status=0, details=""):
+    def finish(self, status=0, details="", retry_s=0.0):
         assert self.status is None, "finished twice"
-        self.status, self.details = status, details
+        self.status, self.details, self.retry_s = status, details, retry_s
         self.done.set()
 
     def complete(self, message):

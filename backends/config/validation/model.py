@@ -14,6 +14,7 @@ from typing import Any
 
 from backends.api.errors import InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.config.admission import admission_complaints
 from backends.config.autoscaling import autoscaling_complaints
 from backends.config.normalisation import BACKEND_PLATFORMS
 from backends.config.pbtxt import to_message
@@ -204,6 +205,7 @@ _MODEL_RULES: tuple[Rule, ...] = (
     _response_cache,
     _metrics,
     autoscaling_complaints,
+    admission_complaints,
     placement_complaints,
 )
 

@@ -10,6 +10,7 @@ Triton: server/src/grpc/infer_handler.cc @e1db8a6
 
 import logging
 from collections.abc import Awaitable, Mapping
+from typing import Final
 
 from backends.api.errors import (
     GRPC_STATUS,
@@ -32,6 +33,8 @@ from deployments.protocol.forwarded_headers import forwarded_headers
 from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.tracer import GRPC, Arrival
+
+_NS_PER_US: Final = 1000
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +173,7 @@ class InferCall:
             self._model = model = context.resolve(decoded)
             _refuse_decoupled(model)
             request = context.build(decoded, model, self._metadata)
+            request.deadline_us = self._reply.timeout_ns // _NS_PER_US
             self._classes = decoded.classes
             sink: ResponseSink = self
             if received_ns:
@@ -244,7 +248,7 @@ class InferCall:
         del final
         if not self._ended:
             self._end()
-            self._reply.finish(GRPC_STATUS[error.code], error.message)
+            self._reply.finish(GRPC_STATUS[error.code], error.message, error.retry_after_s)
 
     def _end(self) -> None:
         self._ended = True

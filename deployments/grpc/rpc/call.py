@@ -59,6 +59,7 @@ class GrpcCall:
     Attributes:
         done: The outcome is decided: what comes from either side now is dropped.
         stream: The stream of the call.
+        timeout_ns: Within which the client wants the answer; 0 for any time.
     """
 
     __slots__ = (
@@ -70,12 +71,14 @@ class GrpcCall:
         "_watched",
         "done",
         "stream",
+        "timeout_ns",
     )
 
     def __init__(self, connection: CallHost, stream: Stream, path: bytes) -> None:
         self.stream = stream
         self._path = path
         self.done = False
+        self.timeout_ns = 0
         self._connection = connection
         self._rpc: RpcCall | None = None
         self._inbox: Inbox | None = None
@@ -219,12 +222,13 @@ class GrpcCall:
             out.ended(stream)
         self._connection.wake()
 
-    def finish(self, status: int = 0, details: str = "") -> None:
+    def finish(self, status: int = 0, details: str = "", retry_s: float = 0.0) -> None:
         """Send the trailers, or a response of nothing else."""
         if self.done:
             return
         self._finished()
-        block = trailers(status, details) if self._started else trailers_only(status, details)
+        make = trailers if self._started else trailers_only
+        block = make(status, details, retry_s)
         self._connection.h2.out.end(self.stream, block)
         self._connection.wake()
 

@@ -141,6 +141,8 @@ class GrpcConnection:
             if head.coding is None
             else CompressingCall(self, stream, head.path, head.coding)
         )
+        if head.timeout_ns is not None:
+            call.timeout_ns = head.timeout_ns
         try:
             rpc = self.service.start(head.path, head.metadata, call)
         except Exception:

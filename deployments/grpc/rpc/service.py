@@ -16,13 +16,24 @@ class RpcReply(Protocol):
     A message is bytes, or a list of buffers that are to be sent one behind the other as one
     message; in either case without gRPC's five-byte frame. After `RpcCall.cancelled` all methods
     do nothing.
+
+    Attributes:
+        timeout_ns: Within which the client wants the answer, from when it asked; 0 for any time.
     """
+
+    timeout_ns: int
 
     def send(self, message: bytes | list[Buffer]) -> None:
         """Send one response message; exactly one in a unary call that succeeds."""
 
-    def finish(self, status: int = 0, details: str = "") -> None:
-        """Send the trailers: the call ends here. Called exactly once, unless `complete` was."""
+    def finish(self, status: int = 0, details: str = "", retry_s: float = 0.0) -> None:
+        """Send the trailers: the call ends here. Called exactly once, unless `complete` was.
+
+        Args:
+            status: Number of the gRPC status.
+            details: What the client is told.
+            retry_s: After how many seconds trying again is worth while; 0.0 says nothing.
+        """
 
     def complete(self, message: bytes | list[Buffer]) -> None:
         """`send` and `finish` with status OK in one write."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """gRPC statuses as header blocks."""
 
+import math
 from typing import Final
 
 from deployments.http2.header_blocks import encode_block
@@ -49,20 +50,30 @@ def percent_encoded(details: str) -> bytes:
     return bytes(out)
 
 
-def _status(status: int, details: str) -> list[tuple[bytes, bytes]]:
+def _status(status: int, details: str, retry_s: float) -> list[tuple[bytes, bytes]]:
     headers = [(b"grpc-status", b"%d" % status)]
     if details:
         headers.append((b"grpc-message", percent_encoded(details)))
+    if retry_s:
+        # gRPC's retry design (A6): clients that retry wait so long.
+        headers.append((b"grpc-retry-pushback-ms", b"%d" % math.ceil(retry_s * 1000)))
     return headers
 
 
-def trailers(status: int, details: str) -> bytes:
-    """Return the block that ends a response with messages."""
+def trailers(status: int, details: str, retry_s: float = 0.0) -> bytes:
+    """Return the block that ends a response with messages.
+
+    Args:
+        status: Number of the gRPC status.
+        details: What the client is told.
+        retry_s: After how many seconds trying again is worth while; 0.0 says nothing.
+    """
     if status == OK and not details:
         return TRAILERS_OK
-    return encode_block(_status(status, details))
+    return encode_block(_status(status, details, retry_s))
 
 
-def trailers_only(status: int, details: str) -> bytes:
-    """Return the block that is a whole response."""
-    return encode_block([_CONTENT_TYPE, _ACCEPT_ENCODING, *_status(status, details)], status=200)
+def trailers_only(status: int, details: str, retry_s: float = 0.0) -> bytes:
+    """Return the block that is a whole response; see `trailers`."""
+    rows = _status(status, details, retry_s)
+    return encode_block([_CONTENT_TYPE, _ACCEPT_ENCODING, *rows], status=200)

@@ -20,6 +20,7 @@ from deployments.grpc.rpc.deadlines import Deadlines
 from deployments.grpc.rpc.service import RpcService
 from deployments.http2.limits import Http2Limits
 from deployments.supervision.memory_budget import MemoryBudget
+from deployments.supervision.peer_limit import host_of
 
 ALPN: Final = "h2"
 PROTOCOL: Final = "grpc"
@@ -112,6 +113,12 @@ class SocketConnection(asyncio.BufferedProtocol):
         if self._host.is_draining:
             self.grpc.h2.lifecycle.drain_after_first_stream(self._clock_ns())
         self._flush()
+
+    @property
+    def peer_host(self) -> str:
+        """The peer's address; empty where it has none."""
+        transport = self._transport
+        return "" if transport is None else host_of(transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next read goes."""

@@ -6,6 +6,7 @@ Messages pass as bytes; grpcio serialises nothing.
 """
 
 import asyncio
+import math
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ OPTIONS: Final = {
     "max-connection-age": "grpc.max_connection_age_ms",
     "max-connection-age-grace": "grpc.max_connection_age_grace_ms",
 }
+_NS_PER_S: Final = 1_000_000_000
 _LEVELS: Final = {"low": 1, "medium": 2, "high": 3}
 _TIMEOUT: Final = "keepalive-timeout"
 
@@ -255,20 +257,23 @@ class _ServiceHandler:
 class _Reply:
     """Collects what the service says and wakes the coroutine that passes it on to grpcio."""
 
-    __slots__ = ("details", "messages", "status", "waiter")
+    __slots__ = ("details", "messages", "retry_s", "status", "timeout_ns", "waiter")
 
-    def __init__(self) -> None:
+    def __init__(self, left_s: float | None) -> None:
         self.messages: list[bytes] = []
         self.status: int | None = None
         self.details = ""
+        self.retry_s = 0.0
+        self.timeout_ns = 0 if left_s is None else int(left_s * _NS_PER_S)
         self.waiter: asyncio.Future[None] | None = None
 
     def send(self, message: bytes | list[Buffer]) -> None:
         self.messages.append(message if isinstance(message, bytes) else b"".join(message))
         self._wake()
 
-    def finish(self, status: int = 0, details: str = "") -> None:
+    def finish(self, status: int = 0, details: str = "", retry_s: float = 0.0) -> None:
         self.status = status
+        self.retry_s = retry_s
         self.details = details
         self._wake()
 
@@ -289,7 +294,7 @@ class _Reply:
 async def _run_unary(
     service: RpcService, path: bytes, metadata: Metadata, data: bytes, context: Any
 ) -> bytes:
-    reply = _Reply()
+    reply = _Reply(context.time_remaining())
     call = service.start(path, metadata, reply)
     if call is None:
         raise LookupError(path)
@@ -302,14 +307,14 @@ async def _run_unary(
         call.cancelled()
         raise
     if reply.status:
-        await context.abort(_STATUS[reply.status], reply.details)
+        await _abort(context, reply, reply.status)
     return reply.messages[0]
 
 
 async def _run_stream(
     service: RpcService, path: bytes, metadata: Metadata, requests: Any, context: Any
 ) -> None:
-    reply = _Reply()
+    reply = _Reply(context.time_remaining())
     call = service.start(path, metadata, reply)
     if call is None:
         if reply.status:
@@ -339,7 +344,14 @@ async def _run_stream(
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
     if reply.status:
-        await context.abort(_STATUS[reply.status], reply.details)
+        await _abort(context, reply, reply.status)
+
+
+async def _abort(context: Any, reply: _Reply, status: int) -> None:
+    metadata: tuple[tuple[str, str], ...] = ()
+    if reply.retry_s:
+        metadata = (("grpc-retry-pushback-ms", str(math.ceil(reply.retry_s * 1000))),)
+    await context.abort(_STATUS[status], reply.details, metadata)
 
 
 def _peer_of(context: Any) -> Peer:

@@ -24,6 +24,7 @@ from deployments.security.tls import TlsFiles
 from deployments.security.tls_reload import listening_with
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
+from deployments.supervision.peer_limit import PeerLimit
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Http2Server:
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_s = limits.keepalive.resolution_ns / NS_PER_S
+        self._peers: PeerLimit[SocketConnection] = PeerLimit(limits.max_connections_per_peer)
         self._threads: ThreadPoolExecutor | None = None
         # For connections at the limit: who may go, who is going and when that was last looked up.
         self._idle: list[SocketConnection] = []
@@ -175,6 +177,14 @@ class Http2Server:
 
     def opened(self, connection: SocketConnection) -> bool:
         """Count a connection in; False when there are too many and all of them have calls."""
+        if self._peers.limit and not self._peers.opened(connection, connection.peer_host):
+            self._refusals.note(
+                logging.WARNING,
+                "peers",
+                f"gRPC connections are refused: {connection.peer_host} has {self._peers.limit}"
+                " already, the limit of one peer",
+            )
+            return False
         limit = self.limits.max_connections
         if self.connection_count - len(self._leaving) >= limit and not self._make_room():
             self._refusals.note(
@@ -183,6 +193,7 @@ class Http2Server:
                 f"gRPC connections are refused: {self.connection_count} are open, the limit, and"
                 " none is idle",
             )
+            self._peers.closed(connection)
             return False
         self._listener.opened(connection)
         if self._sweep_timer is None and self._loop is not None:
@@ -192,6 +203,7 @@ class Http2Server:
     def closed(self, connection: SocketConnection) -> None:
         """Count a connection out."""
         self._leaving.discard(connection)
+        self._peers.closed(connection)
         self._listener.closed(connection)
 
     def note_closed(self, reason: str) -> None:

@@ -32,6 +32,7 @@ from deployments.tracing.tracer import HTTP, Arrival, Tracer
 logger = logging.getLogger(__name__)
 
 _INT32_MAX: Final = 2**31 - 1
+_US_PER_MS: Final = 1000
 _INTEGER = re.compile(rb"\s*([+-]?[0-9]+)")
 
 
@@ -114,6 +115,8 @@ class InferRoute:
                 request = decoded.request
                 forwarded = forwarded_headers(self._forward, exchange.head.headers, self._hidden)
                 request.parameters = {**request.parameters, **forwarded}
+            if exchange.head.timeout_ms:
+                decoded.request.deadline_us = exchange.head.timeout_ms * _US_PER_MS
             # From here the tensors alone keep the body.
             exchange.body = b""
             sink: ResponseSink = InferSink(

@@ -16,6 +16,7 @@ from deployments.http.server.answer_queue import AnswerQueue
 from deployments.http.server.entrance import Entrance
 from deployments.http.server.host import ConnectionHost
 from deployments.http.server.request_reader import RequestReader
+from deployments.supervision.peer_limit import host_of
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -76,6 +77,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Whether no request is being received or answered, and another one would be."""
         answers = self._answers
         return not (answers.exchanges or self._reader.exchange or answers.is_stopped)
+
+    @property
+    def peer_host(self) -> str:
+        """The peer's address; empty where it has none."""
+        transport = self._transport
+        return "" if transport is None else host_of(transport.get_extra_info("peername"))
 
     @property
     def active_tick(self) -> int:

@@ -27,6 +27,7 @@ _HEADERS: Final[dict[bytes, str]] = {
     b"inference-header-content-length": "infer_header_length",
     b"expect": "expect",
     b"endpoint-load-metrics-format": "load_report_form",
+    b"x-envoy-expected-rq-timeout-ms": "expected_timeout",
 }
 _HEADER_SPELLINGS_LIMIT: Final = 1024
 _PLAIN_LENGTH_DIGITS: Final = 9
@@ -49,6 +50,8 @@ class HttpHead:
         headers: All headers as sent, in their order.
         body_bytes: Content-Length; 0 when it is missing or does not count.
         load_report_form: Endpoint-Load-Metrics-Format.
+        expected_timeout: X-Envoy-Expected-Rq-Timeout-Ms.
+        timeout_ms: The same when it is a plain number, else 0.
         json_bytes: Inference-Header-Content-Length when it is a plain number, else -1.
         admission: What the server's gate last said of the head on connections that themselves say
             nothing of their peers; a `deployments.http.server.host.Admission`.
@@ -61,6 +64,7 @@ class HttpHead:
         "content_encoding",
         "content_length",
         "expect",
+        "expected_timeout",
         "headers",
         "infer_header_length",
         "is_foreign",
@@ -69,6 +73,7 @@ class HttpHead:
         "keep_alive",
         "load_report_form",
         "method",
+        "timeout_ms",
         "transfer_encoding",
         "url",
     )
@@ -90,6 +95,8 @@ class HttpHead:
         self.expect = b""
         self.load_report_form = b""
         self.admission: object = None
+        self.expected_timeout = b""
+        self.timeout_ms = 0
 
     def take(self, name: bytes, value: bytes) -> None:
         """Take one header."""
@@ -117,6 +124,9 @@ class HttpHead:
         given = self.infer_header_length
         if given and given.isdigit() and len(given) <= _PLAIN_LENGTH_DIGITS:
             self.json_bytes = int(given)
+        given = self.expected_timeout
+        if given.isdigit() and len(given) <= _PLAIN_LENGTH_DIGITS:
+            self.timeout_ms = int(given)
 
 
 def new_parser(protocol: object) -> httptools.HttpRequestParser:

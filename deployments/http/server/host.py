@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from deployments.access.contracts import Peer
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.head import HttpHead, KnownHeads
+from deployments.settings.connection_limits import ConnectionLimits
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.tracing.tracer import Tracer
 
@@ -24,6 +25,7 @@ class HttpLimits:
     Attributes:
         connection_count: Open connections. For a further one the connection that has been idle
             longest is closed; when none is idle the further one is closed at once.
+        peer_connection_count: Open connections of one peer's address; 0 for any number.
         body_bytes: Largest body. Triton bounds only the JSON part; 2 GiB is what Triton's own
             Content-Length parser can take.
         head_bytes: Request line and headers; Triton's HTTP library closes at about as much.
@@ -42,6 +44,7 @@ class HttpLimits:
     """
 
     connection_count: int = 10_000
+    peer_connection_count: int = 0
     body_bytes: int = (1 << 31) - 1
     head_bytes: int = 8192
     chunk_count: int = 65536
@@ -54,6 +57,18 @@ class HttpLimits:
     unread_bytes: int = 1 << 30
     linger_s: int = 2
     linger_total_s: int = 30
+
+
+def http_limits(given: ConnectionLimits) -> HttpLimits:
+    """Return the limits that options say; all others have their defaults."""
+    return HttpLimits(
+        connection_count=given.count,
+        peer_connection_count=given.per_peer,
+        head_timeout_s=given.read_s // 2,
+        body_idle_timeout_s=given.read_s,
+        write_idle_timeout_s=given.write_s,
+        keep_alive_timeout_s=given.idle_s,
+    )
 
 
 class HttpApplication(Protocol):
@@ -120,6 +135,10 @@ class ServedConnection(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is being received or answered."""
+
+    @property
+    def peer_host(self) -> str:
+        """The peer's address; empty where it has none."""
 
     @property
     def active_tick(self) -> int:

@@ -21,6 +21,7 @@ from deployments.security.tls import TlsFiles
 from deployments.security.tls_reload import listening_with
 from deployments.supervision.listener import Listener
 from deployments.supervision.memory_budget import MemoryBudget
+from deployments.supervision.peer_limit import PeerLimit
 from deployments.tracing.tracer import Tracer
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class HttpServer:
         self.heads = KnownHeads(self.limits.head_bytes)
         self.read_buffer = memoryview(bytearray(_READ_BUFFER_BYTES))
         self._listener: Listener[ServedConnection] = Listener("HTTP", self._new_connection)
+        self._peers: PeerLimit[ServedConnection] = PeerLimit(self.limits.peer_connection_count)
         self._sweeper: asyncio.TimerHandle | None = None
         self._drainer: asyncio.TimerHandle | None = None
         self._refusals = RefusalLog(logger)
@@ -180,6 +182,14 @@ class HttpServer:
 
     def opened(self, connection: ServedConnection) -> bool:
         """Note a connection; False when there are too many and none of them is idle."""
+        if self._peers.limit and not self._peers.opened(connection, connection.peer_host):
+            self._refusals.note(
+                logging.WARNING,
+                "peers",
+                f"HTTP connections are refused: {connection.peer_host} has {self._peers.limit}"
+                " already, the limit of one peer",
+            )
+            return False
         if (
             len(self._listener.connections) >= self.limits.connection_count
             and not self._make_room()
@@ -189,12 +199,14 @@ class HttpServer:
                 "connections",
                 f"HTTP connections are refused: {self.connection_count} are open, the limit",
             )
+            self._peers.closed(connection)
             return False
         self._listener.opened(connection)
         return True
 
     def closed(self, connection: ServedConnection) -> None:
         """Forget a connection."""
+        self._peers.closed(connection)
         self._listener.closed(connection)
 
     def note_closed(self, reason: str) -> None:

@@ -3,6 +3,7 @@
 """At the limit of connections the one that has been idle longest makes room."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -118,3 +119,18 @@ async def test_broken_connections_are_logged_once_a_second(
                 peer.writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(24))
                 await peer.rest()
     assert caplog.text.count("a gRPC connection is closed: PROTOCOL_ERROR") == 1
+
+
+async def test_a_peer_at_its_limit_gets_no_further_connection() -> None:
+    limits = Http2Limits(max_connections_per_peer=1)
+    server = Http2Server(RecordingService(), limits=limits)
+    port = await server.start("127.0.0.1", 0)
+    async with asyncio.timeout(20), _peer(port) as first:
+        await _serving(first)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        assert server.connection_count == 1
+    server.close()
+    assert await server.wait_drained(5)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from deployments.http.server.host import HttpLimits
-from tests.support.http_plane import post, request, running, simple_body
+from tests.support.http_plane import post, request, running, simple_body, until
 
 INFER = "/v2/models/simple/infer"
 LIVE = request("GET", "/v2/health/live")
@@ -90,3 +90,15 @@ async def test_busy_connections_are_not_closed_for_new_ones(
             pending.finish()
         assert [(await client.answer()).status for client in busy] == [200, 200]
         await asyncio.sleep(0)
+
+
+async def test_a_peer_at_its_limit_gets_no_further_connection() -> None:
+    async with running(HttpLimits(peer_connection_count=2)) as here:
+        first, second = await here.connect(), await here.connect()
+        for client in (first, second):
+            assert (await client.call(LIVE)).status == 200
+        assert await (await here.connect()).rest() == b""
+        await second.close()
+        await until(lambda: here.server.connection_count == 1)
+        assert (await (await here.connect()).call(LIVE)).status == 200
+        assert (await first.call(LIVE)).status == 200

@@ -28,6 +28,7 @@ from deployments.http.server.server import HttpServer
 from deployments.http2 import frames
 from deployments.lane.frames import INFER, PREFIX, FrameError, FrameReader
 from deployments.lane.messages import decode_call, decode_request, decode_response, decode_setup
+from tests.fuzz.access import credential_seeds, feed_credentials, feed_policy, policy_seeds
 from tests.fuzz.pool_lanes import feed_pool, pool_seed
 from tests.fuzz.ticket_lanes import feed_holder, feed_router, holder_seeds, router_seeds
 from tests.support.abuse import HTTP1_CUT_OFF, HTTP2_BORNE, HTTP2_CUT_OFF, START, call, head
@@ -227,6 +228,8 @@ def _http2_seeds() -> Iterator[bytes]:
 
 
 TARGETS: Final[dict[str, Target]] = {
+    "access_policy": Target(feed_policy, tuple(policy_seeds())),
+    "credentials": Target(feed_credentials, tuple(credential_seeds())),
     "http_request": Target(
         _http_request, _stream_seeds(iter((*MESSAGES, *HTTP1_CUT_OFF.values())))
     ),

@@ -41,6 +41,7 @@ class KeyGuard:
     Attributes:
         noted: Lines of the audit log: subject, what, model, outcome.
         asked: How often somebody was to be identified.
+        is_broken: Whether that fails as it should not.
     """
 
     def __init__(self, public: Grants = ()) -> None:
@@ -48,6 +49,7 @@ class KeyGuard:
         self.credential_headers = frozenset((b"x-mine-too",))
         self.noted: list[tuple[str, str, str, str]] = []
         self.asked = 0
+        self.is_broken = False
         self._public = public
         self._keys: dict[bytes, tuple[Caller, Grants]] = {}
         self._peers: dict[bytes | int, tuple[Caller, Grants]] = {}
@@ -76,6 +78,8 @@ class KeyGuard:
 
     def identify(self, headers: Headers, peer: Peer) -> Rights:
         self.asked += 1
+        if self.is_broken:
+            raise RuntimeError("broken")
         shown = next((value for name, value in headers if name.lower() == b"authorization"), None)
         for by_peer in (peer.certificate, peer.uid):
             if shown is None and by_peer in self._peers:

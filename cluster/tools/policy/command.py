@@ -26,6 +26,7 @@ from deployments.access.keys import (
 )
 from deployments.access.policy_files import LoadedPolicy, load_policy
 from deployments.access.reading import shown_text
+from deployments.access.signing_key_fetch import fetch_signing_keys
 
 _LEAST_CHOSEN: Final = 8
 
@@ -51,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="say what is wrong with a policy and its files")
     check.add_argument("file", help="policy file")
+    check.add_argument(
+        "--fetch", action="store_true", help="fetch the keys of issuers of tokens, too"
+    )
     check.set_defaults(run=_check)
     test = commands.add_parser(
         "test",
@@ -78,6 +82,10 @@ def _check(given: argparse.Namespace) -> int:
     policy = loaded.policy
     for warning in _warnings(loaded):
         print(f"warning: {warning}", file=sys.stderr)
+    for issuer in policy.issuers if given.fetch else ():
+        if issuer.is_fetched:
+            count = len(fetch_signing_keys(issuer).keys)
+            print(f"fetched {count} keys of issuer '{issuer.issuer}'")
     print(
         f"{given.file}: ok, {len(loaded.keys.keys)} API keys, {len(policy.issuers)} issuers of"
         f" tokens, {len(policy.certificates)} rules for certificates, {len(policy.unix_peers)} for"

@@ -78,11 +78,13 @@ class GrpcGate:
         make: Makes the service of a caller.
         slabs: Where large messages are received into.
         restrictions: ``--grpc-restricted-protocol``, which come first.
-        wall_s: The wall clock, in seconds.
+        wall_s: The wall clock, in seconds, for when credentials end.
+        now_s: The monotonic clock.
 
     Attributes:
         slabs: The same.
         wall_s: The same.
+        now_s: The same.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class GrpcGate:
         slabs: SlabSource,
         restrictions: Restrictions = (),
         wall_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._guard = guard
         self._services: PerCaller[GrpcService] = PerCaller(guard, make)
@@ -100,6 +103,7 @@ class GrpcGate:
         )
         self.slabs = slabs
         self.wall_s = wall_s
+        self.now_s = now_s
 
     @property
     def revision(self) -> int:
@@ -133,8 +137,7 @@ class GrpcGate:
             what = path.rpartition(b"/")[2].decode("latin-1") if path in PATHS else "unknown"
             guard.note(rights, peer, what, "", outcome_of(error))
             raise
-        now_s = self.wall_s()
-        until_s = now_s + good_for_s(rights.caller.expires_s, now_s)
+        until_s = self.now_s() + good_for_s(rights.caller.expires_s, self.wall_s())
         return CallAdmission(self._services.of(rights), revision, until_s, path, metadata)
 
 
@@ -144,7 +147,7 @@ class CallAdmission:
     Args:
         service: What drives them.
         revision: Of the policy that says so.
-        until_s: From when on it is to be asked again, by the wall clock.
+        until_s: From when on it is to be asked again, by the monotonic clock.
         path: The method.
         metadata: The metadata.
     """
@@ -210,7 +213,7 @@ class GuardedService:
     def is_valid(self, admission: CallAdmission) -> bool:
         """Whether what was said of a call still holds."""
         gate = self._gate
-        return admission.revision == gate.revision and gate.wall_s() < admission.until_s
+        return admission.revision == gate.revision and gate.now_s() < admission.until_s
 
     def admit_again(self, admission: CallAdmission) -> CallAdmission:
         """Ask the gate once more.

@@ -75,6 +75,7 @@ class HttpIngress:
         compression: Compresses what is large.
         hidden: Names in lower case of headers that are never forwarded.
         tasks: Holds the tasks of requests that wait; made here without one.
+        path_limit: Of how many paths the routes are kept.
 
     Raises:
         InvalidArgumentError: The pattern is no regular expression.
@@ -89,7 +90,9 @@ class HttpIngress:
         *,
         hidden: frozenset[bytes] = frozenset(),
         tasks: set[asyncio.Task[None]] | None = None,
+        path_limit: int = _PATH_LIMIT,
     ) -> None:
+        self._path_limit = path_limit
         self._plane = plane
         self._max_input_bytes = max_input_bytes
         forward = compile_forward_pattern(header_forward_pattern, "--http-header-forward-pattern")
@@ -215,7 +218,7 @@ class HttpIngress:
                     Match(**{key: text or "" for key, text in found.groupdict().items()}),
                 )
                 if len(url) <= _PATH_BYTES:
-                    if len(self._paths) >= _PATH_LIMIT:
+                    if len(self._paths) >= self._path_limit:
                         self._paths.clear()
                     self._paths[url] = result
                 return result

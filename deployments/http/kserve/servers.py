@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from deployments.access.contracts import Rights
 from deployments.data_plane.callers import Access, PerCaller, Views, hidden_headers
@@ -24,6 +25,9 @@ from deployments.http.server.server import DEFAULT_BUDGET_BYTES, HttpServer
 from deployments.security.restrictions import Restrictions
 from deployments.security.tls import TlsFiles
 from deployments.supervision.memory_budget import MemoryBudget
+
+# There are many callers, and each asks for a few models.
+_PATHS_OF_CALLER: Final = 512
 
 
 def make_http_server(
@@ -72,6 +76,7 @@ def make_http_server(
             compression,
             hidden=hidden_headers(guard),
             tasks=tasks,
+            path_limit=_PATHS_OF_CALLER,
         )
 
     gate = HttpGate(

@@ -8,11 +8,15 @@ only of connections that say nothing of their peers themselves. One with a certi
 of this machine, keeps what was said of its last head for itself alone.
 """
 
-from backends.api.errors import TritonError
+import logging
+
+from backends.api.errors import InternalError, TritonError
 from deployments.access.contracts import Peer
 from deployments.access.peers import is_nameless
 from deployments.http.server.head import HttpHead
 from deployments.http.server.host import Admission, Gate, HttpApplication
+
+logger = logging.getLogger(__name__)
 
 
 class Entrance:
@@ -59,6 +63,9 @@ class Entrance:
             admission = gate.admit(head, self._peer, tick)
         except TritonError as error:
             return error
+        except Exception:
+            logger.exception("failed to decide about %s %s", head.method, head.url)
+            return InternalError("internal error; the server's log says more")
         if self._is_nameless:
             head.admission = admission
         else:

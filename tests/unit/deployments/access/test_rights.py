@@ -37,7 +37,7 @@ def _rights(caller: Caller, *grants: Grant, protocol: str = "http") -> PolicyRig
     return PolicyRights(caller, 1, AccessPolicy(grants=grants), protocol)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(200))
 @given(
     caller=CALLERS,
     grants=st.lists(GRANTS, max_size=4),
@@ -58,7 +58,7 @@ def test_another_grant_takes_nothing_away(
     assert before.may(role) >= before.may(role, model)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(caller=CALLERS, grants=st.lists(GRANTS, max_size=4))
 def test_without_a_grant_for_it_nothing_is_allowed(caller: Caller, grants: list[Grant]) -> None:
     granted = {role for grant in grants for role in grant.roles} | {Role.HEALTH}

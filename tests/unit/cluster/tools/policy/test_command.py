@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import io
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,21 @@ def test_check_says_what_a_policy_has_and_what_is_wrong(
     assert "did you mean 'grants'?" in capsys.readouterr().err
     assert manta(["policy", "check", str(tmp_path / "none.yaml")]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().err
+
+
+def test_check_fetches_the_keys_of_issuers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Nobody listens on the port that a socket has bound only.
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/keys"
+        issuer = {"issuer": "https://i", "audience": "m", "jwks_url": url}
+        file = str(write_policy(tmp_path, {"authentication": {"jwt": [issuer]}}))
+        assert manta(["policy", "check", file]) == 0
+        assert "come over http" in capsys.readouterr().err
+        assert manta(["policy", "check", file, "--fetch"]) == 2
+    assert "cannot be had" in capsys.readouterr().err
 
 
 def test_a_new_key_opens_what_its_entry_is_granted(

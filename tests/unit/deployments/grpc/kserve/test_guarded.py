@@ -134,7 +134,7 @@ async def test_a_stream_goes_on_with_the_rights_of_a_new_policy(service, guard, 
 async def test_a_stream_asks_again_when_its_credentials_may_have_ended(plane, guard):
     now = SimpleNamespace(s=100.0)
     gate = make_grpc_gate(plane, Access(guard))
-    gate.wall_s = lambda: now.s
+    gate.wall_s = gate.now_s = lambda: now.s
     guard.grant("brief", *EVERYTHING, expires_s=105.0)
     reply = RecordedReply()
     call = gate.service_for(Peer("grpc")).start(STREAM_PATH, metadata("brief"), reply)

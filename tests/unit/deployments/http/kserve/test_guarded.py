@@ -221,6 +221,18 @@ async def test_rights_that_came_of_a_connection_stay_with_it() -> None:
         assert nameless.refusal(head, 0) is not None
 
 
+async def test_a_guard_that_fails_lets_nobody_in() -> None:
+    guard = KeyGuard()
+    guard.is_broken = True
+    async with _guarded(guard) as here:
+        client = await here.connect()
+        for _ in range(4):
+            answer = await client.call(_infer("good"))
+            assert answer.status == 500
+            assert "broken" not in answer.error
+        assert here.plane.requests == []
+
+
 async def test_what_carries_credentials_never_reaches_a_model() -> None:
     guard = KeyGuard()
     guard.grant("good", *EVERYTHING)

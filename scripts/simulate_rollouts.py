@@ -23,6 +23,7 @@ CANDIDATES = {
     "good": (Version(), Phase.PROMOTED),
     "+20 % latency": (Version(slower=1.2), Phase.ROLLED_BACK),
     "2 % failures more": (Version(failures=0.02), Phase.ROLLED_BACK),
+    "2 % five times slower": (Version(stalls=0.02), Phase.ROLLED_BACK),
 }
 NOISES = {"quiet": QUIET, "lively": LIVELY}
 
@@ -33,13 +34,15 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[30.0, 100.0, 1000.0])
     parser.add_argument("--noises", nargs="+", choices=NOISES, default=list(NOISES))
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--candidates", nargs="+", choices=CANDIDATES, default=list(CANDIDATES))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print("| latencies | noise | requests/s | candidate | as it should | median s | p95 s |")
     print("|---|---|---|---|---|---|---|")
     for shape, noise, rate in product(options.shapes, options.noises, options.rates):
         latencies = Latencies(shape)
-        for name, (candidate, wanted) in CANDIDATES.items():
+        for name in options.candidates:
+            candidate, wanted = CANDIDATES[name]
             ends = [
                 run(latencies, candidate, options.seed + at, rate=rate, noise=NOISES[noise])
                 for at in range(options.runs)

@@ -77,7 +77,6 @@ class MetricTrial:
         periods_in_last: How many the last one holds.
         dispersion: Of the step before.
         threshold: Where times are compared; None for shares, and until enough is known.
-        past: Of the stable arm: times by class, fading.
     """
 
     closed: tuple[tuple[float, float], ...] = ()
@@ -86,7 +85,6 @@ class MetricTrial:
     periods_in_last: int = 0
     dispersion: float = PRIOR_DISPERSION
     threshold: Threshold | None = None
-    past: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def periods(self) -> int:
@@ -116,12 +114,16 @@ class Trial:
     Attributes:
         metrics: In the order of `Analysis.metrics`.
         requests: Requests that the candidate has answered in this step.
+        latencies: Of the stable arm's past: by class, fading; empty where no metric needs them.
+        queue: The same of its times in the queue.
         last: Counters of stable arm and candidate at the end of the last period; None where the
             next reading only begins a period, as after a restart.
     """
 
     metrics: tuple[MetricTrial, ...]
     requests: int = 0
+    latencies: Mapping[int, float] = field(default_factory=dict)
+    queue: Mapping[int, float] = field(default_factory=dict)
     last: tuple[ArmReading, ArmReading] | None = None
 
 
@@ -147,30 +149,39 @@ def observed(trial: Trial, analysis: Analysis, stable: ArmReading, candidate: Ar
     if stable_part is None or candidate_part is None:
         return replace(trial, last=(stable, candidate))
     metrics = tuple(
-        _counted(metric, each, stable_part, candidate_part)
+        _counted(metric, each, trial, stable_part, candidate_part)
         for metric, each in zip(analysis.metrics, trial.metrics, strict=True)
     )
-    return Trial(metrics, trial.requests + candidate_part.requests, (stable, candidate))
+    kinds = {metric.kind for metric in analysis.metrics}
+    has_latencies = not kinds.isdisjoint(QUANTILES.keys() - {MetricKind.QUEUE})
+    return Trial(
+        metrics,
+        trial.requests + candidate_part.requests,
+        _past(trial.latencies, stable_part.latencies) if has_latencies else {},
+        _past(trial.queue, stable_part.queue) if MetricKind.QUEUE in kinds else {},
+        (stable, candidate),
+    )
 
 
 def _counted(
-    metric: Metric, trial: MetricTrial, stable: ArmReading, candidate: ArmReading
+    metric: Metric, counted: MetricTrial, trial: Trial, stable: ArmReading, candidate: ArmReading
 ) -> MetricTrial:
     if metric.kind not in QUANTILES:
         bad, count = bad_of(metric, candidate)
-        return trial.with_block(Counts(bad, count, *bad_of(metric, stable)))
+        return counted.with_block(Counts(bad, count, *bad_of(metric, stable)))
     # The threshold comes from earlier periods only: else it would follow what it is to judge.
-    threshold = threshold_of(metric, trial.past, trial.threshold)
-    trial = replace(trial, threshold=threshold, past=_past(trial.past, stable.classes_of(metric)))
+    past = trial.queue if metric.kind is MetricKind.QUEUE else trial.latencies
+    threshold = threshold_of(metric, past, counted.threshold)
+    counted = replace(counted, threshold=threshold)
     if threshold is None:
-        return trial
+        return counted
     slow, count = above(candidate.classes_of(metric), threshold.candidate)
     stable_counts = above(stable.classes_of(metric), threshold.stable)
-    return trial.with_block(Counts(slow, count, *stable_counts))
+    return counted.with_block(Counts(slow, count, *stable_counts))
 
 
 def _past(past: Mapping[int, float], part: Mapping[int, int]) -> dict[int, float]:
-    fading = {at: count * _MEMORY for at, count in past.items() if count > _FORGOTTEN}
+    fading = {at: round(count * _MEMORY, 4) for at, count in past.items() if count > _FORGOTTEN}
     for at, count in part.items():
         fading[at] = fading.get(at, 0.0) + count
     return fading
@@ -223,10 +234,9 @@ def next_step(trial: Trial, analysis: Analysis) -> Trial:
                 closed=(*each.closed, (found.bad, found.good)),
                 # Of what was measured, less than all of it: another load, another dispersion.
                 dispersion=math.sqrt(found.spread * PRIOR_DISPERSION),
-                past=each.past,
             )
         )
-    return Trial(tuple(metrics), 0, trial.last)
+    return replace(trial, metrics=tuple(metrics), requests=0)
 
 
 def _over_steps(closed: list[float], now: float, steps: int) -> float:

@@ -55,12 +55,11 @@ def text_at(
 
 def glob(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a glob; each part is atomic, so nothing is tried twice."""
-    first, *parts = (re.escape(part).replace(r"\?", ".") for part in pattern.split("*"))
-    if not parts:
-        return re.compile(first, re.DOTALL)
-    *middle, last = parts
-    found = "".join(f"(?>.*?{part})" for part in middle if part)
-    return re.compile(f"{first}{found}.*{last}", re.DOTALL)
+    parts = [re.escape(part).replace(r"\?", ".") for part in pattern.split("*")]
+    if len(parts) == 1:
+        return re.compile(parts[0], re.DOTALL)
+    found = "".join([f"(?>.*?{part})" for part in parts[1:-1] if part])
+    return re.compile(f"{parts[0]}{found}.*{parts[-1]}", re.DOTALL)
 
 
 def _one_of(values: tuple[str, ...]) -> Compare:

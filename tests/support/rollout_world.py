@@ -93,9 +93,16 @@ LIVELY = Noise(shared=0.15, own=0.02, memory=0.8, pauses=0.03, batch=8, failures
 
 @dataclass
 class Version:
-    """Counters of a version, and what is wrong with it."""
+    """Counters of a version, and what is wrong with it.
+
+    Attributes:
+        slower: Factor of all latencies.
+        stalls: Share of answers that take five times as long.
+        failures: Share of failures beside those of both versions.
+    """
 
     slower: float = 1.0
+    stalls: float = 0.0
     failures: float = 0.0
     wave: float = 0.0
     requests: int = 0
@@ -123,7 +130,9 @@ class Version:
         if noise.pauses and rng.random() < noise.pauses:
             hit = int(succeeded * rng.uniform(0.05, 0.3))
             self.counts += latencies.draw(rng, hit, factor * 3.0)
-        self.counts += latencies.draw(rng, succeeded - hit, factor)
+        stalled = int(rng.binomial(succeeded - hit, self.stalls))
+        self.counts += latencies.draw(rng, stalled, factor * 5.0)
+        self.counts += latencies.draw(rng, succeeded - hit - stalled, factor)
 
     def reading(self) -> ArmReading:
         """Return the counters as an instance tells them."""

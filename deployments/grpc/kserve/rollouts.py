@@ -57,7 +57,15 @@ class RolloutCall:
         if self._started or self._ended:
             return
         self._started = True
-        task = asyncio.get_running_loop().create_task(self._answer(bytes(data)))
+        # Few servers are ever asked, and the descriptors take time to make.
+        from deployments.grpc.codec import rollouts as codec  # noqa: PLC0415
+
+        try:
+            name, document = codec.parse(data)
+        except TritonError as error:
+            self._fail(error)
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(name, document))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -70,12 +78,10 @@ class RolloutCall:
         """The answer is no longer wanted."""
         self._ended = True
 
-    async def _answer(self, data: bytes) -> None:
-        # Few servers are ever asked, and the descriptors take time to make.
-        from deployments.grpc.codec import rollouts as codec  # noqa: PLC0415
+    async def _answer(self, name: str, document: dict[str, Any]) -> None:
+        from deployments.grpc.codec import rollouts as codec  # noqa: PLC0415 - see `message`
 
         try:
-            name, document = codec.parse(data)
             status: dict[str, Any] = await self._plane.rollouts.rollout(
                 name, self._action, document
             )

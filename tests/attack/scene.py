@@ -53,7 +53,7 @@ class Options:
     corpus_every: int = 1
 
 
-QUICK: Final = Options(requests=20_000, fuzz_s=25.0, connections=60, waits=False, corpus_every=4)
+QUICK: Final = Options(requests=20_000, fuzz_s=25.0, connections=60, waits=False, corpus_every=8)
 
 
 class Scene:

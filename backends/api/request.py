@@ -132,6 +132,7 @@ class InferenceResponse(msgspec.Struct, array_like=True):
         outputs: Outputs in the order the model's config lists them.
         parameters: Response parameters.
         compute_ns: What input, inference and output took, for requests that ask for it.
+        queue_ns: How long the request waited in queues before, for the same; -1 where nobody says.
     """
 
     model_name: str
@@ -140,6 +141,7 @@ class InferenceResponse(msgspec.Struct, array_like=True):
     outputs: list[Tensor] = []
     parameters: dict[str, ParameterValue] = {}
     compute_ns: tuple[int, int, int] | None = None
+    queue_ns: int = -1
 
 
 def checked_correlation_id(text: str) -> str:

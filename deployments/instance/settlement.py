@@ -121,6 +121,7 @@ class Settlement:
             else:
                 if work.request.wants_times and outcome is not None:
                     outcome.compute_ns = times.compute_ns
+                    outcome.queue_ns = max(0, times.start_ns - work.enqueue_ns)
                 success_count += 1
                 inference_count += work.batch_size
                 enqueued_ns += work.enqueue_ns

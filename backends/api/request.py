@@ -141,7 +141,7 @@ class InferenceResponse(msgspec.Struct, array_like=True):
         parameters: Response parameters.
         compute_ns: What input, inference and output took, for requests that ask for it.
         share_ns: The part of that which is the request's by its rows; 0 when not asked for.
-        queue_ns: How long it waited for the execution; 0 when not asked for.
+        queue_ns: How long the request waited in queues before, for the same; -1 where nobody says.
     """
 
     model_name: str
@@ -151,7 +151,7 @@ class InferenceResponse(msgspec.Struct, array_like=True):
     parameters: dict[str, ParameterValue] = {}
     compute_ns: tuple[int, int, int] | None = None
     share_ns: int = 0
-    queue_ns: int = 0
+    queue_ns: int = -1
 
 
 def checked_correlation_id(text: str) -> str:

@@ -99,6 +99,7 @@ class AdmissionGate:
         "_rate_per_ns",
         "_stands_until_ns",
         "_target_ns",
+        "_tells_queue",
         "_window",
         "is_limited",
         "limit",
@@ -130,6 +131,7 @@ class AdmissionGate:
         self._target_ns = 0.0
         # What requests take that do not wait, beside what answers say of their execution.
         self._offset_ns = _MOST_OVERHEAD_NS
+        self._tells_queue = False
         # Answers per nanosecond while requests stand; 0 while they do not.
         self._rate_per_ns = 0.0
         # The most that such a rate was lately: one answer alone says little.
@@ -229,7 +231,13 @@ class AdmissionGate:
             self._places.count -= 1
 
     def answered(
-        self, now_ns: int, start_ns: int, outstanding: int, execution_ns: int = 0, level: int = 0
+        self,
+        now_ns: int,
+        start_ns: int,
+        outstanding: int,
+        execution_ns: int = 0,
+        level: int = 0,
+        queue_ns: int = -1,
     ) -> None:
         """Count a request out.
 
@@ -239,6 +247,7 @@ class AdmissionGate:
             outstanding: What `outstanding` was right after that.
             execution_ns: What its execution took; 0 where nobody ever knows.
             level: As `admit` was told.
+            queue_ns: How long it was in queues; -1 where nobody says.
         """
         self.leave()
         if not self.rules.is_adaptive:
@@ -246,16 +255,18 @@ class AdmissionGate:
         took_ns = now_ns - start_ns
         window = self._window
         window.answered_count += 1
-        # Faster than half an execution is an answer that was not executed: one from a cache.
-        if 2 * took_ns < execution_ns:
+        wait_ns = took_ns - execution_ns if queue_ns < 0 else queue_ns
+        # Faster than its execution is an answer that was not executed: one from a cache.
+        if took_ns < execution_ns or took_ns < wait_ns:
             return
+        self._tells_queue = queue_ns >= 0
         if self._levels is not None:
             level = level or self.rules.default_level
         if not self.is_limited:
-            if window.take(took_ns - execution_ns, execution_ns, level):
-                self._watch(now_ns, took_ns, outstanding, took_ns - execution_ns)
+            if window.take(took_ns, wait_ns, execution_ns, level):
+                self._watch(now_ns, took_ns, outstanding, wait_ns)
         elif start_ns >= window.began_ns:
-            window.take(took_ns - execution_ns, execution_ns, level)
+            window.take(took_ns, wait_ns, execution_ns, level)
         if self.limit < 1.0:
             self._not_before_ns = now_ns + int(took_ns * (1.0 / self.limit - 1.0))
         if now_ns >= window.due_ns and window.count >= _WINDOW_COUNT:
@@ -292,6 +303,8 @@ class AdmissionGate:
     def _learn(self, window: Window) -> None:
         """Take what a window says of the model."""
         least_ns = float(max(0, window.least_wait_ns))
+        if self._tells_queue:
+            least_ns = 0.0
         drifted_ns = self._offset_ns * _DRIFT + _DRIFT_NS
         execution_ns = window.execution_ns / window.count
         if not execution_ns:
@@ -315,9 +328,10 @@ class AdmissionGate:
 
     def _adjust(self, now_ns: int, window: Window) -> None:
         """Set the limit by what a window of a limited gate says."""
+        # What requests take beside the queue, in this process too, must not make it shorter.
         wait_ns = max(0.0, window.wait_ns / window.count - self._offset_ns)
-        allowed_ns = self._execution_ns + self._target_ns
-        ratio = allowed_ns / max(self._execution_ns + wait_ns, 1.0)
+        took_ns = max(1.0, window.took_ns / window.count)
+        ratio = (max(0.0, took_ns - wait_ns) + self._target_ns) / took_ns
         factor = min(max(ratio, _MOST_CUT), _MOST_GROWTH)
         if window.idle_count >= max(_IDLE_COUNT, _IDLE_PART * window.count):
             factor = 1.0 + _IDLE_GROWTH * window.idle_count / window.count

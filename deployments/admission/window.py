@@ -17,7 +17,8 @@ class Window:
         answered_count: Answers, all of them.
         refused_count: Refusals.
         count: Answers of the lowest level.
-        wait_ns: What these requests took beside their execution, together.
+        took_ns: What these requests took, together.
+        wait_ns: What of it was their wait, or beside their execution where nobody tells the wait.
         least_wait_ns: The least of one of them.
         execution_ns: What their executions took, together.
         idle_count: How many of them found the model idle.
@@ -34,6 +35,7 @@ class Window:
         "idle_count",
         "least_wait_ns",
         "refused_count",
+        "took_ns",
         "wait_ns",
     )
 
@@ -49,18 +51,20 @@ class Window:
     def _begin_level(self, level: int) -> None:
         self._level = level
         self.count = 0
+        self.took_ns = 0
         self.wait_ns = 0
         self.least_wait_ns = 1 << 62
         self.execution_ns = 0
         self.idle_count = 0
 
-    def take(self, wait_ns: int, execution_ns: int, level: int) -> bool:
+    def take(self, took_ns: int, wait_ns: int, execution_ns: int, level: int) -> bool:
         """Add an answer; False for one of a level that passes by the queue."""
         if level != self._level:
             if level < self._level:
                 return False
             self._begin_level(level)
         self.count += 1
+        self.took_ns += took_ns
         self.wait_ns += wait_ns
         self.execution_ns += execution_ns
         self.least_wait_ns = min(self.least_wait_ns, wait_ns)

@@ -51,9 +51,14 @@ class AdmittedSink:
             times = None if response is None else response.compute_ns
             if self._first_ns:
                 gate.answered(self._first_ns, self._start_ns, self._outstanding, 0, self._level)
-            elif times is not None:
+            elif times is not None and response is not None:
                 gate.answered(
-                    self._clock_ns(), self._start_ns, self._outstanding, sum(times), self._level
+                    self._clock_ns(),
+                    self._start_ns,
+                    self._outstanding,
+                    sum(times),
+                    self._level,
+                    response.queue_ns,
                 )
             else:
                 gate.leave()

@@ -262,7 +262,7 @@ class CallerPlane:
         size_bytes = sum(_size_bytes(each) for each in request.inputs)
         admission = self._tenants.admit(self._tenant, key, size_bytes, self._now_s())
         admission.mark(request)
-        admitted = AdmittedSink(sink, admission)
+        admitted = TenantSink(sink, admission)
         try:
             return self._plane.infer(model, request, admitted, headers)
         except BaseException:
@@ -332,7 +332,7 @@ def _size_bytes(tensor: Tensor) -> int:
     return tensor.data.nbytes if tensor.extent is None else tensor.extent.size_bytes
 
 
-class AdmittedSink:
+class TenantSink:
     """The sink of a request that counts for a tenant.
 
     Args:
@@ -357,7 +357,7 @@ class AdmittedSink:
         """Pass a response on; before the last one the request is counted out."""
         if response is not None:
             self._compute_ns += response.share_ns
-            self._queue_ns += response.queue_ns
+            self._queue_ns += max(response.queue_ns, 0)
         if final:
             self.release()
         self._sink.respond(response, final=final)

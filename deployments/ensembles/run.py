@@ -192,7 +192,10 @@ class EnsembleRun:
         if response.compute_ns is not None:
             before, more = self.compute_ns, response.compute_ns
             self.compute_ns = (before[0] + more[0], before[1] + more[1], before[2] + more[2])
-            self.own_ns = self.own_ns[0] + response.share_ns, self.own_ns[1] + response.queue_ns
+            self.own_ns = (
+                self.own_ns[0] + response.share_ns,
+                self.own_ns[1] + max(response.queue_ns, 0),
+            )
         origin = sink.origin
         if response.parameters:
             origin = sequence_of(response.parameters, origin)

@@ -27,6 +27,7 @@ class Model:
         besides_s: What a request takes beside queue and execution.
         jitter: Part of the execution that is random, exponentially.
         seconds_per_item: What each further request of a batch adds.
+        tells_queue: Whether answers tell how long they were in queues.
         is_silent: Whether answers do not tell what the execution took.
     """
 
@@ -37,6 +38,7 @@ class Model:
     jitter: float = 0.0
     seconds_per_item: float = 0.0
     is_silent: bool = False
+    tells_queue: bool = True
 
     @property
     def capacity_per_s(self) -> float:
@@ -180,7 +182,12 @@ class _Simulation:
     def _answer(self, batch: list[_Request], took_ns: int, now_ns: int) -> None:
         told_ns = 0 if self._model.is_silent else took_ns
         for each in batch:
-            each.gate.answered(now_ns, each.came_ns, each.outstanding, told_ns, each.level)
+            queue_ns = -1
+            if self._model.tells_queue:
+                queue_ns = now_ns - each.came_ns - took_ns - self._besides_ns
+            each.gate.answered(
+                now_ns, each.came_ns, each.outstanding, told_ns, each.level, queue_ns
+            )
             took_s = (now_ns - each.came_ns) / NS_PER_S
             self.run.answers.append(Answer(each.came_ns / NS_PER_S, took_s, each.level))
 

@@ -8,13 +8,13 @@ from deployments.admission.rules import AdmissionRules
 from tests.support.overload import Load, Model, simulate
 
 MODELS = {
-    "5 ms, batches of 8": (Model(0.005, 8), 12.0),
-    "5 ms, one by one": (Model(0.005, 1), 20.0),
-    "1 ms, batches of 4": (Model(0.001, 4), 5.0),
-    "0.2 ms, one by one": (Model(0.0002, 1), 3.0),
+    "5 ms, batches of 8": (Model(0.005, 8), 8.0),
+    "5 ms, one by one": (Model(0.005, 1), 12.0),
+    "1 ms, batches of 4": (Model(0.001, 4), 4.0),
+    "0.2 ms, one by one": (Model(0.0002, 1), 2.5),
     "20 ms, batches of 4, two instances": (Model(0.02, 4, 2), 20.0),
     "100 ms, batches of 16": (Model(0.1, 16), 40.0),
-    "5 ms with chance, batches of 8": (Model(0.005, 8, jitter=0.3), 12.0),
+    "5 ms with chance, batches of 8": (Model(0.005, 8, jitter=0.3), 8.0),
     "2 s, batches of 8": (Model(2.0, 8), 400.0),
     "5 ms, four instances": (Model(0.005, 1, 4), 6.0),
 }
@@ -98,7 +98,7 @@ def test_bursts_of_less_than_the_burst_time_are_not_refused():
 
 
 def test_a_model_whose_answers_do_not_tell_their_execution_is_limited_too():
-    model = Model(0.005, 8, is_silent=True)
+    model = Model(0.005, 8, is_silent=True, tells_queue=False)
     load, from_s, to_s = stepped(model, 12.0)
     run = simulate(model, load, rules=AdmissionRules(is_decoupled=True))
     assert run.refused(0, from_s) == 0

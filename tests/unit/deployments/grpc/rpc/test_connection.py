@@ -381,3 +381,19 @@ def test_an_answered_call_leaves_nothing_to_the_collector() -> None:
         assert not [each for each in gc.get_objects() if type(each) in (GrpcCall, Stream)]
     finally:
         gc.enable()
+
+
+def test_a_reply_knows_the_clients_deadline() -> None:
+    client = Client()
+    client.send(call(1, b"", [*_path("Wait"), (b"grpc-timeout", b"5S")]))
+    client.send(headers_frame(3, _path("Wait")))
+    replies = [each.reply for each in client.service.calls]
+    assert [each.timeout_ns for each in replies] == [5_000_000_000, 0]
+
+
+def test_an_error_says_when_trying_again_is_worth_while() -> None:
+    client = Client()
+    client.send(call(1, b"", _path("Wait")))
+    client.service.calls[0].reply.finish(14, "busy", 0.2501)
+    [frame] = client.received()
+    assert client.headers(frame)[b"grpc-retry-pushback-ms"] == b"251"

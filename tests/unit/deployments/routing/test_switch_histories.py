@@ -26,7 +26,7 @@ CONFIG = ModelConfig(
     ),
 )
 SWITCHES = 10
-# Each node keeps one: a sequence that is to start on a node which then has none waits there for 30 s.
+# Each node keeps one: what is to start on a node that then has none waits there for 30 s.
 COUNTS = ([1, 1], [2, 1], [1, 2], [2, 2])
 Members = list[list[PooledInstance]]
 

@@ -21,7 +21,7 @@ from backends.api.request import InferenceRequest, InferenceResponse, tensor_fro
 from deployments.access.contracts import Role
 from deployments.contracts.control import RepositoryControl
 from deployments.data_plane.face import Plane, PlaneSettings
-from deployments.data_plane.view import AdmittedSink, CallerPlane
+from deployments.data_plane.view import TenantSink, CallerPlane
 from deployments.security.caller import ANONYMOUS
 from tests.support.http_plane import FakePlane
 from tests.support.key_guard import EVERYTHING, KeyRights, rights_of
@@ -261,7 +261,7 @@ def test_a_stream_of_responses_is_counted_out_once_with_the_last() -> None:
         def fail(self, error: TritonError, *, final: bool = True) -> None:
             sink.append(("fail", final, desk.released))
 
-    admitted = AdmittedSink(Passed(), desk)
+    admitted = TenantSink(Passed(), desk)
     admitted.respond(InferenceResponse("m", "1", share_ns=3, queue_ns=5), final=False)
     admitted.fail(NotFoundError("no"), final=False)
     admitted.respond(None, final=True)

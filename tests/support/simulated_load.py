@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from deployments.scheduling.default_scheduler import DefaultScheduler
 from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.pool_queue import PoolQueue
 from deployments.scheduling.pool_scheduler import SharedScheduler
-from deployments.scheduling.default_scheduler import DefaultScheduler
 from deployments.scheduling.scheduler import Scheduler
 from tests.support.simulated_clock import Clock
 from tests.support.simulated_nodes import LOCAL_NS, NETWORK_NS, Arrival, Cluster, Ticket

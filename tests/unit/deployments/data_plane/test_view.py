@@ -21,7 +21,7 @@ from backends.api.request import InferenceRequest, InferenceResponse, tensor_fro
 from deployments.access.contracts import Role
 from deployments.contracts.control import RepositoryControl
 from deployments.data_plane.face import Plane, PlaneSettings
-from deployments.data_plane.view import TenantSink, CallerPlane
+from deployments.data_plane.view import CallerPlane, TenantSink
 from deployments.security.caller import ANONYMOUS
 from tests.support.http_plane import FakePlane
 from tests.support.key_guard import EVERYTHING, KeyRights, rights_of

@@ -70,6 +70,7 @@ class Captures:
         sink: ResponseSink,
         digest: str = "",
         arm: str = "",
+        tenant: str = "",
     ) -> ResponseSink:
         """Return the sink that a request is sent on with: its own, unless it is captured.
 
@@ -79,14 +80,14 @@ class Captures:
             sink: Its own.
             digest: Of what the version was loaded from.
             arm: Of a rollout.
+            tenant: Whom the request counts for.
         """
         rule = self._rules.rule_of(model.name)
         if rule is None or not self._sampler.takes(model.name, rule.fraction):
             return sink
         record = CaptureRecord(
-            self._make_id(), self._now_s(), model.name, model.version_text, digest, arm
+            self._make_id(), self._now_s(), model.name, model.version_text, digest, arm, tenant
         )
-        record.tenant = str(getattr(request, "tenant", ""))
         if Part.REQUEST in rule.parts:
             record.keep_request(request, rule.redaction, self._limits)
         return CapturingSink(self, record, rule, sink, self._clock_ns())

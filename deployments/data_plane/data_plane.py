@@ -283,6 +283,7 @@ class DataPlane:
         request: InferenceRequest,
         sink: ResponseSink,
         headers: Headers = (),
+        tenant: str = "",
     ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
 
@@ -291,6 +292,7 @@ class DataPlane:
             request: The request.
             sink: Its sink.
             headers: Of HTTP, or metadata of gRPC; rollouts look at them.
+            tenant: Of the caller, for rollouts and captures; empty for none.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.
@@ -299,12 +301,12 @@ class DataPlane:
         arm = ""
         if self._with_rollouts:
             rollout = model.rollout
-            model, sink = self._door.enter(model, request, sink, headers)
+            model, sink = self._door.enter(model, request, sink, headers, tenant)
             arm = "" if rollout is None else rollout.arm_of(model.version)
         if self.always_names_origin or request.parameters:
             sink = self._naming(model, request, sink, arm)
         if self.captures is not None:
-            sink = self.captures.watch(model, request, sink, model.digest, arm)
+            sink = self.captures.watch(model, request, sink, model.digest, arm, tenant)
         gate = model.admission
         if gate is not None:
             return self._infer_admitted(model, gate, request, sink)

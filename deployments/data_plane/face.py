@@ -93,6 +93,7 @@ class Plane(Protocol):
         request: InferenceRequest,
         sink: ResponseSink,
         headers: Iterable[tuple[bytes, bytes]] = (),
+        tenant: str = "",
     ) -> Inflight:
         """Check a request and send it on; everything that follows reaches the sink.
 
@@ -101,6 +102,7 @@ class Plane(Protocol):
             request: The request.
             sink: Its sink.
             headers: Of HTTP, or metadata of gRPC; rollouts look at them.
+            tenant: Of the caller; empty for none.
 
         Raises:
             InvalidArgumentError: The request does not fit the model; the sink hears nothing.

@@ -46,6 +46,7 @@ class RolloutDoor:
         request: InferenceRequest,
         sink: ResponseSink,
         headers: Headers,
+        tenant: str = "",
     ) -> tuple[ServedModel, ResponseSink]:
         """Choose what answers a request, and pin what it may call.
 
@@ -54,6 +55,7 @@ class RolloutDoor:
             request: The request; its version and its pins are set.
             sink: Takes its outcome.
             headers: Headers of HTTP or metadata of gRPC.
+            tenant: Of the caller; empty for none.
 
         Returns:
             The version, and the sink that counts for it.
@@ -61,7 +63,6 @@ class RolloutDoor:
         Raises:
             TritonError: The version takes no requests any more.
         """
-        tenant: str = getattr(request, "tenant", "")
         rollout = model.rollout
         if model.ensemble is not None or model.config.backend not in _CALLS_NOBODY:
             self._pin(model, request, headers, tenant)

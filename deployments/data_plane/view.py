@@ -243,7 +243,12 @@ class CallerPlane:
         return self._plane.first_use(name)
 
     def infer(
-        self, model: Any, request: InferenceRequest, sink: ResponseSink, headers: Headers = ()
+        self,
+        model: Any,
+        request: InferenceRequest,
+        sink: ResponseSink,
+        headers: Headers = (),
+        tenant: str = "",
     ) -> Inflight:
         """Send on a request to what `resolve` returned, if the caller's tenant may have one more.
 
@@ -253,18 +258,19 @@ class CallerPlane:
             ResourceExhaustedError: The tenant has what it may have.
             TritonError: As the plane of the process.
         """
+        del tenant  # The caller's own counts.
         if request.regions is not None:
             self._checks.require(Role.SHARED_MEMORY, _ANY_MODEL, "infer")
         self._checks.note("infer", model.name, "allowed")
         if self._tenants is None:
-            return self._plane.infer(model, request, sink, headers)
+            return self._plane.infer(model, request, sink, headers, self._tenant)
         key = getattr(model, "key", model.name)
         size_bytes = sum(_size_bytes(each) for each in request.inputs)
         admission = self._tenants.admit(self._tenant, key, size_bytes, self._now_s())
         admission.mark(request)
         admitted = TenantSink(sink, admission)
         try:
-            return self._plane.infer(model, request, admitted, headers)
+            return self._plane.infer(model, request, admitted, headers, self._tenant)
         except BaseException:
             admitted.release()
             raise

@@ -76,6 +76,9 @@ def grpc_request(path: bytes, model: str) -> bytes:
         return b""
     if rpc == "ServerReflectionInfo":
         return reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+    if path.startswith(b"/manta.v1.Rollouts/"):
+        # The field model_name of docs/rollouts.proto.
+        return bytes((0x0A, len(model))) + model.encode()
     name = "ModelInfer" if rpc == "ModelStreamInfer" else rpc
     message: Any = getattr(service_pb2, f"{name}Request")()
     for field in ("name", "model_name"):

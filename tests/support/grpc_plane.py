@@ -178,7 +178,7 @@ class FakePlane:
             ]
         }
 
-    def infer(self, model, request, sink, headers=()):
+    def infer(self, model, request, sink, headers=(), tenant=""):
         self.headers = headers
         if request.regions is not None:
             resolve_regions(request, self.control.settings.regions, self.maps)

@@ -233,7 +233,12 @@ class FakePlane:
         return await self.metrics_text()
 
     def infer(
-        self, model: Served, request: InferenceRequest, sink: Any, headers: Any = ()
+        self,
+        model: Served,
+        request: InferenceRequest,
+        sink: Any,
+        headers: Any = (),
+        tenant: str = "",
     ) -> Pending:
         self.headers = headers
         if request.regions is not None:

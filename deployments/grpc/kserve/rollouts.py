@@ -88,9 +88,9 @@ class RolloutCall:
             answer = codec.render(status)
         except TritonError as error:
             self._fail(error)
-        except Exception as error:
+        except Exception as cause:
             logger.exception("gRPC call about a rollout failed")
-            self._fail(InternalError(f"{type(error).__name__}: {error}"))
+            self._fail(InternalError(f"{type(cause).__name__}: {cause}"))
         else:
             if not self._ended:
                 self._ended = True

@@ -64,7 +64,9 @@ class GrpcCall:
 
     __slots__ = (
         "_connection",
+        "_due_bytes",
         "_inbox",
+        "_is_counted",
         "_path",
         "_rpc",
         "_started",
@@ -84,6 +86,8 @@ class GrpcCall:
         self._inbox: Inbox | None = None
         self._started = False
         self._watched = False
+        self._is_counted = False
+        self._due_bytes = 0
 
     # ---- from the client -----------------------------------------------------------------------
 
@@ -92,6 +96,11 @@ class GrpcCall:
         self._rpc = rpc
         if encoding is not None:
             self._inbox = self._new_inbox(encoding)
+
+    def expect(self, body_bytes: int) -> None:
+        """Have a body of another size end the call (RFC 9113 section 8.1.1)."""
+        self._is_counted = True
+        self._due_bytes = body_bytes
 
     def watch(self) -> None:
         """Note that the call's deadline is being watched."""
@@ -102,6 +111,11 @@ class GrpcCall:
         rpc = self._rpc
         if rpc is None or self.done:
             return
+        if self._is_counted:
+            self._due_bytes -= len(data)
+            if self._due_bytes < 0 or (ended and self._due_bytes):
+                self.abort(INTERNAL, "the body has another size than content-length says")
+                return
         try:
             if self._inbox is None and self._is_whole(data):
                 rpc.message(bytes(data[PREFIX_BYTES:]))

@@ -155,6 +155,8 @@ class GrpcConnection:
             return
         stream.owner = call
         call.attach(rpc, head.encoding)
+        if head.body_bytes >= 0:
+            call.expect(head.body_bytes)
         if head.timeout_ns is not None and not call.done:
             if head.timeout_ns <= 0:
                 call.expire()

@@ -9,6 +9,7 @@ asks for.
 
 import base64
 import binascii
+import re
 from typing import Final
 
 from deployments.grpc.rpc.compression import MessageCoding, ResponseCompression
@@ -27,6 +28,12 @@ _CONSUMED: Final = frozenset(
     (b"te", b"content-type", b"grpc-timeout", b"grpc-encoding", b"grpc-accept-encoding")
 )
 _CONTENT_TYPE: Final = b"application/grpc"
+
+# RFC 9113 section 8.2.1: what a name has to be, without the colon of pseudo headers, and what no
+# value may have.
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_NOT_IN_VALUES: Final = re.compile(rb"[\x00\r\n]")
+_MAX_LENGTH_DIGITS: Final = 18
 
 # Nanoseconds per unit of grpc-timeout.
 _TIMEOUT_UNIT_NS: Final = {
@@ -53,10 +60,11 @@ class RequestHead:
         timeout_ns: The client's deadline from now, or None.
         encoding: What compressed messages are compressed with, or None.
         coding: How to compress the answer's messages, or None.
+        body_bytes: What the client says its body has; -1 where it says nothing.
         refusal: The header block that answers the request, or None when it can start.
     """
 
-    __slots__ = ("coding", "encoding", "metadata", "path", "refusal", "timeout_ns")
+    __slots__ = ("body_bytes", "coding", "encoding", "metadata", "path", "refusal", "timeout_ns")
 
     def __init__(self, path: bytes) -> None:
         self.path = path
@@ -65,6 +73,7 @@ class RequestHead:
         self.encoding: bytes | None = None
         self.coding: MessageCoding | None = None
         self.refusal: bytes | None = None
+        self.body_bytes = -1
 
 
 class _RefusedError(Exception):
@@ -130,6 +139,9 @@ class HeadParser:
         if self._compression is not None:
             accepted = named.get(b"grpc-accept-encoding", b"")
             head.coding = self._compression.choose(head.path, accepted)
+        length = named.get(b"content-length")
+        if length is not None:
+            head.body_bytes = _body_bytes(length)
         head.metadata = tuple(_metadatum(*item) for item in regular if item[0] not in _CONSUMED)
 
 
@@ -137,12 +149,14 @@ def _split(headers: HeaderList) -> tuple[dict[bytes, bytes], HeaderList]:
     pseudo: dict[bytes, bytes] = {}
     regular: HeaderList = []
     for name, value in headers:
+        if _NOT_IN_VALUES.search(value) is not None:
+            raise MalformedRequestError(f"value of header {name!r} has a control character")
         if name[:1] == b":":
             if regular or name in pseudo or name not in _PSEUDO:
                 raise MalformedRequestError(f"misplaced pseudo header {name!r}")
             pseudo[name] = value
-        elif not name or name != name.lower():
-            raise MalformedRequestError(f"header name {name!r} is not in lower case")
+        elif _NAME.fullmatch(name) is None:
+            raise MalformedRequestError(f"header name {name!r} is no token in lower case")
         elif name in _CONNECTION_SPECIFIC:
             raise MalformedRequestError(f"connection-specific header {name!r}")
         else:
@@ -151,6 +165,12 @@ def _split(headers: HeaderList) -> tuple[dict[bytes, bytes], HeaderList]:
         if not pseudo.get(name):
             raise MalformedRequestError(f"pseudo header {name!r} is missing")
     return pseudo, regular
+
+
+def _body_bytes(text: bytes) -> int:
+    if not text.isdigit() or len(text) > _MAX_LENGTH_DIGITS:
+        raise MalformedRequestError(f"content-length {text!r} is not a number")
+    return int(text)
 
 
 def _is_grpc(content_type: bytes) -> bool:

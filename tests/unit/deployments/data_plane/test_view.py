@@ -40,6 +40,7 @@ PLANE: dict[str, tuple[Callable[[Any, str], Any], tuple[Role, ...]] | None] = {
     "first_use": None,
     # Of what `resolve` has returned.
     "infer": None,
+    "rollouts": None,
     "has_started": (lambda plane, name: plane.has_started, (Role.HEALTH,)),
     "draining": (lambda plane, name: plane.draining, (Role.HEALTH,)),
     "server_live": (lambda plane, name: plane.server_live(), (Role.HEALTH,)),

@@ -61,7 +61,7 @@ async def test_requests_that_ask_are_told_their_rows_part_of_the_execution():
         assert answer.share_ns == sum(answer.compute_ns) // 3
         assert answer.queue_ns > 0
     assert isinstance(quiet, InferenceResponse)
-    assert (quiet.compute_ns, quiet.share_ns, quiet.queue_ns) == (None, 0, 0)
+    assert (quiet.compute_ns, quiet.share_ns, quiet.queue_ns) == (None, 0, -1)
 
 
 @pytest.mark.parametrize("raised", [ValueError("boom"), SystemExit(3)], ids=["error", "exit"])

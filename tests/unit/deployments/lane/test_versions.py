@@ -104,7 +104,7 @@ class NextSetup(Setup, array_like=True):
 class NextRequest(InferenceRequest, array_like=True):
     """Of a next build."""
 
-    tenant: str = "t"
+    zone: str = "t"
 
 
 class NextError(ErrorMessage, array_like=True):

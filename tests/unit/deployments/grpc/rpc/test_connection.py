@@ -48,6 +48,16 @@ def test_a_unary_call_is_answered_in_one_write() -> None:
     assert client.wakes == 0
 
 
+@pytest.mark.parametrize(
+    ("length", "status"), [(9, b"13"), (10, b"0"), (11, b"13")], ids=["shorter", "right", "longer"]
+)
+def test_a_body_of_another_size_than_its_length_ends_the_call(length: int, status: bytes) -> None:
+    client = Client()
+    client.send(call(1, b"hello", [*request(), (b"content-length", b"%d" % length)]))
+    end = client.received()[-1]
+    assert client.headers(end)[b"grpc-status"] == status
+
+
 def test_all_calls_of_a_read_are_answered_in_one_write() -> None:
     client = Client()
     client.send(b"".join(call(2 * number + 1, b"x") for number in range(50)))

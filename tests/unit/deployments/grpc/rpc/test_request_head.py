@@ -99,3 +99,27 @@ def test_headers_over_the_limit_are_resource_exhausted() -> None:
 def test_headers_against_the_rules_of_http2_are_malformed(headers) -> None:
     with pytest.raises(MalformedRequestError):
         parse(headers)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        (b"x", b"a\r\nb: 1"),
+        (b"x", b"a\nb"),
+        (b"x", b"a\0b"),
+        (b"x\r\ny", b"1"),
+        (b"a:b", b"1"),
+        (b"a b", b"1"),
+        (b"", b"1"),
+        (b"content-length", b"-1"),
+        (b"content-length", b"9" * 19),
+    ],
+)
+def test_what_no_header_may_be_is_malformed(header: tuple[bytes, bytes]) -> None:
+    with pytest.raises(MalformedRequestError):
+        parse([*request(), header])
+
+
+def test_a_length_of_the_body_is_kept() -> None:
+    assert parse(request()).body_bytes == -1
+    assert parse([*request(), (b"content-length", b"12")]).body_bytes == 12

@@ -95,7 +95,7 @@ def find_implementation(wanted: Wanted) -> str:
     library = find_library(wanted)
     if library is not None:
         return library.path
-    return python if python and Path(python).is_file() else ""
+    return python if python and _is_file(python) else ""
 
 
 def find_library(wanted: Wanted) -> LibraryPlace | None:
@@ -108,7 +108,7 @@ def find_library(wanted: Wanted) -> LibraryPlace | None:
     name = wanted.runtime or default_library(wanted.backend)
     for folder in wanted.folders:
         path = f"{folder}/{name}"
-        if Path(path).is_file():
+        if _is_file(path):
             return LibraryPlace(_inside(wanted, folder, path), folder)
     if not wanted.runtime:
         return None
@@ -118,8 +118,16 @@ def find_library(wanted: Wanted) -> LibraryPlace | None:
     )
 
 
+def _is_file(path: str) -> bool:
+    """Whether there is a file; a name that no file can have, as a client may give it, is none."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def _existing_python(wanted: Wanted, path: str) -> str:
-    if path and Path(path).is_file():
+    if path and _is_file(path):
         return path
     raise InvalidArgumentError(
         f"unable to find Python backend based backend library '{PYTHON_RUNTIME}' for model "

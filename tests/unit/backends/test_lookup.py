@@ -82,3 +82,9 @@ def test_without_a_backend_directory_only_the_model_is_searched(tmp_path):
     (tmp_path / "lib.so").touch()
     wanted = Wanted("m", "b", "lib.so", str(tmp_path), 1)
     assert find_implementation(wanted) == f"{tmp_path}/lib.so"
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "a\0b", "\udcff"])
+def test_a_name_that_no_file_can_have_is_not_found(look, name):
+    assert look("r/m/1/model.py", backend=name) == ""
+    assert refusal(look, runtime=name).startswith("unable to find backend library")

@@ -275,7 +275,7 @@ def _moves(
         if is_silent:
             yield Move(source, target, left)
             return
-        saved_ns = source_ns - target_ns - target.margin_ns
+        saved_ns = source_ns - target_ns - _least_saved_ns(source, target, is_idle=room[target] > 0)
         if saved_ns <= 0:
             continue
         if not room[target]:
@@ -291,6 +291,19 @@ def _moves(
         yield Move(source, target, count)
         if not left:
             return
+
+
+def _least_saved_ns(source: NodeView, target: NodeView, *, is_idle: bool) -> float:
+    """Return how much a request that is taken back has to save.
+
+    Nothing waits at an idle node, however long its executions take: only what is known of the
+    source may be wrong. Of an idle own node no way is wasted, either.
+    """
+    if is_idle and target.is_own:
+        return target.travel_margin_ns
+    if is_idle:
+        return min(target.margin_ns, target.travel_margin_ns + source.uncertain_ns)
+    return target.margin_ns
 
 
 def _share(source: NodeView, target: NodeView, saved_ns: float) -> int:

@@ -182,11 +182,20 @@ class NodeView:
         return self.queue is None and self.known_ns is None and not self.is_single
 
     @property
+    def uncertain_ns(self) -> float:
+        """How far the expected wait may be off: a part of a request's share of an execution."""
+        load = self.current_load
+        return load.execution_ns / max(1.0, load.batch_size) * _UNCERTAIN
+
+    @property
+    def travel_margin_ns(self) -> float:
+        """How much a request has to save by going there for the way alone."""
+        return self.network_ns * _MARGIN
+
+    @property
     def margin_ns(self) -> float:
         """How much more than nothing a request has to save by going there."""
-        load = self.current_load
-        share_ns = load.execution_ns / max(1.0, load.batch_size)
-        return self.network_ns * _MARGIN + share_ns * _UNCERTAIN
+        return self.travel_margin_ns + self.uncertain_ns
 
     def is_probe_due(self, now_ns: int) -> bool:
         """Whether something may be sent there only to hear of the node."""

@@ -152,6 +152,20 @@ def test_nothing_is_taken_back_between_nodes_that_are_nearly_equal() -> None:
     assert take_back(views, 0) == []
 
 
+def test_requests_come_home_to_an_idle_own_node_from_one_that_has_executed_nothing_yet() -> None:
+    views = [own(free=2, execution_ms=100.0), other("b", waiting=1, execution_ms=0.0)]
+    views[1].waiting_count = 1
+    assert take_back(views, 0) == [(views[1], views[0], 1)]
+
+
+def test_an_idle_node_of_slow_executions_takes_over_from_a_node_that_has_executed_nothing_yet() -> (
+    None
+):
+    views = [other("b", waiting=2, execution_ms=0.0), other("c", free=2, execution_ms=100.0)]
+    views[0].waiting_count = 1
+    assert take_back(views, 0) == [(views[0], views[1], 1)]
+
+
 def test_what_waits_at_a_silent_node_is_taken_back() -> None:
     views = [own(waiting=8), other("b", free=4, at_ns=0)]
     views[1].sent()

@@ -296,6 +296,7 @@ class Ingress:
             render_model_cache=lambda: (
                 render_model_cache(folder, node_id) + self._render_captures()
             ),
+            tls=self._settings.metrics_tls,
             access=self._access,
         )
 

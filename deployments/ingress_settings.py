@@ -59,6 +59,7 @@ class IngressSettings:
         grpc_connections: Bounds of the gRPC port.
         access_policy: ``--access-policy``, a path on the replica's node; empty without one.
         unix_socket_mode: ``--unix-socket-mode``.
+        metrics_tls: Set to serve metrics over TLS.
     """
 
     server_id: str = "triton"
@@ -95,6 +96,7 @@ class IngressSettings:
     grpc_connections: ConnectionLimits = ConnectionLimits(write_s=300)
     access_policy: str = ""
     unix_socket_mode: int = DEFAULT_MODE
+    metrics_tls: TlsFiles | None = None
 
     @property
     def addresses(self) -> dict[str, Address]:

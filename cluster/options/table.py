@@ -215,6 +215,15 @@ class ServerOptions(CaptureOptions):
     allow_cpu_metrics: bool = _flag(True, _METRICS, "Include metrics of CPUs.")
     metrics_address: str = _flag("", _METRICS, "Address to bind; default that of HTTP.")
     metrics_port: int = _flag(8002, _METRICS, "Port; 0 lets the system choose.", values.port)
+    metrics_use_ssl: bool = _flag(False, _METRICS, "Use TLS; not a flag of tritonserver.")
+    metrics_use_ssl_mutual: bool = _flag(
+        False, _METRICS, "Use TLS and require certificates of clients; not a flag of tritonserver."
+    )
+    metrics_server_cert: str = _flag("", _METRICS, "PEM file of the server's certificate chain.")
+    metrics_server_key: str = _flag("", _METRICS, "PEM file of the server's key.")
+    metrics_root_cert: str = _flag(
+        "", _METRICS, "PEM file of the certificates that clients' ones are checked against."
+    )
     metrics_interval_ms: float = _flag(2000.0, _METRICS, "Milliseconds between readings.")
     metrics_config: tuple[tuple[str, str], ...] = _flag(
         (), _METRICS, "<setting>=<value>.", values.metrics_setting

@@ -79,6 +79,7 @@ def settings_from(
         allow_client_memory=options.allow_client_shm,
         grpc_options=grpc_options(options),
         http_tls=tls_files(options, "http"),
+        metrics_tls=tls_files(options, "metrics"),
         grpc_tls=tls_files(options, "grpc"),
         grpc_compression=options.grpc_infer_response_compression_level,
         cache=cache_settings(options),

@@ -15,7 +15,10 @@ _UNSET_IF_0: Final = ("max-connection-age", "max-connection-age-grace")
 
 
 def tls_files(options: ServerOptions, protocol: str) -> TlsFiles | None:
-    """Return where the TLS files of ``http`` or ``grpc`` are; None when it is off or plaintext."""
+    """Return where the TLS files of a port are: ``http``, ``grpc`` or ``metrics``.
+
+    None when the port is off or plaintext.
+    """
     if not getattr(options, f"allow_{protocol}") or not getattr(options, f"{protocol}_use_ssl"):
         return None
     root: str = getattr(options, f"{protocol}_root_cert")
@@ -37,7 +40,7 @@ def check_tls(options: ServerOptions) -> None:
     Raises:
         InvalidArgumentError: A file cannot be used; the message names flag and file.
     """
-    for protocol in ("http", "grpc"):
+    for protocol in ("http", "grpc", "metrics"):
         files = tls_files(options, protocol)
         if files is not None:
             files.pems()

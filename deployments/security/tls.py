@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""TLS of the HTTP and gRPC ports: files named by flags, checked, and what a listener makes of them.
+"""TLS of the HTTP, gRPC and metrics ports: files named by flags, what a listener makes of them.
 
 Only paths travel through Ray: each ingress reads the files on its own node, so that no private key
 gets into Ray's tables, its dashboard or a log.
@@ -28,7 +28,7 @@ class TlsFiles:
     """Paths of PEM files.
 
     Attributes:
-        protocol: ``grpc`` or ``http``, the first word of the flags.
+        protocol: ``grpc``, ``http`` or ``metrics``, the first word of the flags.
         certificate: The server's certificate, followed by those between it and the root.
         key: Its private key, without a pass phrase.
         root: Certificates that clients' ones are checked against; needed where clients show any.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""One server with mutual TLS on gRPC and TLS on HTTP, and stock clients."""
+"""One server with mutual TLS on gRPC and metrics and TLS on HTTP, and stock clients."""
 
 import asyncio
 import ssl
@@ -34,7 +34,8 @@ def secured(
 ) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("models")
     write_add_sub(repository, "add_sub")
-    server = RunningServer(repository, *pems.flags("grpc", mutual=True), *pems.flags("http"))
+    mutual = (*pems.flags("grpc", mutual=True), *pems.flags("metrics", mutual=True))
+    server = RunningServer(repository, *mutual, *pems.flags("http"))
     yield server
     assert server.terminate() == 0
     # What the files hold is nobody's to read.
@@ -107,9 +108,16 @@ def test_http_clients_without_tls_or_trust_are_refused(
         urllib.request.urlopen(f"https://{secured.http}/v2/health/live", timeout=20)
 
 
-def test_metrics_stay_plaintext(secured: RunningServer) -> None:
-    with urllib.request.urlopen(f"http://{secured.metrics}/metrics", timeout=20) as answer:
-        assert answer.status == 200
+def test_metrics_are_told_to_clients_with_a_certificate(
+    secured: RunningServer, pems: Certificates
+) -> None:
+    url = f"https://{secured.metrics}/metrics"
+    context = ssl.create_default_context(cafile=str(pems.root))
+    with pytest.raises(OSError, match=r"(?i)certificate required|reset|eof"):
+        urllib.request.urlopen(url, timeout=20, context=context).read()
+    context.load_cert_chain(*pems.client)
+    with urllib.request.urlopen(url, timeout=20, context=context) as answer:
+        assert b"nv_inference_request_success" in answer.read()
 
 
 def test_a_file_that_cannot_be_used_stops_the_start(pems: Certificates, tmp_path: Path) -> None:

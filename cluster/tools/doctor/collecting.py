@@ -119,7 +119,13 @@ def _ports(options: ServerOptions) -> Iterator[PortFact]:
         )
     if options.allow_metrics:
         address = options.metrics_address or options.http_address
-        yield PortFact("metrics", "--metrics-address", address)
+        yield PortFact(
+            "metrics",
+            "--metrics-address",
+            address,
+            options.metrics_use_ssl or options.metrics_use_ssl_mutual,
+            options.metrics_use_ssl_mutual,
+        )
 
 
 def _scheme(location: str) -> str:

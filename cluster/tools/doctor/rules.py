@@ -133,15 +133,15 @@ def _lanes(facts: Facts) -> Iterator[Finding]:
 
 def _ports(facts: Facts) -> Iterator[Finding]:
     for port in _open_ports(facts):
-        if port.name == "metrics":
-            if not facts.has_policy:
+        if port.name == "metrics" and not facts.has_policy:
+            if not port.knows_clients:
                 yield Finding(
                     Severity.NOTE,
                     "metrics-open",
                     f"the metrics port binds {port.address} and asks nobody who they are",
                     "names of models, load and errors are told to whoever asks",
-                    f"give {port.flag} an address that only the collector reaches, or an access"
-                    " policy",
+                    f"give {port.flag} an address that only the collector reaches, an access"
+                    " policy, or --metrics-use-ssl-mutual",
                 )
         elif not port.is_encrypted:
             name = port.name.lower()

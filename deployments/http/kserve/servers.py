@@ -95,6 +95,7 @@ def make_metrics_server(
     *,
     budget: MemoryBudget,
     render_model_cache: Callable[[], bytes] = bytes,
+    tls: TlsFiles | None = None,
     access: Access | None = None,
 ) -> HttpServer:
     """Return the server of the metrics port, not yet listening.
@@ -103,10 +104,11 @@ def make_metrics_server(
         plane: The data plane.
         budget: What the process's servers take memory from; the page tells of it too.
         render_model_cache: Returns what the page tells of the node's model cache; may block.
+        tls: Set to serve TLS.
         access: Who may ask; None without an access policy.
     """
     application = MetricsApplication(plane, budget, render_model_cache)
     if access is None:
-        return HttpServer(application, budget=budget)
+        return HttpServer(application, tls=tls, budget=budget)
     gate = HttpGate(access.guard, "metrics", need_of_metrics, lambda _: application)
-    return HttpServer(ClosedApplication(), budget=budget, gate=gate)
+    return HttpServer(ClosedApplication(), tls=tls, budget=budget, gate=gate)

@@ -330,7 +330,9 @@ def test_every_flag_has_an_effect_or_says_that_it_has_none() -> None:
     modules = (path for folder in folders for path in [folder, *folder.rglob("*.py")])
     source = "".join(p.read_text() for p in modules if p.suffix and p.name not in OPTION_MODULES)
     # How those of TLS and keepalive are named there: by protocol, and as gRPC names them.
-    source += "".join(f" {protocol}_{name}" for protocol in ("http", "grpc") for name in TLS)
+    source += "".join(
+        f" {protocol}_{name}" for protocol in ("http", "grpc", "metrics") for name in TLS
+    )
     source += "".join(f" grpc_{name.replace('-', '_')}" for name in OPTIONS)
     words = set(re.findall(r"\w+", source))
     others = words - FLAGS.keys()

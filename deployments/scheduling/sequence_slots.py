@@ -52,15 +52,23 @@ class Sequence(Generic[SequencedT]):
         queue: Its requests that no one has begun to batch, in order.
         in_flight: The request of it that is batched or executed.
         expires_ns: When it leaves the backlog without having run; NEVER when it stays.
+        tenant: Whose it is; empty for nobody in particular.
+        weight: The tenant's share beside others'.
     """
 
-    __slots__ = ("expires_ns", "home", "id", "in_flight", "phase", "queue", "slot")
+    __slots__ = (
+        "expires_ns", "home", "id", "in_flight", "phase", "queue", "slot", "tenant", "weight",
+    )  # fmt: skip
 
     home: "InstanceSlots[SequencedT]"
     slot: int
 
-    def __init__(self, correlation_id: CorrelationId) -> None:
+    def __init__(
+        self, correlation_id: CorrelationId, tenant: str = "", weight: float = 1.0
+    ) -> None:
         self.id = correlation_id
+        self.tenant = tenant
+        self.weight = weight
         self.phase = SequencePhase.BACKLOG
         self.queue: deque[SequencedT] = deque()
         self.in_flight: SequencedT | None = None

@@ -17,9 +17,7 @@ any more.
 """
 
 import heapq
-import itertools
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Generic
 
@@ -33,6 +31,7 @@ from backends.api.errors import (
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
 from deployments.scheduling.pool_scheduler import CorrelationId
 from deployments.scheduling.scheduler import STOPPED, SequencedT
+from deployments.scheduling.sequence_backlog import SequenceBacklog
 from deployments.scheduling.sequence_slots import (
     InstanceSlots,
     Sequence,
@@ -45,9 +44,6 @@ _log = logging.getLogger(__name__)
 _NS_PER_US = 1000
 # Of sequences that ended with their instance, so many are told so.
 _MOST_LOST = 10_000
-# Entries of timed-out sequences are looked through when there are more than this and twice as many
-# as there are sequences.
-_MIN_STALE = 64
 _TIMED_OUT = "timeout of the corresponding sequence has been expired"
 
 
@@ -79,11 +75,7 @@ class Sequences(Generic[SequencedT]):
         self._idle_ns = idle_us * _NS_PER_US
         self._is_iterative = is_iterative
         self._last_own_id = 0
-        # Ordered, because sequences leave at its head and out of its middle.
-        self._backlog: OrderedDict[Sequence[SequencedT], None] = OrderedDict()
-        # When sequences of the backlog time out; entries of those that have left it are skipped.
-        self._expiries: list[tuple[int, int, Sequence[SequencedT]]] = []
-        self._expiry_numbers = itertools.count()
+        self._backlog: SequenceBacklog[SequencedT] = SequenceBacklog()
         self._open: dict[CorrelationId, Sequence[SequencedT]] = {}
         self._lost: dict[CorrelationId, None] = {}
         # Since when each running sequence is quiet, the longest first.
@@ -92,7 +84,7 @@ class Sequences(Generic[SequencedT]):
     @property
     def count(self) -> int:
         """Sequences that run or wait for a slot."""
-        return sum(home.running_count for home in self.homes.values()) + len(self._backlog)
+        return sum(home.running_count for home in self.homes.values()) + self._backlog.count
 
     @property
     def free_slot_count(self) -> int:
@@ -102,10 +94,7 @@ class Sequences(Generic[SequencedT]):
     @property
     def deadline_ns(self) -> int | None:
         """When the first sequence of the backlog times out."""
-        expiries = self._expiries
-        while expiries and not self._is_due(expiries[0]):
-            heapq.heappop(expiries)
-        return expiries[0][0] if expiries else None
+        return self._backlog.deadline_ns
 
     @property
     def idle_at_ns(self) -> int | None:
@@ -201,7 +190,7 @@ class Sequences(Generic[SequencedT]):
                     raise self.loss(correlation_id)
                 raise not_started(correlation_id, self._model_name)
             self._lost.pop(correlation_id, None)
-            sequence = self._start(correlation_id)
+            sequence = self._start(correlation_id, item)
         elif is_start:
             _log.warning(
                 "sequence %s for model '%s' has a conflict. The previous sequence did not end "
@@ -214,8 +203,10 @@ class Sequences(Generic[SequencedT]):
         if sequence.phase is SequencePhase.RUNNING:
             sequence.home.queued_count += 1
             self._quiet.pop(sequence, None)
+            if item.tenant and not sequence.tenant:
+                self._backlog.belongs(sequence, item.tenant)
         elif item.timeout_us:
-            self._expire_at(sequence, now_ns + item.timeout_us * _NS_PER_US)
+            self._backlog.expire_at(sequence, now_ns + item.timeout_us * _NS_PER_US)
         if flags & SEQUENCE_END:
             del self._open[correlation_id]
         return sequence
@@ -296,9 +287,7 @@ class Sequences(Generic[SequencedT]):
 
     def expire(self, now_ns: int) -> None:
         """Drop the sequences that have waited too long for a slot."""
-        while (deadline_ns := self.deadline_ns) is not None and deadline_ns <= now_ns:
-            _, _, sequence = heapq.heappop(self._expiries)
-            del self._backlog[sequence]
+        while (sequence := self._backlog.pop_expired(now_ns)) is not None:
             items = self._leave(sequence, SequenceEvent.TIMED_OUT)
             self.dropped += [(item, UnavailableError(_TIMED_OUT)) for item in items]
 
@@ -306,11 +295,10 @@ class Sequences(Generic[SequencedT]):
         """Forget every sequence and give up what they have queued."""
         items = [item for item, _ in self.dropped]
         running = [sequence for home in self.homes.values() for sequence in home.running]
-        for sequence in [*running, *self._backlog]:
+        for sequence in [*running, *self._backlog.sequences()]:
             items += self._empty(sequence)
         self.dropped = []
         self._backlog.clear()
-        self._expiries.clear()
         self._open.clear()
         self._quiet.clear()
         for home in self.homes.values():
@@ -335,23 +323,22 @@ class Sequences(Generic[SequencedT]):
         item.flags = SEQUENCE_START
         return self._last_own_id
 
-    def _start(self, correlation_id: CorrelationId) -> Sequence[SequencedT]:
-        sequence: Sequence[SequencedT] = Sequence(correlation_id)
+    def _start(self, correlation_id: CorrelationId, item: SequencedT) -> Sequence[SequencedT]:
+        sequence: Sequence[SequencedT] = Sequence(correlation_id, item.tenant, item.weight)
         self._open[correlation_id] = sequence
         best: InstanceSlots[SequencedT] | None = None
         for home in self.homes.values():
             if home.free and not home.is_retired and (best is None or home.rank < best.rank):
                 best = home
         if best is None:
-            self._backlog[sequence] = None
+            self._backlog.add(sequence)
         else:
             self._run_in(sequence, best, heapq.heappop(best.free))
         return sequence
 
     def _successor(self) -> Sequence[SequencedT] | None:
-        """Return the sequence that has waited longest, which waits no more."""
-        while self._backlog:
-            successor, _ = self._backlog.popitem(last=False)
+        """Return the sequence whose turn it is, which waits no more."""
+        while (successor := self._backlog.pop()) is not None:
             if not any(item.is_cancelled for item in successor.queue):
                 return successor
             self._cancel(successor, SequenceEvent.CANCELLED)
@@ -365,6 +352,7 @@ class Sequences(Generic[SequencedT]):
         sequence.slot = slot
         home.slots[slot] = sequence
         home.queued_count += len(sequence.queue)
+        self._backlog.started(sequence)
 
     def _cancel(self, sequence: Sequence[SequencedT], event: SequenceEvent) -> None:
         items = self._leave(sequence, event)
@@ -373,6 +361,8 @@ class Sequences(Generic[SequencedT]):
     def _leave(self, sequence: Sequence[SequencedT], event: SequenceEvent) -> list[SequencedT]:
         """End a sequence and return what it had queued."""
         items = self._empty(sequence)
+        if sequence.phase is SequencePhase.RUNNING:
+            self._backlog.ended(sequence)
         sequence.move(event)
         self._quiet.pop(sequence, None)
         if self._open.get(sequence.id) is sequence:
@@ -389,21 +379,6 @@ class Sequences(Generic[SequencedT]):
         self.queued_count += more
         if sequence.phase is SequencePhase.RUNNING:
             sequence.home.queued_count += more
-
-    def _expire_at(self, sequence: Sequence[SequencedT], expires_ns: int) -> None:
-        if expires_ns >= sequence.expires_ns:
-            return
-        sequence.expires_ns = expires_ns
-        expiries = self._expiries
-        if len(expiries) > _MIN_STALE + 2 * len(self._backlog):
-            # Sequences that got a slot would otherwise stay until they had timed out.
-            expiries[:] = [entry for entry in expiries if self._is_due(entry)]
-            heapq.heapify(expiries)
-        heapq.heappush(expiries, (expires_ns, next(self._expiry_numbers), sequence))
-
-    def _is_due(self, entry: tuple[int, int, Sequence[SequencedT]]) -> bool:
-        expires_ns, _, sequence = entry
-        return sequence in self._backlog and sequence.expires_ns == expires_ns
 
 
 def not_started(correlation_id: int | str, model_name: str) -> InvalidArgumentError:

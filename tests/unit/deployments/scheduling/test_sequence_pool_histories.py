@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever comes and whatever becomes of instances, each request of a sequence has one outcome."""
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +23,7 @@ STEPS = st.lists(
         st.integers(0, 80),  # microseconds until the next
         st.sampled_from([""] * 6 + ["cancel", "expire", "join", "leave", "retire", "grant"]),
         st.sampled_from([0, 0, 150]),  # timeout
+        st.sampled_from(["", "", "red", "blue"]),  # tenant
     ),
     max_size=60,
 )
@@ -92,12 +95,14 @@ class History:
             assert sorted(home.free) == [
                 slot for slot, each in enumerate(home.slots) if each is None
             ]
-        if sequences._backlog:
+        if sequences._backlog.count:
             assert sequences.free_slot_count == 0
+        running = [each for home in sequences.homes.values() for each in home.running]
+        assert sequences._backlog._running == Counter(each.tenant for each in running)
         assert sequences.queued_count == sum(
             len(each.queue)
             for each in [
-                *sequences._backlog,
+                *sequences._backlog.sequences(),
                 *(each for home in sequences.homes.values() for each in home.running),
             ]
         )
@@ -152,8 +157,8 @@ def test_every_request_has_one_outcome_and_state_stays_with_its_sequence(
         minimum_slot_utilization=gate[0] if strategy == "direct" else 0.0,
         max_queue_delay_us=gate[1],
     )
-    for correlation_id, flags, shape, gap_us, step, timeout_us in steps:
-        item = part(correlation_id, flags, signature=shape, timeout_us=timeout_us)
+    for correlation_id, flags, shape, gap_us, step, timeout_us, tenant in steps:
+        item = part(correlation_id, flags, signature=shape, timeout_us=timeout_us, tenant=tenant)
         history.offer(item)
         history.do(step, item)
         history.check()

@@ -147,7 +147,7 @@ def test_counts_and_deadlines_do_not_look_through_the_backlog(strategy):
             return super().__iter__()
 
     run = batcher(strategy=strategy, max_batch_size=1, max_candidate_sequences=1)
-    run.scheduler._pool._sequences._backlog = Watched()
+    run.scheduler._pool._sequences._backlog._waiting[""] = Watched()
     run.enqueue(part(1000, START), 0)
     for number in range(500, 0, -1):
         run.enqueue(part(number, START, timeout_us=1_000 * number), 0)
@@ -167,4 +167,4 @@ def test_timeouts_of_sequences_that_got_a_slot_are_forgotten(strategy):
         run.enqueue(part(number, BOTH, timeout_us=1 << 40))
         run.enqueue(part(number + 5000, BOTH, timeout_us=1 << 40))
         run.run()
-    assert len(run.batcher.scheduler._pool._sequences._expiries) < 300
+    assert len(run.batcher.scheduler._pool._sequences._backlog._expiries) < 300

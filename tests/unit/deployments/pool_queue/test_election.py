@@ -235,7 +235,7 @@ def test_a_stopped_holder_is_succeeded_by_whom_it_left_behind_until_that_one_is_
         name = unused_name()
         holder = await _process(name)
         try:
-            limits = LaneLimits(handshake_timeout_s=0.05)
+            limits = LaneLimits(handshake_timeout_s=0.3)
             async with candidates(Candidate(name, limits=limits, silence_s=0.2)) as (candidate,):
                 await until(lambda: candidate.heard == ["connected"])
                 holder.send_signal(signal.SIGSTOP)

@@ -101,31 +101,17 @@ def _planned_ray(options: ServerOptions, environment: Mapping[str, str]) -> RayF
 
 
 def _ports(options: ServerOptions) -> Iterator[PortFact]:
-    if options.allow_http:
-        yield PortFact(
-            "HTTP",
-            "--http-address",
-            options.http_address,
-            options.http_use_ssl or options.http_use_ssl_mutual,
-            options.http_use_ssl_mutual,
-        )
-    if options.allow_grpc:
-        yield PortFact(
-            "gRPC",
-            "--grpc-address",
-            options.grpc_address,
-            options.grpc_use_ssl or options.grpc_use_ssl_mutual,
-            options.grpc_use_ssl_mutual,
-        )
-    if options.allow_metrics:
-        address = options.metrics_address or options.http_address
-        yield PortFact(
-            "metrics",
-            "--metrics-address",
-            address,
-            options.metrics_use_ssl or options.metrics_use_ssl_mutual,
-            options.metrics_use_ssl_mutual,
-        )
+    for name in ("HTTP", "gRPC", "metrics"):
+        protocol = name.lower()
+        if getattr(options, f"allow_{protocol}"):
+            is_mutual: bool = getattr(options, f"{protocol}_use_ssl_mutual")
+            yield PortFact(
+                name,
+                f"--{protocol}-address",
+                getattr(options, f"{protocol}_address"),
+                is_mutual or getattr(options, f"{protocol}_use_ssl"),
+                is_mutual,
+            )
 
 
 def _scheme(location: str) -> str:

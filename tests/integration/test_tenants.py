@@ -52,7 +52,7 @@ TENANTS = {
 }
 # What only they may see and ask; all others may do everything.
 MODELS = {"red": ["voter", "pair"], "blue": ["voter", "slow"]}
-ROLES = ["infer", "metrics", "metadata", "control"]
+ROLES = ["infer", "metrics", "metadata", "control", "health"]
 
 
 class Tenants:
@@ -75,10 +75,16 @@ class Tenants:
                     "roles": ROLES,
                 },
                 *(
-                    {"to": {"tenants": [name]}, "roles": ["infer", "metadata"], "models": models}
+                    {
+                        "to": {"tenants": [name]},
+                        "roles": ["infer", "metadata", "health"],
+                        "models": models,
+                    }
                     for name, models in MODELS.items()
                 ),
             ],
+            # As it is by default, everybody may ask whether a model is ready.
+            "public": [],
             "tenants": TENANTS,
         }
         path = folder / "policy.yaml"
@@ -298,6 +304,7 @@ def _refusals(
     asks: tuple[Callable[[], object], ...] = (
         lambda: client.get_model_metadata(model, headers=headers),
         lambda: client.get_model_config(model, headers=headers),
+        lambda: client.is_model_ready(model, headers=headers),
         lambda: client.infer(model, [_tensor([1])], headers=headers),
     )
     found = []

@@ -23,10 +23,10 @@ class TritonPythonModel:
     def initialize(self, args):
         self.version = int(args["model_version"])
         self.count = 0
-        family = pb_utils.MetricFamily(
+        self.family = pb_utils.MetricFamily(
             name="voter_doubts_total", description="Doubtful answers",
             kind=pb_utils.MetricFamily.COUNTER)
-        self.doubts = family.Metric(labels={})
+        self.doubts = self.family.Metric(labels={})
 
     def execute(self, requests):
         return [self.one(request) for request in requests]

@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=400, help="of a round")
     parser.add_argument("--pauses-ms", type=float, nargs="+", default=[0.0, 1.0])
     given = parser.parse_args()
-    form = "compiled" if compiled_form.folder().is_dir() else "plain"
+    form = "compiled" if compiled_form.is_compiled() else "plain"
     print(f"{form} form, {psutil.cpu_count()} cores, {given.requests} requests a round")
     with TemporaryDirectory() as name:
         folder = Path(name)

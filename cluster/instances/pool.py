@@ -222,6 +222,8 @@ class InstancePool:
         snapshot = await self._drained(place, drain_s)
         if snapshot is not None and place.endpoint is not None:
             node_id = place.endpoint.node_id
+            # Metrics of a model's own live as long as its instance.
+            snapshot.custom = []
             known = [self._past[node_id]] if node_id in self._past else []
             self._past[node_id] = merge([*known, snapshot])
         self._leaving.remove(place)

@@ -31,28 +31,39 @@ class CountingModels(Protocol):
 class CustomCounters:
     """Sums of counters by model key, version and family, as they were read last.
 
+    An instance that does not say keeps what it has said: a sum that fell and rose again would look
+    like many answers at once.
+
     Args:
         models: Finds who counts.
     """
 
     def __init__(self, models: CountingModels) -> None:
         self._models = models
-        self._sums: dict[tuple[str, int], dict[str, float]] = {}
+        # By model key and version: by instance: by family.
+        self._counts: dict[tuple[str, int], dict[str, dict[str, float]]] = {}
 
-    def of(self, key: str, version: int) -> Mapping[str, float]:
-        """Return the sums of a version, by family."""
-        return self._sums.get((key, version), {})
+    def of(self, key: str, version: int) -> Mapping[str, float] | None:
+        """Return the sums of a version, by family; None until an instance has said something."""
+        counts = self._counts.get((key, version))
+        if not counts:
+            return None
+        sums: dict[str, float] = {}
+        for each in counts.values():
+            for family, value in each.items():
+                sums[family] = sums.get(family, 0.0) + value
+        return sums
 
     async def read(self, rollouts: Iterable[tuple[str, State]]) -> None:
         """Read the counters of the rollouts that are judged by some; keep those of no other."""
         wanted = {
             (key, arm.version): families
             for key, state in rollouts
-            if not state.phase.is_terminal and (families := _families(state))
+            if not state.phase.is_terminal and (families := families_of(state))
             for arm in state.rollout.arms
         }
-        for at in self._sums.keys() - wanted:
-            del self._sums[at]
+        for at in self._counts.keys() - wanted:
+            del self._counts[at]
         await asyncio.gather(*(self._read(at, families) for at, families in wanted.items()))
 
     async def _read(self, at: tuple[str, int], families: frozenset[str]) -> None:
@@ -65,14 +76,15 @@ class CustomCounters:
         except TimeoutError:
             # What was read before still holds: counters only grow.
             return
-        sums = dict.fromkeys(families, 0.0)
-        for snapshot in counted.values():
+        counts = self._counts.setdefault(at, {})
+        for name, snapshot in counted.items():
+            sums = counts[name] = dict.fromkeys(families, 0.0)
             for family in snapshot.custom:
                 if family.name in sums and family.kind is Kind.COUNTER:
                     sums[family.name] += sum(each.value for each in family.metrics)
-        self._sums[at] = sums
 
 
-def _families(state: State) -> frozenset[str]:
+def families_of(state: State) -> frozenset[str]:
+    """Return the counters that a rollout is judged by."""
     metrics = state.analysis.metrics
     return frozenset(each.family for each in metrics if each.kind is MetricKind.CUSTOM)

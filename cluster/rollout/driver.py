@@ -18,9 +18,10 @@ from typing import Any, Final, Protocol
 from backends.api.errors import InternalError, NotFoundError
 from backends.api.model_identifier import shown
 from cluster.models.states import ModelRecord
-from cluster.rollout.custom_counters import CustomCounters
+from cluster.rollout.custom_counters import CustomCounters, families_of
 from cluster.rollout.evidence import Evidence
 from cluster.rollout.fitting import check_fits
+from cluster.rollout.readings import ArmReading
 from cluster.rollout.state import State, created, decode, encode, status_of, traffic_of
 from cluster.rollout.steps import Decisions, Observations, advanced, commanded
 from deployments.contracts.control import RolloutAction
@@ -195,11 +196,15 @@ class Rollouts:
         arms = state.rollout.arms
         if not state.has_candidate:
             return Observations(ready)
-        stable, candidate = (
-            self._evidence.reading(key, arm.version, self._counters.of(key, arm.version))
-            for arm in arms[:2]
-        )
+        stable, candidate = (self._reading(key, state, arm.version) for arm in arms[:2])
         return Observations(ready, stable, candidate)
+
+    def _reading(self, key: str, state: State, version: int) -> ArmReading | None:
+        custom = self._counters.of(key, version)
+        if custom is None and families_of(state):
+            # Taken for zero, all that was counted before the rollout would be the next period's.
+            return None
+        return self._evidence.reading(key, version, custom or {})
 
     def _told(self, key: str, state: State) -> dict[str, Any]:
         told = status_json(status_of(state))

@@ -151,10 +151,12 @@ class ModelInstanceActor:
         return await asyncio.wrap_future(self._readiness.ask())
 
     async def statistics(self) -> statistics.Snapshot:
-        """Return the counters since the load."""
+        """Return the counters since the load, with the model's own."""
         if not self._serving.done():
             return statistics.merge(())
-        return self._serving.result().statistics()
+        snapshot = self._serving.result().statistics()
+        snapshot.custom = self._loaded.result().instance.custom_metrics()
+        return snapshot
 
     async def progress(self) -> Progress:
         """Return whether the lanes are served and executions get on; within a second or so."""

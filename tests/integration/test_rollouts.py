@@ -46,6 +46,7 @@ def _canary(candidate: int, *metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 _ERRORS = {"kind": "errors", "tolerance": 0.05}
+_DOUBTS = {"kind": "custom", "family": "voter_doubts_total", "tolerance": 0.05}
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +184,7 @@ def _is_ready(server: RunningServer) -> bool:
 def test_a_good_canary_is_promoted_though_the_controller_dies(
     server: RunningServer, client: RolloutClient
 ) -> None:
-    client.rollout("PUT", document=_canary(2, _ERRORS))
+    client.rollout("PUT", document=_canary(2, _ERRORS, _DOUBTS))
     with Load(server.http) as load:
         _wait_until(lambda: load.answers > 100, "no answers")
         _kill(server, "ray::ModelController")
@@ -196,17 +197,62 @@ def test_a_good_canary_is_promoted_though_the_controller_dies(
 
 
 @pytest.mark.parametrize(
-    ("candidate", "metric"), [(3, _ERRORS), (5, {"kind": "p95", "tolerance": 0.5})]
+    ("candidate", "metric"), [(3, _ERRORS), (5, {"kind": "p95", "tolerance": 0.5}), (4, _DOUBTS)]
 )
-def test_a_canary_that_fails_or_is_slow_is_rolled_back(
+def test_a_canary_that_fails_or_is_slow_or_doubtful_is_rolled_back(
     server: RunningServer, client: RolloutClient, candidate: int, metric: dict[str, Any]
 ) -> None:
     client.rollout("PUT", document=_canary(candidate, metric))
     with Load(server.http):
         told = _wait_for_end(client)
     assert told["phase"] == "rolled_back", told
-    assert "worse" in told["reason"]
+    assert f"{metric.get('family', metric['kind'])}: worse" in told["reason"]
     assert {client.version() for _ in range(10)} == {1}
+
+
+def test_blue_green_switches_all_requests_at_once_and_back_on_a_rollback(
+    server: RunningServer, client: RolloutClient
+) -> None:
+    with Load(server.http) as load:
+        document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 2}
+        client.rollout("PUT", document=document)
+        _wait_until(lambda: client.rollout()["phase"] == "promoting", "it does not switch")
+        _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
+        assert {client.version() for _ in range(10)} == {2}
+        client.rollout("POST", "rollback")
+        assert {client.version() for _ in range(10)} == {1}
+        _wait_until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
+        told = _wait_for_end(client)
+    assert load.failures == 0
+    # Nobody has met the two versions in turns.
+    assert [turns.count(2) for turns in load.turns] == [1] * 4
+    assert told["phase"] == "rolled_back"
+    weights = [each["weights"]["green"] for each in told["history"]]
+    assert weights == [100, 0, 0]
+
+
+def test_a_ramp_rises_by_the_clock_and_stands_while_it_is_paused(
+    server: RunningServer, client: RolloutClient
+) -> None:
+    def weight() -> float:
+        (arm,) = [arm for arm in client.rollout()["arms"] if arm["name"] == "ramp"]
+        return float(arm["weight"])
+
+    points = [{"at_s": 2, "weight": 20}, {"at_s": 10, "weight": 60}, {"at_s": 11, "weight": 100}]
+    client.rollout("PUT", document={"kind": "ramp", "stable": 1, "candidate": 2, "points": points})
+    _wait_until(lambda: weight() >= 20, "the weight does not rise")
+    client.rollout("POST", "pause")
+    held = weight()
+    assert abs(count_versions(server.http, 1000)[2] - 10 * held) <= 20
+    assert weight() == held
+    client.rollout("POST", "resume")
+    told = _wait_for_end(client)
+    assert told["phase"] == "promoted"
+    weights = [each["weights"]["ramp"] for each in told["history"]]
+    assert weights == sorted(weights)
+    assert held in weights
+    assert (weights[0], weights[-1]) == (0, 100)
+    assert {client.version() for _ in range(10)} == {2}
 
 
 def test_a_shadow_is_compared_and_its_death_is_no_concern_of_clients(

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Quotas and shares of tenants, by a policy file, with a real server."""
+"""Quotas, shares, models and versions of tenants, by a policy file, with a real server."""
 
 import asyncio
 import http.client
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from deployments.access.keys import hash_made, make_key
+from tests.support.rollout_models import RolloutClient, write_rollout_models
 from tests.support.server import RunningServer
 
 CONFIG = """
@@ -46,7 +47,12 @@ TENANTS = {
     "costly": {"gpu_seconds_per_s": 0.001},
     "shared": {"concurrent_requests": 8, "scope": "cluster"},
     "default": {"concurrent_requests": 1},
+    "red": {},
+    "blue": {},
 }
+# What only they may see and ask; all others may do everything.
+MODELS = {"red": ["voter", "pair"], "blue": ["voter", "slow"]}
+ROLES = ["infer", "metrics", "metadata", "control", "health"]
 
 
 class Tenants:
@@ -63,7 +69,22 @@ class Tenants:
         ]
         policy = {
             "authentication": {"api_keys": {"keys": stored}},
-            "grants": [{"to": {"subjects": ["*"]}, "roles": ["infer", "metrics", "metadata"]}],
+            "grants": [
+                {
+                    "to": {"subjects": [name for name in names if name not in MODELS]},
+                    "roles": ROLES,
+                },
+                *(
+                    {
+                        "to": {"tenants": [name]},
+                        "roles": ["infer", "metadata", "health"],
+                        "models": models,
+                    }
+                    for name, models in MODELS.items()
+                ),
+            ],
+            # As it is by default, everybody may ask whether a model is ready.
+            "public": [],
             "tenants": TENANTS,
         }
         path = folder / "policy.yaml"
@@ -71,23 +92,28 @@ class Tenants:
         repository = folder / "models"
         _write(repository, "slow", 0.01)
         _write(repository, "slower", 0.05)
-        self.server = RunningServer(repository, f"--access-policy={path}")
+        write_rollout_models(repository, versions=(1, 2), names=("voter", "pair"))
+        flags = ("--model-control-mode=explicit", "--load-model=*")
+        self.server = RunningServer(repository, f"--access-policy={path}", *flags)
 
     def ask(self, tenant: str, model: str) -> tuple[int, dict[str, str], str]:
         """Return status, headers and text of the answer to one request over HTTP."""
         host, _, port = self.server.http.rpartition(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=30)
-        path, headers = f"/v2/models/{model}/infer", {"x-api-key": self.keys[tenant]}
-        connection.request("POST", path, BODY, headers)
+        connection.request("POST", f"/v2/models/{model}/infer", BODY, self.headers(tenant))
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
         return answer.status, dict(answer.getheaders()), text
 
+    def headers(self, tenant: str) -> dict[str, str]:
+        """Return what a tenant's requests have."""
+        return {"x-api-key": self.keys[tenant]}
+
     def metrics(self) -> str:
         host, _, port = self.server.metrics.rpartition(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=30)
-        connection.request("GET", "/metrics", headers={"x-api-key": self.keys["light"]})
+        connection.request("GET", "/metrics", headers=self.headers("light"))
         text = connection.getresponse().read().decode()
         connection.close()
         return text
@@ -162,10 +188,8 @@ def test_over_its_rate_a_tenant_is_told_when_to_come_again(tenants: Tenants) -> 
     assert "tenant 'capped' has used its quota requests_per_s: 0.01 requests per second" in text
 
     client = grpcclient.InferenceServerClient(tenants.server.grpc)
-    tensor = grpcclient.InferInput("X", [1], "INT32")
-    tensor.set_data_from_numpy(np.array([1], np.int32))
     with pytest.raises(InferenceServerException, match="requests_per_s") as caught:
-        client.infer("slow", [tensor], headers={"x-api-key": tenants.keys["capped"]})
+        client.infer("slow", [_tensor([1])], headers=tenants.headers("capped"))
     assert caught.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
     client.close()
     page = tenants.metrics()
@@ -206,3 +230,92 @@ def _status_of_both(tenants: Tenants, tenant: str) -> list[int]:
         return await asyncio.gather(*asked)
 
     return sorted(status for status, _, _ in asyncio.run(ask_both()))
+
+
+def test_a_rule_sends_tenants_to_versions_of_their_own(tenants: Tenants) -> None:
+    arms = [
+        {"name": "all", "version": 1, "weight": 100},
+        {"name": "early", "version": 2, "weight": 0},
+    ]
+    rules = [{"arm": "early", "conditions": [{"source": "tenant", "values": ["red"]}]}]
+    document = {"kind": "ab", "arms": arms, "rules": rules}
+    versions = {"red": 2, "blue": 1, "light": 1}
+    with RolloutClient(tenants.server.http) as client:
+        path, headers = "/v2/models/voter/rollout", tenants.headers("light")
+        assert client.ask("PUT", path, document, headers)[0] == 200
+        assert {
+            tenant: {client.version(headers=tenants.headers(tenant)) for _ in range(10)}
+            for tenant in versions
+        } == {tenant: {version} for tenant, version in versions.items()}
+        # The steps of an ensemble are for the tenant, too.
+        assert client.outputs("pair", headers=tenants.headers("red")) == {
+            "FIRST": [2],
+            "SECOND": [2],
+        }
+        # Who may only ask does not choose the version for all.
+        assert client.ask("DELETE", path, None, tenants.headers("red"))[0] == 403
+    with grpcclient.InferenceServerClient(tenants.server.grpc) as client:
+        for tenant, version in versions.items():
+            answer = client.infer("voter", [_tensor([1, 1])], headers=tenants.headers(tenant))
+            assert answer.as_numpy("VERSION").tolist() == [[version]]
+
+
+def test_a_tenant_knows_nothing_of_models_that_its_grants_do_not_name(tenants: Tenants) -> None:
+    with RolloutClient(tenants.server.http) as client:
+        for tenant, models in MODELS.items():
+            headers = tenants.headers(tenant)
+            _, rows = client.ask("POST", "/v2/repository/index", {}, headers)
+            assert {row["name"] for row in rows} == set(models)
+            for path in ("", "/config", "/ready", "/infer"):
+                hidden, absent = (
+                    client.ask(*_asked(model, path), headers) for model in ("slower", "absent")
+                )
+                assert hidden[0] == absent[0] == 403, path
+                assert _named(hidden, "slower") == _named(absent, "absent")
+            assert client.ask(*_asked("voter", ""), headers)[0] == 200
+
+
+def test_a_tenant_knows_nothing_of_models_of_others_over_grpc(tenants: Tenants) -> None:
+    with grpcclient.InferenceServerClient(tenants.server.grpc) as client:
+        for tenant, models in MODELS.items():
+            headers = tenants.headers(tenant)
+            index = client.get_model_repository_index(headers=headers)
+            assert {row.name for row in index.models} == set(models)
+            hidden, absent = (_refusals(client, model, headers) for model in ("slower", "absent"))
+            assert hidden == absent
+            assert {status for status, _ in hidden} == {"StatusCode.PERMISSION_DENIED"}
+            assert client.get_model_metadata("voter", headers=headers).name == "voter"
+
+
+def _asked(model: str, path: str) -> tuple[str, str, object]:
+    """Return method, path and document of a request for a model."""
+    document = json.loads(BODY) if path == "/infer" else None
+    return ("GET" if document is None else "POST"), f"/v2/models/{model}{path}", document
+
+
+def _named(answer: object, model: str) -> str:
+    return repr(answer).replace(model, "MODEL")
+
+
+def _refusals(
+    client: grpcclient.InferenceServerClient, model: str, headers: dict[str, str]
+) -> list[tuple[str, str]]:
+    """Return status and text of what a caller may not do with a model, without its name."""
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: client.get_model_metadata(model, headers=headers),
+        lambda: client.get_model_config(model, headers=headers),
+        lambda: client.is_model_ready(model, headers=headers),
+        lambda: client.infer(model, [_tensor([1])], headers=headers),
+    )
+    found = []
+    for ask in asks:
+        with pytest.raises(InferenceServerException, match="may not") as caught:
+            ask()
+        found.append((caught.value.status(), caught.value.message().replace(model, "MODEL")))
+    return found
+
+
+def _tensor(shape: list[int]) -> grpcclient.InferInput:
+    tensor = grpcclient.InferInput("X", shape, "INT32")
+    tensor.set_data_from_numpy(np.ones(shape, np.int32))
+    return tensor

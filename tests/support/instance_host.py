@@ -16,7 +16,7 @@ from cluster.placement.demand import ClusterResources
 from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
-from deployments.metrics.counters import merge
+from deployments.metrics.counters import Snapshot, merge
 
 LOAD_S = 1.0
 WELL = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
@@ -46,6 +46,7 @@ class FakeActor:
         died: Done, with the error that calls meet, once its process is dead.
         questions: How often it was asked for its progress.
         drain_s: How long its requests take.
+        counted: What it has counted.
         resumes: Done once it is not stopped any more; None while it never was.
     """
 
@@ -55,6 +56,7 @@ class FakeActor:
     progress: Progress | None = WELL
     questions: int = 0
     drain_s: float = 0.0
+    counted: Snapshot = field(default_factory=lambda: merge(()))
     resumes: asyncio.Event | None = None
     is_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -77,7 +79,7 @@ class FakeActor:
         if method == "drain":
             await asyncio.sleep(self.drain_s)
         if method == "statistics":
-            return merge(())
+            return self.counted
         return True
 
 

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# Version 3 fails every fifth request, version 4 gives other answers, version 5 is slow.
+# Version 3 fails every fifth request, version 4 gives other answers and doubts every fourth of
+# them, version 5 is slow.
 VOTER = """
 import time
 import numpy as np
@@ -22,6 +23,10 @@ class TritonPythonModel:
     def initialize(self, args):
         self.version = int(args["model_version"])
         self.count = 0
+        self.family = pb_utils.MetricFamily(
+            name="voter_doubts_total", description="Doubtful answers",
+            kind=pb_utils.MetricFamily.COUNTER)
+        self.doubts = self.family.Metric(labels={})
 
     def execute(self, requests):
         return [self.one(request) for request in requests]
@@ -35,6 +40,8 @@ class TritonPythonModel:
             time.sleep(0.1)
         if self.version == 4:
             x = x + 1
+            if self.count % 4 == 0:
+                self.doubts.increment(1)
         version = np.full_like(x, self.version)
         tensors = [pb_utils.Tensor("VERSION", version), pb_utils.Tensor("Y", x)]
         return pb_utils.InferenceResponse(tensors)
@@ -93,14 +100,20 @@ ensemble_scheduling { step [
 """
 
 
-def write_rollout_models(folder: Path, versions: Iterable[int] = (1, 2, 3, 4, 5)) -> None:
-    """Write the models ``voter``, ``caller`` and ``pair`` into a repository."""
-    numbers = list(versions)
+def write_rollout_models(
+    folder: Path,
+    versions: Iterable[int] = (1, 2, 3, 4, 5),
+    names: Iterable[str] = ("voter", "caller", "pair"),
+) -> None:
+    """Write the models ``voter``, ``caller`` and ``pair``, or some of them, into a repository."""
+    numbers, wanted = list(versions), set(names)
     for name, config, source, shown in (
         ("voter", VOTER_CONFIG % ", ".join(map(str, numbers)), VOTER, numbers),
         ("caller", CALLER_CONFIG, CALLER, [1]),
         ("pair", PAIR_CONFIG, "", [1]),
     ):
+        if name not in wanted:
+            continue
         (folder / name).mkdir(parents=True)
         (folder / name / "config.pbtxt").write_text(config)
         for version in shown:
@@ -178,12 +191,19 @@ class RolloutClient:
 
 
 class Load:
-    """Asks the voter all the time, from a thread, until it is left."""
+    """Asks the voter all the time, from some threads, until it is left.
+
+    Attributes:
+        failures: Requests that failed.
+        answers: Those that did not.
+        turns: Of each thread: the versions that have answered it, as one took over from another.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._run) for _ in range(4)]
+        self.turns: list[list[int]] = [[] for _ in range(4)]
+        self._threads = [threading.Thread(target=self._run, args=(turns,)) for turns in self.turns]
         self.failures = 0
         self.answers = 0
 
@@ -197,13 +217,16 @@ class Load:
         for thread in self._threads:
             thread.join()
 
-    def _run(self) -> None:
+    def _run(self, turns: list[int]) -> None:
         with RolloutClient(self._address) as client:
             while not self._is_over.is_set():
-                if client.version():
-                    self.answers += 1
-                else:
+                version = client.version()
+                if not version:
                     self.failures += 1
+                    continue
+                self.answers += 1
+                if turns[-1:] != [version]:
+                    turns.append(version)
 
 
 def count_versions(address: str, count: int, threads: int = 4) -> Counter[int]:

@@ -8,6 +8,7 @@ from functools import wraps
 
 import pytest
 
+from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError, UnavailableError
 from cluster.instances.host import ActorLostError, EnvironmentFailedError
 from cluster.instances.live import find_live_instances, kill_instances, retire_instances
@@ -16,6 +17,7 @@ from cluster.instances.prober import Prober
 from cluster.instances.reachability import Knock
 from cluster.placement.demand import ClusterResources, NodeResources
 from deployments.instance.progress import Progress
+from deployments.metrics.counters import Snapshot, decode
 from tests.support import virtual_time
 from tests.support.instance_host import LOAD_S, FakeHost, spec, until
 
@@ -322,6 +324,17 @@ async def test_a_pool_that_has_let_all_go_starts_again_and_keeps_what_was_counte
     assert world.pool.is_live
     assert not world.pool.leaving
     assert set(world.pool.past) == {"node"}
+
+
+@with_world
+async def test_metrics_of_a_models_own_go_with_its_instance(world: _World) -> None:
+    await world.pool.start([spec(0)])
+    family = CustomFamily("doubts", "", MetricKind.GAUGE, [CustomMetric(value=3.0)])
+    world.host.actors[0].counted = Snapshot(execution_count=2, custom=[family])
+    world.pool.commit([spec(0).name])
+    await world.pool.let_go(0)
+    past = decode(world.pool.past["node"])
+    assert (past.execution_count, past.custom) == (2, [])
 
 
 @with_world

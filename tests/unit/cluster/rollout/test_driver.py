@@ -2,21 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rollouts as the controller drives them, in virtual time."""
 
+import asyncio
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
 from backends.api.errors import InvalidArgumentError, NotFoundError
 from backends.api.model_config import ModelConfig
 from cluster.models.records import Records
 from cluster.models.states import VersionRecord
 from cluster.rollout.custom_counters import CustomCounters
 from cluster.rollout.driver import Rollouts
+from cluster.rollout.state import decode
 from deployments.contracts.arm_report import ArmReport, encode_arms
 from deployments.contracts.control import RolloutAction
 from deployments.contracts.routing_table import ModelReadyState
+from deployments.metrics.counters import Snapshot
 from deployments.metrics.distributions import class_of
 from deployments.metrics.rollouts import render_rollouts
 from deployments.rollouts.encoding import decode_traffic
@@ -36,6 +41,19 @@ CANARY: dict[str, Any] = {
 }
 
 
+class Doubtful:
+    """Instances of a version that count their doubts."""
+
+    def __init__(self, doubts: float) -> None:
+        self._doubts = doubts
+
+    async def statistics(self) -> Mapping[str, Snapshot]:
+        metrics = [CustomMetric(value=self._doubts)]
+        return {
+            "a": Snapshot(custom=[CustomFamily("doubts", "", MetricKind.COUNTER, metrics)]),
+        }
+
+
 class Here:
     """A model ``m`` with three versions, of which two are ready, and routers that report of it."""
 
@@ -46,6 +64,7 @@ class Here:
         self.direct = self._records.direct
         self.saved: dict[str, bytes] = {}
         self.saves = 0
+        self.doubts: dict[int, float] = {}
         self.drawn = random.Random(7)
         for version in (1, 2):
             self.put(version, ModelReadyState.READY)
@@ -59,10 +78,12 @@ class Here:
         def changed() -> None:
             self.saves += 1
 
-        return Rollouts(self, self.saved, changed, CustomCounters(self), lambda: self.now_s)
+        self.counters = CustomCounters(self)
+        return Rollouts(self, self.saved, changed, self.counters, lambda: self.now_s)
 
-    def pool_of(self, name: str, version: int) -> None:
-        del name, version
+    def pool_of(self, name: str, version: int) -> Doubtful | None:
+        del name
+        return Doubtful(self.doubts[version]) if version in self.doubts else None
 
     def set(self, document: dict[str, Any]) -> dict[str, Any]:
         return self.rollouts.ask("m", RolloutAction.SET, document)
@@ -93,6 +114,7 @@ class Here:
             rows.append(row)
         self.rollouts.take(encode_arms(rows))
         self.now_s += 1.0
+        asyncio.run(self.counters.read([("m", decode(self.saved["m"]))]))
         self.rollouts.tick()
 
     def run(self, most_s: int = 900, **faults: float) -> str:
@@ -135,6 +157,34 @@ def test_a_canary_that_fails_or_is_slow_is_rolled_back(here: Here, fault: dict[s
     assert here.run(**fault) == "rolled_back"
     assert here.weights() == {1: 10000, 2: 0}
     assert "worse" in here.rollouts.status("m")["reason"]
+
+
+def judged_by_doubts() -> dict[str, Any]:
+    metrics = [{"kind": "custom", "family": "doubts", "tolerance": 0.05}]
+    return {**CANARY, "analysis": {"period_s": 1, "metrics": metrics}}
+
+
+def test_a_canary_that_doubts_more_answers_is_rolled_back_and_the_reason_names_the_counter(
+    here: Here,
+) -> None:
+    here.doubts = {1: 0.0, 2: 0.0}
+    here.set(judged_by_doubts())
+    for _ in range(60):
+        here.second()
+        here.doubts[2] += 5
+    assert here.phase() == "rolled_back"
+    assert "doubts: worse" in here.rollouts.status("m")["reason"]
+
+
+def test_what_was_counted_before_a_rollout_is_not_held_against_its_candidate(here: Here) -> None:
+    here.set(judged_by_doubts())
+    # No instance has said anything yet.
+    here.second()
+    here.doubts = {1: 0.0, 2: 50_000.0}
+    for _ in range(8):
+        here.second()
+    assert "doubts: not decided yet: 0.00% of" in here.rollouts.status("m")["evidence"]["doubts"]
+    assert here.run() == "promoted"
 
 
 def test_another_controller_goes_on_where_the_last_one_was(here: Here) -> None:

@@ -8,11 +8,19 @@ from dataclasses import replace
 import pytest
 import setproctitle
 
+from backends.api.custom_metrics import CustomFamily, CustomMetric, MetricKind
 from backends.api.errors import InvalidArgumentError, TritonError, UnavailableError
+from backends.api.model_config import ModelConfig
 from backends.config.pbtxt import parse_pbtxt
 from deployments.instance import actor as actor_module
 from deployments.instance.actor import ModelInstanceActor
+from deployments.instance.executor import Executor
+from deployments.instance.lead import Lead
+from deployments.instance.loading import LoadedInstance
 from deployments.instance.spec import InstanceSpec
+from deployments.metrics.counters import InstanceStatistics
+from deployments.reactor.reactor import Reactor
+from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import until
 
 ONE_SIDED = 'name: "m" backend: "identity" input [{ name: "IN" data_type: TYPE_FP32 dims: [1] }]'
@@ -67,3 +75,23 @@ async def test_a_load_that_takes_longer_than_it_may_is_told(monkeypatch):
     # What is known after all is told, however late.
     await until(actor._loaded.done)
     assert (await failure_of(actor)).message == "too late"
+
+
+class Doubtful(ScriptedModel):
+    """Counts its doubts."""
+
+    def custom_metrics(self) -> list[CustomFamily]:
+        return [CustomFamily("doubts", "", MetricKind.COUNTER, [CustomMetric(value=3.0)])]
+
+
+async def test_what_it_has_counted_has_the_metrics_of_the_models_own(monkeypatch):
+    model, config = Doubtful(), ModelConfig("m")
+    loaded = LoadedInstance(model, config, 1, InstanceStatistics(), {})
+    monkeypatch.setattr(actor_module, "load_instance", lambda *_: loaded)
+    actor = ModelInstanceActor(spec())
+    executor = Executor(config, 1, model, Lead(Reactor()))
+    actor._serving.set_result(executor)
+    await until(actor._loaded.done)
+    (family,) = (await actor.statistics()).custom
+    assert (family.name, family.metrics[0].value) == ("doubts", 3.0)
+    await executor.close(30)

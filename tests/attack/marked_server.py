@@ -189,7 +189,8 @@ class MarkedServer:
                 yield ask(post_json(f"/v2/repository/models/{name}/load", {}, good), f"load {name}")
             yield ask(post_json("/v2/repository/index", {}, good), "the index")
             restricted = b"x-attack-secret: " + self._restricted.encode()
-            for headers in ((*good, restricted), (*good, restricted + b"x")):
+            for shown in (restricted, restricted + b"x"):
+                headers = (*good, shown)
                 status = "/v2/systemsharedmemory/status"
                 yield ask(request("GET", status, b"", headers), "a restricted API")
                 yield ask(post_json(f"{_MODEL}/infer", infer_document(), headers), "an inference")

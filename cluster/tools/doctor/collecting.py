@@ -80,9 +80,11 @@ def look_at_cluster(facts: Facts, address: str) -> Facts:
     from cluster.actors.seen_cluster import see_cluster  # noqa: PLC0415 - Ray takes a second
 
     seen = see_cluster(address or "auto")
+    mode = {True: "token", False: "disabled", None: facts.ray.auth_mode}[seen.asks_for_token]
     found = replace(
         facts.ray,
         is_running=True,
+        auth_mode=mode,
         node_count=seen.node_count,
         node_address=seen.node_address,
         dashboard=seen.dashboard,

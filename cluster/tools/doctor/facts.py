@@ -62,7 +62,7 @@ class RayFact:
 
     Attributes:
         is_own: Whether the server starts a Ray of its own.
-        is_running: Whether the cluster was looked at; the next two are of such a one.
+        is_running: Whether the cluster was looked at; what follows, but ``has_tls``, is of it.
         node_count: Nodes that are alive.
         node_address: Of the node this runs on.
         auth_mode: ``token``, ``disabled``, or empty for what Ray takes by default.

@@ -79,7 +79,7 @@ class MarkedServer:
         self.marks.append(pem_mark("the key of TLS", self._certificates.server[1]))
         self._signed = write_policy(
             folder,
-            roles=("metadata", "health", "infer", "statistics", "control", "settings"),
+            roles=("metadata", "health", "infer", "statistics", "control", "settings", "metrics"),
             models=("*",),
             audit={
                 "file": str(self.written / "audit.jsonl"),
@@ -92,6 +92,11 @@ class MarkedServer:
         repository = self._write_models(folder / "models")
         flags, environment = self._flags(folder), self._environment(folder)
         self.server = RunningServer(repository, *flags, environment=os.environ | environment)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Credentials of who may ask for all."""
+        return {"x-api-key": self._signed.key}
 
     def close(self) -> None:
         """End the server and its peers."""
@@ -190,10 +195,10 @@ class MarkedServer:
             yield ask(post_json("/v2/repository/index", {}, good), "the index")
             restricted = b"x-attack-secret: " + self._restricted.encode()
             for shown in (restricted, restricted + b"x"):
-                headers = (*good, shown)
+                opening = (*good, shown)
                 status = "/v2/systemsharedmemory/status"
-                yield ask(request("GET", status, b"", headers), "a restricted API")
-                yield ask(post_json(f"{_MODEL}/infer", infer_document(), headers), "an inference")
+                yield ask(request("GET", status, b"", opening), "a restricted API")
+                yield ask(post_json(f"{_MODEL}/infer", infer_document(), opening), "an inference")
             for what, header in self._bad_headers():
                 yield ask(request("GET", _MODEL, b"", (header,)), what)
         yield from self._ask_over_grpc(good=self._signed.key)

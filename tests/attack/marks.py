@@ -38,6 +38,8 @@ for space in (None, *spaces):
 print(json.dumps({"tables": tables, "rows": rows}))
 """
 _LANE_KEY: Final = "manta/controller/secret"
+# Where the values of secret options lie, and nowhere else.
+_OPTIONS_KEY: Final = "manta/controller/secret-options"
 _TOKEN: Final = Path.home() / ".ray/auth_token"
 _MOST_FILE_BYTES: Final = 64 << 20
 _DASHBOARD: Final = (
@@ -102,7 +104,7 @@ class RayView:
 
     Attributes:
         tables: Jobs and actors.
-        rows: Of the key-value store, but for the lanes' secret.
+        rows: Of the key-value store, but for those that secrets are kept in.
         lane_secret: That.
     """
 
@@ -131,13 +133,23 @@ def ask_ray(server: RunningServer) -> RayView:
     told = json.loads(asked.stdout.splitlines()[-1])
     assert "manta" in told["tables"], "Ray tells nothing of the server"
     rows = {name: bytes.fromhex(value) for name, value in told["rows"].items()}
+    rows.pop(_OPTIONS_KEY)
     return RayView(told["tables"], rows, rows.pop(_LANE_KEY))
 
 
-def places(server: RunningServer, ray: RayView) -> Iterator[tuple[str, bytes]]:
-    """Yield places that others could read, and what they hold."""
+def places(
+    server: RunningServer, ray: RayView, headers: Mapping[str, str]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield places that others could read, and what they hold.
+
+    Args:
+        server: The server.
+        ray: Its Ray.
+        headers: Who asks for the metrics.
+    """
     yield "what the server prints", "".join(server.lines).encode()
-    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=60) as page:
+    asked = urllib.request.Request(f"http://{server.metrics}/metrics", headers=dict(headers))
+    with urllib.request.urlopen(asked, timeout=60) as page:
         yield "the metrics page", page.read()
     for pid, line in _command_lines(server).items():
         yield f"the command line of {pid}", line.encode()

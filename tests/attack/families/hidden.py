@@ -9,8 +9,9 @@ every kind of secret, and has peers that repeat what it shows to them.
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.attack.marked_server import CREDENTIALS_OF_PROCESSES, MarkedServer
@@ -34,6 +35,7 @@ _PAGES: Final = (
     "/v2", "/v2/models/add_sub/config", "/v2/models/add_sub/stats", "/v2/models/stats",
     "/v2/logging", "/v2/trace/setting", "/v2/openapi.json", "/v2/systemsharedmemory/status",
 )  # fmt: skip
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSED: Final = (
     "s3://who:{}@127.0.0.1:1/bucket", "s3://http://who:{}@127.0.0.1:1/bucket/x",
     "ftp://who:{}@127.0.0.1:1/models", "mlflow://who:{}@127.0.0.1:1/models/m",
@@ -51,7 +53,7 @@ def look_for_secrets(scene: Scene, tally: Tally) -> None:
         try:
             answers = list(marked.ask_as_clients())
             # What was asked last is written at the end.
-            _look_at(marked.server, marked.marks, answers, tally)
+            _look_at(marked.server, marked.marks, answers, tally, marked.headers)
             _look_at_environments(marked.server, marked.marks, marked.concealed, tally)
         finally:
             marked.close()
@@ -66,10 +68,11 @@ def _look_at(
     marks: Iterable[Mark],
     answers: Iterable[tuple[str, bytes]],
     tally: Tally,
+    headers: Mapping[str, str] = _NOBODY,
 ) -> None:
     ray = ask_ray(server)
     looked_for = [*marks, mark_of("the lanes' secret", ray.lane_secret)]
-    _look([*answers, *places(server, ray)], looked_for, tally)
+    _look([*answers, *places(server, ray, headers)], looked_for, tally)
     for process, variable, name in inherited(server, looked_for[-1:]):
         tally.findings.append(f"{name} is in {variable} of {process}")
 

@@ -165,6 +165,8 @@ class MarkedServer:
             name: self._made(f"the value of {name}")
             for name in sorted(CREDENTIALS_OF_PROCESSES - {"RAY_AUTH_TOKEN", _OTLP})
         }
+        basic = base64.b64encode(f"who:{made['MLFLOW_TRACKING_PASSWORD']}".encode()).decode()
+        self.marks.append(mark_of("MLflow's user and password in base64", basic))
         made[_OTLP] = f"x-collector-key={self._made('the key of the collector of traces')}"
         restricted = self._made("the restricted protocols' value")
         return made | {

@@ -99,6 +99,7 @@ class Facts:
         plain_repositories: Repositories at locations without encryption.
         files: What options name.
         conflicts: Requirements that the installed versions do not meet, one line each.
+        is_of_server: Whether the options are those of a server that runs.
     """
 
     ports: tuple[PortFact, ...] = ()
@@ -116,3 +117,4 @@ class Facts:
     plain_repositories: tuple[str, ...] = ()
     files: tuple[FileFact, ...] = ()
     conflicts: tuple[str, ...] = ()
+    is_of_server: bool = False

@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secret options in the cluster's store, and in no argument of an actor."""
 
-import pickle
-
 import pytest
 
 from backends.api.errors import UnavailableError
 from cluster.actors.kept_secrets import _filled, fills_settings, keep_secrets, kept_cache
 from cluster.options.parsing import parse_options
 from cluster.options.secret_values import without_secrets
-from cluster.server.app import application, settings_from
+from deployments.ingress_settings import IngressSettings
 from tests.support.registry_rows import DictRows
 
 FLAGS = (
@@ -27,11 +25,10 @@ def test_an_ingress_finds_its_secrets_in_the_store() -> None:
     rows = DictRows()
     told = keep_secrets(OPTIONS, rows)
     assert told == without_secrets(OPTIONS)
-    settings = _filled(told, settings_from(told), rows)
-    wanted = settings_from(OPTIONS)
-    assert settings.http_restrictions == wanted.http_restrictions
-    assert settings.grpc_restrictions == wanted.grpc_restrictions
-    assert settings.cache == wanted.cache == ("redis", {"host": "h", "password": "hush-redis"})
+    settings = _filled(told, IngressSettings(), rows)
+    assert settings.http_restrictions == OPTIONS.http_restricted_api
+    assert settings.grpc_restrictions == OPTIONS.grpc_restricted_protocol
+    assert settings.cache == ("redis", {"host": "h", "password": "hush-redis"})
     assert settings.restricted_headers == {"x-key", "triton-grpc-protocol-x-key"}
 
 
@@ -44,7 +41,7 @@ def test_an_instance_finds_the_response_cache_in_the_store() -> None:
 def test_an_ingress_whose_secrets_are_gone_serves_nobody() -> None:
     told = without_secrets(OPTIONS)
     with pytest.raises(UnavailableError):
-        _filled(told, settings_from(told), DictRows())
+        _filled(told, IngressSettings(), DictRows())
 
 
 def test_options_without_secrets_are_told_as_they_are() -> None:
@@ -52,10 +49,3 @@ def test_options_without_secrets_are_told_as_they_are() -> None:
     assert keep_secrets(plain, rows) is plain
     assert rows.writes == 0
     assert fills_settings(plain) is None
-
-
-@pytest.mark.filterwarnings("ignore:The `metrics_interval_s`:DeprecationWarning")
-def test_no_argument_of_an_ingress_has_a_secret() -> None:
-    deployment = application(OPTIONS, follow_nodes=True)._bound_deployment
-    assert b"hush" not in pickle.dumps(deployment.init_args)
-    assert b"kept_secrets" in pickle.dumps(deployment.init_args)

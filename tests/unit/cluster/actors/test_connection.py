@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import grpc
 import pytest
 
-from cluster.actors.seen_cluster import asks_for_token
+from cluster.actors.connection import asks_for_token
 
 
 @contextmanager

@@ -198,9 +198,9 @@ chaos: $(VENV)/.installed-test
 attack: $(VENV)/.installed-test
 	$(BIN)/python -m tests.attack $(ATTACK)
 
-# Asks nobody: advisories are kept in scripts/, for networks without PyPI's.
+# Asks PyPI about each pin; where it does not answer, the advisories kept in scripts/ alone count.
 audit: $(VENV)/.installed-test
-	$(BIN)/python scripts/audit_pins.py --installed
+	$(BIN)/python scripts/audit_pins.py --installed --pypi
 	$(BIN)/python scripts/make_sbom.py
 
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.

@@ -98,6 +98,7 @@ class Ingress:
         read_node_roles: Tells which nodes have no ingress, so that others tell their metrics; None
             when all have one.
         is_leaving: Says whether this node drains; asked when this replica is told to end.
+        fill: Puts into the settings what no argument may have; None where that is nothing.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
@@ -108,8 +109,10 @@ class Ingress:
         has_run: Callable[[], Awaitable[bool]],
         read_node_roles: ReadNodeRoles | None = None,
         is_leaving: IsLeaving = _stays,
+        fill: Callable[[IngressSettings], IngressSettings] | None = None,
     ) -> None:
         setproctitle.setproctitle("manta: ingress")
+        settings = settings if fill is None else fill(settings)
         set_up_logging(settings.log)
         self._settings = settings
         # What instances were told; nothing before there is a routing table.
@@ -191,7 +194,7 @@ class Ingress:
         self._plane.always_names_origin = settings.answer_provenance
         if not settings.capture_config:
             return None
-        captures = make_captures(settings.capture_config)
+        captures = make_captures(settings.capture_config, settings.restricted_headers)
         self._plane.captures = captures.captures
         return captures
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from deployments.admission.rules import AdmissionDefaults
 from deployments.contracts.wake_limits import WakeLimits
+from deployments.security.restrictions import RESTRICTED_PREFIX
 from deployments.security.tls import TlsFiles
 from deployments.settings.connection_limits import ConnectionLimits
 from deployments.settings.lane_settings import LaneSettings
@@ -97,6 +98,14 @@ class IngressSettings:
     access_policy: str = ""
     unix_socket_mode: int = DEFAULT_MODE
     metrics_tls: TlsFiles | None = None
+
+    @property
+    def restricted_headers(self) -> frozenset[str]:
+        """Names in lower case of the headers and metadata that open restricted APIs."""
+        http = {header.lower() for _, header, _ in self.http_restrictions}
+        return frozenset(
+            http | {RESTRICTED_PREFIX + key.lower() for _, key, _ in self.grpc_restrictions}
+        )
 
     @property
     def addresses(self) -> dict[str, Address]:

@@ -48,6 +48,7 @@ from cluster.models.override import NO_OVERRIDE, Override, read_override
 from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
+from cluster.options.secret_values import SECRETS_KEY, with_secrets
 from cluster.options.settings_at_start import log_settings, settings_at_start
 from cluster.repository.model_directory import check_model_name
 from cluster.rollout.custom_counters import CustomCounters
@@ -79,6 +80,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         make_host: Connects the actor to its cluster; takes for how many seconds an instance may
             get nowhere before it is replaced.
         resumes: Whether it goes on where a controller of another release has ended.
+        has_secrets: Whether the cluster's store has values of secret options.
     """
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
@@ -88,9 +90,12 @@ class ModelController(OwnerCalls, RolloutCalls):
         make_host: Callable[[float], ControllerHost] = RayControllerHost,
         *,
         resumes: bool = False,
+        has_secrets: bool = False,
     ) -> None:
         set_up_logging(log_settings(options))
         self._host = host = make_host(options.instance_heartbeat_timeout_secs)
+        if has_secrets:
+            options = with_secrets(options, await host.store.get(SECRETS_KEY))
         self._options = options
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False

@@ -24,6 +24,7 @@ from cluster.controller.fencing import FencedStore
 from cluster.controller.store import Store, StoreWriter
 from cluster.models.override import Override
 from cluster.models.states import ModelRecord
+from cluster.options.secret_values import SECRETS_KEY
 from deployments.settings.server_settings import ServerSettings
 
 _log = logging.getLogger(__name__)
@@ -230,7 +231,7 @@ class DurableState:
         await self._writer.close()
         overrides = await self._store.keys(_OVERRIDE_PREFIX)
         states = await self._store.keys(_STATE_PREFIX)
-        for key in (*overrides, *states, _SECRET_KEY, HANDOVER_KEY):
+        for key in (*overrides, *states, _SECRET_KEY, SECRETS_KEY, HANDOVER_KEY):
             await self._store.delete(key)
 
     def _encoded(self) -> bytes:

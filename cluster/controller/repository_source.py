@@ -346,7 +346,7 @@ class RepositorySource:
             log_level="INFO" if self._options.log_info else "WARNING",
             lanes=lane_settings(self._options),
             host_policies=self.host_policies,
-            cache=cache_settings(self._options),
+            cache=cache_settings(self._options.cache_config),
             resource_limits=self._resource_limits,
             scheduler_holds=self._options.scheduler_holds,
             node=node,

@@ -6,13 +6,12 @@ Ray keeps the command line of a driver with its job, for the dashboard and the s
 on a machine sees it in ``ps``; Ray's processes, and with them models, inherit the environment.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 from cluster.options.flag import Flag
+from cluster.options.values import USER_IN_URL
 
 HIDDEN = "***"
-_USER_IN_URL = re.compile(r"://[^/@\s]+@")
 
 
 def shown_arguments(arguments: Sequence[str], flags: Iterable[Flag]) -> list[str]:
@@ -32,8 +31,13 @@ def _shown(arguments: Sequence[str], secret: set[str]) -> Iterator[str]:
         elif is_secret and equals:
             yield f"{name}={HIDDEN}"
         else:
-            yield _USER_IN_URL.sub(f"://{HIDDEN}@", argument)
+            yield without_user(argument)
         is_value = is_secret and not equals and not is_value
+
+
+def without_user(text: str) -> str:
+    """Return a text with `HIDDEN` for the users in its URLs."""
+    return USER_IN_URL.sub(f"://{HIDDEN}@", text)
 
 
 def conceal_variables(

@@ -17,6 +17,7 @@ from typing import Any
 
 from cluster import __version__
 from cluster.options.checks import finish
+from cluster.options.concealing import HIDDEN, without_user
 from cluster.options.flag import Flag
 from cluster.options.table import ALIASES, DEFAULTS, FLAGS, PENDING, ServerOptions
 from cluster.options.values import ValueRefusedError
@@ -97,7 +98,7 @@ def render_options(options: ServerOptions) -> str:
     rows = []
     for name, flag in FLAGS.items():
         value = getattr(options, name)
-        shown = "***" if flag.is_secret and value else _render(value)
+        shown = HIDDEN if flag.is_secret and value else without_user(_render(value))
         rows.append((f"--{flag.name}", shown, options.sources.get(name, "default")))
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     return "\n".join(

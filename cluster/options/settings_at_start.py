@@ -3,7 +3,7 @@
 """The settings a server starts with, out of its options."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cluster.options.starting import AUTO
 from cluster.options.table import ServerOptions
@@ -75,11 +75,13 @@ def _trace_settings(options: ServerOptions) -> TraceSettings:
     )
 
 
-def cache_settings(options: ServerOptions) -> tuple[str, dict[str, str]] | None:
+def cache_settings(
+    cache_config: Sequence[tuple[str, str, str]],
+) -> tuple[str, dict[str, str]] | None:
     """Return the name and the settings of the response cache; None without one."""
-    if not options.cache_config:
+    if not cache_config:
         return None
-    return options.cache_config[0][0], {key: value for _, key, value in options.cache_config}
+    return cache_config[0][0], {key: value for _, key, value in cache_config}
 
 
 def resource_limits(options: ServerOptions) -> tuple[Limit, ...] | None:

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from deployments.settings.host_policy import SETTINGS as HOST_POLICY_SETTINGS
 from deployments.settings.metrics_settings import read_quantiles
 
+# With a password, mostly.
+USER_IN_URL = re.compile(r"://[^/@\s]+@")
+
 RESTRICTED_APIS = (
     "health",
     "metadata",
@@ -294,6 +297,12 @@ def trace_setting(text: str) -> tuple[str, str, str]:
         value = trace_level(value)
     if (mode, key) == ("", "mode"):
         value = trace_mode(value)
+    if key == "url" and USER_IN_URL.search(value):
+        raise ValueRefusedError(
+            "--trace-config opentelemetry,url: got a URL with user or password, which every process"
+            " would be told; expected one without, and credentials in the environment, in"
+            " OTEL_EXPORTER_OTLP_HEADERS"
+        )
     if key in _TRACE_INTEGERS[mode]:
         try:
             integer(value)

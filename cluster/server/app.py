@@ -19,11 +19,13 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 
 from backends.api.errors import InvalidArgumentError
 from cluster.actors.controller_client import connect_controller
+from cluster.actors.kept_secrets import fills_settings
 from cluster.controller.ownership import Owner
 from cluster.options.admission import admission_defaults, grpc_connections, http_connections
 from cluster.options.lanes import lane_settings
 from cluster.options.nodes import ingress_label_selector
 from cluster.options.parsing import ServerOptions, from_mapping
+from cluster.options.secret_values import without_secrets
 from cluster.options.settings_at_start import (
     cache_settings,
     drain_delay_s,
@@ -82,7 +84,7 @@ def settings_from(
         metrics_tls=tls_files(options, "metrics"),
         grpc_tls=tls_files(options, "grpc"),
         grpc_compression=options.grpc_infer_response_compression_level,
-        cache=cache_settings(options),
+        cache=cache_settings(options.cache_config),
         # Not a digest of the options: replicas are replaced also when only the code has changed.
         build=f"{own_release().digest}-{secrets.token_hex(_BUILD_BYTES)}",
         memory_limit_bytes=options.ingress_memory_limit_bytes,
@@ -136,7 +138,7 @@ def application(
                 ),
             )
         }
-    settings = settings_from(options, wait_for_models)
+    settings = settings_from(without_secrets(options), wait_for_models)
     times = settings.drain_times
     actor: dict[str, Any] = {
         "num_cpus": 0,
@@ -154,6 +156,7 @@ def application(
         serve_application.has_run,
         NodeRoleReader(selector) if selector else None,
         serve_application.is_node_draining,
+        fills_settings(options),
     )
     deployment: Any = serve.deployment(
         name=serve_application.INGRESS_NAME,

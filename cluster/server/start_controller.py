@@ -12,6 +12,7 @@ from ray.experimental.internal_kv import _internal_kv_get
 
 from cluster.actors.controller_client import CONTROLLER_NAME
 from cluster.actors.file_registry import STORE_NAMESPACE
+from cluster.actors.kept_secrets import keep_secrets
 from cluster.controller.controller import ModelController
 from cluster.controller.durable_state import HANDOVER_KEY
 from cluster.controller.handover import Handover, decode_handover
@@ -138,4 +139,5 @@ def _create(
         resources=_HEAD,
         runtime_env=dict(runtime_env) if runtime_env else None,
     )
-    return actor.remote(options, owner, resumes=resumes)
+    told = keep_secrets(options)
+    return actor.remote(told, owner, resumes=resumes, has_secrets=told is not options)

@@ -13,7 +13,7 @@ from deployments.captures.records import CaptureRecord
 from deployments.captures.rules import CaptureRule, CaptureRules, Outcomes, Part
 from deployments.captures.sampling import EvenSampler
 from deployments.contracts.sinks import ResponseSink
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 _NS_PER_US: Final = 1000
 
@@ -113,7 +113,7 @@ class Captures:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class CapturingSink:
+class CapturingSink(PassingSink):
     """Passes a request's outcomes on and keeps them.
 
     Args:
@@ -124,7 +124,7 @@ class CapturingSink:
         began_ns: When the request was sent on.
     """
 
-    __slots__ = ("_began_ns", "_captures", "_record", "_rule", "_sink")
+    __slots__ = ("_began_ns", "_captures", "_record", "_rule")
 
     def __init__(
         self,
@@ -134,10 +134,10 @@ class CapturingSink:
         sink: ResponseSink,
         began_ns: int,
     ) -> None:
+        super().__init__(sink)
         self._captures = captures
         self._record = record
         self._rule = rule
-        self._sink = sink
         self._began_ns = began_ns
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
@@ -146,15 +146,10 @@ class CapturingSink:
             self._captures.responded(self._record, self._rule, response)
         if final:
             self._captures.ended(self._record, self._rule, None, self._began_ns)
-        self._sink.respond(response, final=final)
+        self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Keep an error and pass it on."""
         if final:
             self._captures.ended(self._record, self._rule, error, self._began_ns)
-        self._sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
+        self.sink.fail(error, final=final)

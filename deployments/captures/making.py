@@ -4,6 +4,7 @@
 
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +48,18 @@ def read_config(path: str) -> CaptureRules:
         raise InvalidArgumentError(f"--capture-config: file '{path}': {error.message}") from None
 
 
-def make_captures(path: str) -> RunningCaptures:
+def make_captures(path: str, credential_headers: Iterable[str] = ()) -> RunningCaptures:
     """Return the captures that a file asks for.
+
+    Args:
+        path: Of the file.
+        credential_headers: Names in lower case of headers that hold credentials, besides those that
+            always do; their values are not kept where they are forwarded as parameters.
 
     Raises:
         InvalidArgumentError: As `read_config`.
     """
-    rules = read_config(path)
+    rules = read_config(path).hiding(credential_headers)
     process = uuid.uuid4().hex[:12]
     writer = CaptureWriter(lambda: open_store(rules.store, rules.limits, process), rules.limits)
     phase = (int(process, 16) % _PHASES) / _PHASES

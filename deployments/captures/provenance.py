@@ -10,10 +10,9 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from backends.api.errors import TritonError
 from backends.api.request import InferenceRequest, InferenceResponse
 from deployments.contracts.sinks import ResponseSink
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 ASKED_BY: Final = "manta_provenance"
 VERSION: Final = "manta_model_version"
@@ -28,7 +27,7 @@ def is_asked(request: InferenceRequest) -> bool:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ProvenanceSink:
+class ProvenanceSink(PassingSink):
     """Adds to each response who made it.
 
     Args:
@@ -38,10 +37,10 @@ class ProvenanceSink:
         arm: Of a rollout; empty without one.
     """
 
-    __slots__ = ("_sink", "_told")
+    __slots__ = ("_told",)
 
     def __init__(self, sink: ResponseSink, version: str, digest: str, arm: str) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._told: dict[str, str] = {
             key: value for key, value in ((VERSION, version), (DIGEST, digest), (ARM, arm)) if value
         }
@@ -51,13 +50,4 @@ class ProvenanceSink:
         if response is not None:
             # Cached answers are shared: theirs stays as it is.
             response.parameters = {**response.parameters, **self._told}
-        self._sink.respond(response, final=final)
-
-    def fail(self, error: TritonError, *, final: bool = True) -> None:
-        """Pass an error on."""
-        self._sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
+        self.sink.respond(response, final=final)

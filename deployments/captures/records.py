@@ -156,10 +156,11 @@ class CaptureRecord:
 
 
 def _parameters(given: Parameters, redaction: Redaction) -> Parameters:
-    return {
-        key: REDACTED if matches(key, redaction.parameters) else value
-        for key, value in given.items()
-    }
+    return {key: REDACTED if _is_hidden(key, redaction) else value for key, value in given.items()}
+
+
+def _is_hidden(parameter: str, redaction: Redaction) -> bool:
+    return parameter.lower() in redaction.credentials or matches(parameter, redaction.parameters)
 
 
 def to_line(record: CaptureRecord) -> bytes:

@@ -6,13 +6,14 @@ The first rule whose patterns have the model's name decides; a model that no rul
 captured.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from backends.api.errors import InvalidArgumentError
+from deployments.protocol.forwarded_headers import CREDENTIALS
 
 _MODELS_LIMIT: Final = 4096
 _TOP: Final = frozenset({"store", "rotate", "limits", "captures"})
@@ -44,12 +45,14 @@ class Redaction:
         outputs: Of names of outputs.
         parameters: Of names of parameters, of requests and of responses.
         has_ids: Whether request ids and correlation ids stay.
+        credentials: Names in lower case of parameters that are forwarded headers with credentials.
     """
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     has_ids: bool = True
+    credentials: frozenset[str] = frozenset(name.decode() for name in CREDENTIALS)
 
     @property
     def hides_values(self) -> bool:
@@ -111,6 +114,18 @@ class CaptureRules:
     rules: tuple[CaptureRule, ...]
     limits: CaptureLimits = CaptureLimits()
     _found: dict[str, CaptureRule | None] = field(default_factory=dict, compare=False, repr=False)
+
+    def hiding(self, headers: Iterable[str]) -> "CaptureRules":
+        """Return the rules with further headers, in lower case, that hold credentials."""
+        names = frozenset(headers)
+        rules = [
+            replace(
+                rule,
+                redaction=replace(rule.redaction, credentials=rule.redaction.credentials | names),
+            )
+            for rule in self.rules
+        ]
+        return CaptureRules(self.store, tuple(rules), self.limits)
 
     def rule_of(self, model: str) -> CaptureRule | None:
         """Return the rule of a model; None when it is not captured."""

@@ -8,12 +8,12 @@ from backends.api.errors import TritonError
 from backends.api.request import SEQUENCE_START, InferenceRequest, InferenceResponse
 from deployments.admission.gate import AdmissionGate
 from deployments.contracts.sinks import ResponseSink
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 _NS_PER_US = 1000
 
 
-class AdmittedSink:
+class AdmittedSink(PassingSink):
     """Passes a request's outcomes on, and tells the gate of the one that ends the wait.
 
     Args:
@@ -24,7 +24,7 @@ class AdmittedSink:
         level: Its priority level.
     """
 
-    __slots__ = ("_clock_ns", "_first_ns", "_gate", "_level", "_outstanding", "_sink", "_start_ns")
+    __slots__ = ("_clock_ns", "_first_ns", "_gate", "_level", "_outstanding", "_start_ns")
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class AdmittedSink:
         start_ns: int,
         level: int,
     ) -> None:
+        super().__init__(sink)
         self._gate = gate
-        self._sink = sink
         self._clock_ns = clock_ns
         self._start_ns = start_ns
         self._level = level
@@ -62,18 +62,13 @@ class AdmittedSink:
                 )
             else:
                 gate.leave()
-        self._sink.respond(response, final=final)
+        self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass an error on."""
         if final:
             self._gate.leave()
-        self._sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
+        self.sink.fail(error, final=final)
 
 
 def admitted(

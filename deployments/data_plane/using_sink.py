@@ -8,10 +8,10 @@ from backends.api.errors import TritonError
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import ResponseSink
 from deployments.shared_memory.uses import RegionUses
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 
-class UsingSink:
+class UsingSink(PassingSink):
     """Passes a request's outcomes on, and says when its regions are no longer used.
 
     Args:
@@ -20,10 +20,10 @@ class UsingSink:
         names: The regions it uses.
     """
 
-    __slots__ = ("_names", "_sink", "_uses")
+    __slots__ = ("_names", "_uses")
 
     def __init__(self, sink: ResponseSink, uses: RegionUses, names: Collection[str]) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._uses = uses
         self._names = names
 
@@ -31,15 +31,10 @@ class UsingSink:
         """Pass a response on; before the last one the regions are given back."""
         if final:
             self._uses.end(self._names)
-        self._sink.respond(response, final=final)
+        self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass an error on; before the last one the regions are given back."""
         if final:
             self._uses.end(self._names)
-        self._sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
+        self.sink.fail(error, final=final)

@@ -29,7 +29,7 @@ from deployments.data_plane.rollout_door import Headers
 from deployments.data_plane.rollouts_view import CallerRollouts
 from deployments.data_plane.settings_view import CallerSettings
 from deployments.data_plane.view_checks import EVERY_MODEL, Checks, NoteAsked, note_nothing
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 from deployments.tracing.tracer import Tracer
 
 __all__ = ["CallerPlane", "TenantDesk"]
@@ -338,7 +338,7 @@ def _size_bytes(tensor: Tensor) -> int:
     return tensor.data.nbytes if tensor.extent is None else tensor.extent.size_bytes
 
 
-class TenantSink:
+class TenantSink(PassingSink):
     """The sink of a request that counts for a tenant.
 
     Args:
@@ -346,10 +346,10 @@ class TenantSink:
         release: Counts the request out.
     """
 
-    __slots__ = ("_compute_ns", "_queue_ns", "_release", "_sink")
+    __slots__ = ("_compute_ns", "_queue_ns", "_release")
 
     def __init__(self, sink: ResponseSink, release: Admission) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._release: Admission | None = release
         self._compute_ns = self._queue_ns = 0
 
@@ -366,15 +366,10 @@ class TenantSink:
             self._queue_ns += max(response.queue_ns, 0)
         if final:
             self.release()
-        self._sink.respond(response, final=final)
+        self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass an error on; before the last one the request is counted out."""
         if final:
             self.release()
-        self._sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
+        self.sink.fail(error, final=final)

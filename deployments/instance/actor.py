@@ -25,7 +25,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Self
@@ -67,6 +67,7 @@ from deployments.shared_memory.regions import RegionMaps
 from deployments.slabs.pool import SlabPool
 
 ArbiterStarter = Callable[[Sequence[Limit]], str]
+ReadCache = Callable[[], tuple[str, Mapping[str, str]] | None]
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +87,8 @@ class ModelInstanceActor:
         start_arbiter: Starts the rate limiter of this node unless there is one, and returns the
             name of its socket; importable here.
         fetch_to_node: Has files of a model on this node; importable here.
+        read_cache: Tells name and settings of the response cache, which the arguments do not have;
+            None where there is none.
     """
 
     _rest: Rest
@@ -103,7 +106,9 @@ class ModelInstanceActor:
         connect: Callable[[], ControllerLink] | None = None,
         start_arbiter: ArbiterStarter | None = None,
         fetch_to_node: FetchToNode | None = None,
+        read_cache: ReadCache | None = None,
     ) -> None:
+        spec = spec if read_cache is None else replace(spec, cache=read_cache())
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.title}")
         # Ray titles an idle process, and its lines of log, by class.
@@ -325,6 +330,7 @@ def create_instance_actor(
     start_arbiter: ArbiterStarter | None = None,
     fetch_to_node: FetchToNode | None = None,
     group: PlacementGroup | None = None,
+    read_cache: ReadCache | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
@@ -334,6 +340,7 @@ def create_instance_actor(
         start_arbiter: See `ModelInstanceActor`.
         fetch_to_node: See `ModelInstanceActor`.
         group: Of a gang instance: what has its bundles.
+        read_cache: See `ModelInstanceActor`.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -354,7 +361,7 @@ def create_instance_actor(
         label_selector=None if group else dict(spec.label_selector) or None,
         scheduling_strategy=_strategy(spec, group),
     )
-    return remote.remote(spec, connect, start_arbiter, fetch_to_node)
+    return remote.remote(spec, connect, start_arbiter, fetch_to_node, read_cache)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.metrics.counters import InstanceStatistics, Snapshot
 from deployments.response_cache.key import request_key
 from deployments.response_cache.store import CacheStore
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 _log = logging.getLogger(__name__)
 
@@ -63,11 +63,11 @@ class CachedModel:
         return self.statistics.snapshot(0)
 
 
-class _CachedRequest:
+class _CachedRequest(PassingSink):
     """One request of a cached model: what looks it up, then the sink of the model's answer."""
 
     __slots__ = ("_forward", "_inner", "_is_over", "_key", "_lookup_ns", "_model", "_request",
-                 "_sink", "_start_ns")  # fmt: skip
+                 "_start_ns")  # fmt: skip
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class _CachedRequest:
         sink: ResponseSink,
         forward: Forward,
     ) -> None:
+        super().__init__(sink)
         self._model = model
         self._key = key
         self._request = request
-        self._sink = sink
         self._forward = forward
         self._inner: Inflight | None = None
         self._is_over = False
@@ -99,14 +99,14 @@ class _CachedRequest:
                 self._inner = self._forward(self._request, self)
             except TritonError as error:
                 self._is_over = True
-                self._sink.fail(error)
+                self.sink.fail(error)
             return
         self._is_over = True
         response.id = self._request.id
         # Of the execution that made it; this request has cost none.
         response.share_ns = response.queue_ns = 0
         model.statistics.record_cache_hit(model.clock_ns() - self._start_ns, self._lookup_ns)
-        self._sink.respond(response, final=True)
+        self.sink.respond(response, final=True)
 
     def cancel(self) -> None:
         """Cancel the request wherever it is."""
@@ -114,7 +114,7 @@ class _CachedRequest:
             self._inner.cancel()
         elif not self._is_over:
             self._is_over = True
-            self._sink.fail(RequestCancelledError(""))
+            self.sink.fail(RequestCancelledError(""))
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Keep the model's answer and pass it on."""
@@ -124,17 +124,12 @@ class _CachedRequest:
             model.store.insert(self._key, _encoder.encode(response))
             insert_ns = model.clock_ns() - start_ns
             model.statistics.record_cache_miss(self._lookup_ns + insert_ns)
-        self._sink.respond(response, final=final)
+        self.sink.respond(response, final=final)
 
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Pass an error on; it is not kept."""
         self._model.statistics.record_cache_miss(self._lookup_ns)
-        self._sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what a traced request's instance tells."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
+        self.sink.fail(error, final=final)
 
     def _decoded(self, entry: bytes) -> InferenceResponse | None:
         # Entries of a shared store may have been written by another release.

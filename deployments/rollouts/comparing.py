@@ -48,6 +48,11 @@ class Mismatch:
     count: int = 0
     largest: float = 0.0
 
+    def __str__(self) -> str:
+        """Return all of it but the largest difference, in a line."""
+        where = f"output '{self.output}': " if self.output else ""
+        return where + self.reason + (f"; {self.count} differ" if self.count else "")
+
 
 def compare(
     expected: Sequence[Tensor], given: Sequence[Tensor], tolerance: Tolerance

@@ -17,7 +17,7 @@ from backends.api.request import InferenceResponse
 from deployments.contracts.arm_report import ArmReport
 from deployments.contracts.sinks import ResponseSink
 from deployments.metrics.distributions import class_of
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 _NS_PER_US: Final = 1000
 # What the version has to answer for; the rest is the request's, or its client's.
@@ -27,7 +27,7 @@ _FAULTS: Final = frozenset((InternalError.code, UnknownError.code, UnavailableEr
 AnswerTaker = Callable[[InferenceResponse], None]
 
 
-class ArmSink:
+class ArmSink(PassingSink):
     """Passes a request's outcomes on, and counts its terminal one.
 
     Args:
@@ -39,12 +39,12 @@ class ArmSink:
         sink: The same.
     """
 
-    __slots__ = ("_answered", "_counts", "_has_failed", "_start_ns", "sink")
+    __slots__ = ("_answered", "_counts", "_has_failed", "_start_ns")
 
     def __init__(
         self, sink: ResponseSink, counts: ArmReport, answered: AnswerTaker | None = None
     ) -> None:
-        self.sink = sink
+        super().__init__(sink)
         self._counts = counts
         self._answered = answered
         self._has_failed = False
@@ -79,11 +79,6 @@ class ArmSink:
         self._has_failed = self._has_failed or is_fault
         self._answered = None
         self.sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self.sink, TracedSink):
-            self.sink.traced(report)
 
     def _count(self, *, is_fault: bool, compute_ns: tuple[int, int, int] | None = None) -> None:
         counts = self._counts

@@ -17,7 +17,7 @@ from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceResponse
 from deployments.contracts.sinks import ResponseSink
 from deployments.scheduling.completion import CompletionQueue, keeps_order
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _MAX_IDLE: Final = 64
 _Outcome = InferenceResponse | TritonError | None
 
 
-class OrderedSink:
+class OrderedSink(PassingSink):
     """Hands a request's outcomes on when those of all earlier requests have been.
 
     Args:
@@ -35,11 +35,11 @@ class OrderedSink:
         sink: Where the outcomes go.
     """
 
-    __slots__ = ("_order", "_sink")
+    __slots__ = ("_order",)
 
     def __init__(self, order: "Order", sink: ResponseSink) -> None:
+        super().__init__(sink)
         self._order = order
-        self._sink = sink
         order.accept(self)
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
@@ -49,11 +49,6 @@ class OrderedSink:
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Take an error."""
         self._hand_on(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self._sink, TracedSink):
-            self._sink.traced(report)
 
     def _hand_on(self, outcome: _Outcome, *, final: bool) -> None:
         for released in self._order.add(self, outcome, final=final):
@@ -66,9 +61,9 @@ class OrderedSink:
     def deliver(self, outcome: _Outcome, *, final: bool) -> None:
         """Pass an outcome on now."""
         if isinstance(outcome, TritonError):
-            self._sink.fail(outcome, final=final)
+            self.sink.fail(outcome, final=final)
         else:
-            self._sink.respond(outcome, final=final)
+            self.sink.respond(outcome, final=final)
 
 
 Order = CompletionQueue[OrderedSink, _Outcome]

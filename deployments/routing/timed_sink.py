@@ -6,14 +6,13 @@ import time
 
 from backends.api.errors import TritonError
 from backends.api.request import InferenceResponse
-from deployments.contracts.sinks import ResponseSink
 from deployments.lane.client import LaneClient
 from deployments.lane.inflight import LaneInflight
 from deployments.routing.node_view import NodeView
-from deployments.tracing.record import TracedSink, TraceReport
+from deployments.tracing.passing_sink import PassingSink
 
 
-class TimedSink:
+class TimedSink(PassingSink):
     """Tells a view of the last response to a request, unless another lane has the request by then.
 
     With the terminal outcome the request gets its own sink back: what refers to itself, tensors
@@ -28,10 +27,10 @@ class TimedSink:
         sink: Where outcomes go.
     """
 
-    __slots__ = ("_lane", "_request", "_start_ns", "_view", "sink")
+    __slots__ = ("_lane", "_request", "_start_ns", "_view")
 
     def __init__(self, request: LaneInflight, lane: LaneClient, view: NodeView) -> None:
-        self.sink: ResponseSink = request.sink
+        super().__init__(request.sink)
         self._request = request
         self._lane = lane
         self._view = view
@@ -52,8 +51,3 @@ class TimedSink:
         if final:
             self._request.sink = self.sink
         self.sink.fail(error, final=final)
-
-    def traced(self, report: TraceReport) -> None:
-        """Pass on what the instance says of a traced request."""
-        if isinstance(self.sink, TracedSink):
-            self.sink.traced(report)

@@ -7,6 +7,10 @@ Triton: server/src/restricted_features.h @e1db8a6
 
 import hmac
 from collections.abc import Iterable
+from typing import Final
+
+# Of the metadata's key, before what --grpc-restricted-protocol names.
+RESTRICTED_PREFIX: Final = "triton-grpc-protocol-"
 
 # As the options give them: APIs, header and value.
 Restrictions = Iterable[tuple[tuple[str, ...], str, str]]

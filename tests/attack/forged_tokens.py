@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,8 +54,13 @@ class Signed:
         )
 
 
-def write_policy(folder: Path) -> Signed:
-    """Write a policy that lets one subject ask for all metadata."""
+def write_policy(
+    folder: Path,
+    roles: Sequence[str] = ("metadata", "health"),
+    models: Sequence[str] = ("add_sub",),
+    **sections: Any,
+) -> Signed:
+    """Write a policy that lets one subject ask for all metadata, or what else is said."""
     private = rsa.generate_private_key(public_exponent=65_537, key_size=_KEY_BITS)
     jwk = json.loads(RSAAlgorithm.to_jwk(private.public_key()))
     row = {**jwk, "kid": _KID, "alg": "RS256", "use": "sig"}
@@ -72,9 +77,8 @@ def write_policy(folder: Path) -> Signed:
     }
     policy = {
         "authentication": {"api_keys": {"keys": stored}, "jwt": [issuer]},
-        "grants": [
-            {"to": {"subjects": ["who"]}, "roles": ["metadata", "health"], "models": ["add_sub"]}
-        ],
+        "grants": [{"to": {"subjects": ["who"]}, "roles": [*roles], "models": [*models]}],
+        **sections,
     }
     path = folder / "policy.yaml"
     path.write_text(json.dumps(policy))

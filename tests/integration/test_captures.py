@@ -120,4 +120,4 @@ def test_captured_requests_are_the_same_again_and_differ_where_a_version_does(
     assert command.main([*given, "2"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["counts"]["same"], found["counts"]["different"]) == (2, 1)
-    assert "100, expected 140" in found["reasons"][0]["reason"]
+    assert "expected 140, got 100" in found["reasons"][0]["reason"]

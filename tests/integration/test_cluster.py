@@ -2,6 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joining a Ray that is there already, and serving on more than one of its nodes."""
 
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +19,8 @@ from ray.cluster_utils import Cluster
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
-from tests.support.server import RunningServer
+from tests.support.ray_nodes import kill_tree, until
+from tests.support.server import ROOT, RunningServer
 
 INGRESS = "ray::ServeReplica:manta:Ingress"
 # Ray's own processes on each node, which are there without Manta.
@@ -89,10 +96,66 @@ def test_a_joined_ray_is_left_as_it_was_however_the_driver_ends(
     assert not psutil.wait_procs(abandoned, timeout=10)[1]
     with triton_http.InferenceServerClient(server.http) as client:
         check_add_sub(client.infer("add_sub", add_sub_inputs(triton_http)))
+    check_what_the_doctor_says(cluster.address)
     ours = workers()
     assert server.terminate() == 0
     assert not psutil.wait_procs(ours, timeout=10)[1]
     assert not workers()
+
+
+def check_what_the_doctor_says(address: str) -> None:
+    """Of a server that listens on loopback only, on a Ray that asks for no token."""
+    seen = doctor(address)
+    assert "the server that runs" in seen.stderr
+    assert seen.returncode == 1
+    assert "ray-token" in rules_of(seen)
+    assert not rules_of(seen) & {"http-clear-text", "grpc-clear-text", "metrics-open"}
+    # What this process would show says nothing of what Ray wants to see.
+    seen = doctor(address, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="x" * 32)
+    assert "ray-token" in rules_of(seen)
+
+
+def doctor(address: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = ("doctor", "--running", "--json", f"--ray-address={address}")
+    return subprocess.run(
+        [sys.executable, "-m", "cluster", *command],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | environment,
+        timeout=120,
+        check=False,
+    )
+
+
+def rules_of(seen: "subprocess.CompletedProcess[str]") -> set[str]:
+    return {finding["rule"] for finding in json.loads(seen.stdout)["findings"]}
+
+
+def test_the_doctor_knows_a_ray_that_asks_for_a_token() -> None:
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
+        size = f"--object-store-memory={STORE_BYTES}"
+        head = subprocess.Popen(
+            [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--port=0", "--block",
+             "--num-cpus=1", size, f"--temp-dir={folder}", "--include-dashboard=false"],
+            env=os.environ | token,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            file = Path(folder) / "ray_current_cluster"
+            until(lambda: file.exists() and file.read_text(), "a head")
+            address = file.read_text()
+            seen = doctor(address, **token)
+            assert "ray-token" not in rules_of(seen)
+            assert "no server that answers" in seen.stderr
+            refused = doctor(address, RAY_AUTH_MODE="disabled")
+            assert refused.returncode == 2
+            assert "asks for a token" in refused.stderr
+            assert token["RAY_AUTH_TOKEN"] not in seen.stdout + seen.stderr + refused.stderr
+        finally:
+            kill_tree(head)
 
 
 def test_a_lost_node_costs_only_the_connections_to_it(cluster: Cluster, tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 """Requests to services that have no client of fsspec's; they run on fsspec's event loop."""
 
 import asyncio
+import base64
+import contextlib
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
@@ -61,6 +63,8 @@ class HttpSession:
     def __init__(self, headers: Mapping[str, str], ca_bundle: str) -> None:
         # What is packed for the way has another length, and other ranges, than the file.
         self._headers = {"Accept-Encoding": "identity", **headers}
+        # Services repeat in refusals what they have been shown.
+        self._hidden = tuple(_secrets_of(headers.get("Authorization", "")))
         self._ssl: ssl.SSLContext | bool = (
             ssl.create_default_context(cafile=ca_bundle) if ca_bundle else True
         )
@@ -113,6 +117,8 @@ class HttpSession:
                 detail = said.headers.get("X-Error-Message") or _message(
                     await said.content.read(_MAX_DETAIL_BYTES)
                 )
+                for secret in self._hidden:
+                    detail = detail.replace(secret, "***")
                 raise StatusError(said.status, detail, said.headers.get("Retry-After", ""))
             if target is None or said.status == PARTIAL:
                 return Answer(said.status, said.headers, await said.read())
@@ -159,6 +165,17 @@ def part_of(answer: Answer, begin: int, end: int) -> bytes:
     body = answer.body if answer.status == PARTIAL else answer.body[begin:end]
     require_length(len(body), end - begin)
     return body
+
+
+def _secrets_of(authorization: str) -> Iterator[str]:
+    """Yield what of a header with credentials must be in no message."""
+    scheme, _, shown = authorization.partition(" ")
+    if shown:
+        yield shown
+    if shown and scheme.lower() == "basic":
+        with contextlib.suppress(ValueError):
+            password = base64.b64decode(shown).decode().partition(":")[2]
+            yield from filter(None, (password,))
 
 
 def _message(body: bytes) -> str:

@@ -26,6 +26,8 @@ _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://")
 _SLASHES: Final = re.compile("/+")
 # What has a bucket is shown with it.
 _WITH_BUCKET: Final = frozenset({"s3", "gs", "as", "hf", "mlflow"})
+# What has a name there that no user stands before.
+_WITHOUT_USER: Final = frozenset({"s3", "gs", "as", "hf"})
 _HUB: Final = re.compile(r"([\w.\-]+/[\w.\-]+(?:@[^/@]+)?)(?:/(.*))?", re.DOTALL)
 # What the Hub has beside models.
 _NO_OWNERS: Final = frozenset({"datasets", "spaces", "models", "buckets"})
@@ -95,6 +97,11 @@ def parse_location(text: str) -> Location:
     scheme, is_given = _scheme_of(text)
     if not is_given:
         return Location("file", text)
+    if scheme in _WITHOUT_USER and "@" in text.partition("://")[2].partition("/")[0]:
+        raise InvalidArgumentError(
+            f"a location of {scheme}:// must not hold user and password; put them into the"
+            " environment or TRITON_CLOUD_CREDENTIAL_PATH"
+        )
     return _PARSERS.get(scheme, _parse_other)(text)
 
 

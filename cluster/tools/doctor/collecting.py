@@ -72,7 +72,7 @@ def collect(options: ServerOptions, environment: Mapping[str, str]) -> Facts:
 
 
 def look_at_cluster(facts: Facts, address: str) -> Facts:
-    """Return the facts with what a running cluster tells of itself.
+    """Return the facts with what a running cluster tells of itself, and of the server on it.
 
     Raises:
         UnavailableError: There is none.
@@ -80,9 +80,13 @@ def look_at_cluster(facts: Facts, address: str) -> Facts:
     from cluster.actors.seen_cluster import see_cluster  # noqa: PLC0415 - Ray takes a second
 
     seen = see_cluster(address or "auto")
+    if seen.options is not None:
+        facts = replace(collect(seen.options, os.environ), is_of_server=True)
+    mode = {True: "token", False: "disabled", None: facts.ray.auth_mode}[seen.asks_for_token]
     found = replace(
         facts.ray,
         is_running=True,
+        auth_mode=mode,
         node_count=seen.node_count,
         node_address=seen.node_address,
         dashboard=seen.dashboard,

@@ -19,8 +19,12 @@ from cluster.tools.doctor.rules import Finding, Severity, examine
 
 _DESCRIPTION: Final = """Say what leaves a server open to others, why, and how to mend it. Give the
 flags of 'manta serve'; variables and files are read as the server would. With --running the Ray
-cluster that runs, by --ray-address or on this machine, is looked at too. Nothing is changed."""
+cluster that runs, by --ray-address or on this machine, is looked at too, and the options are those
+of the server that runs on it, if one does. Nothing is changed."""
 _EXIT_CODES: Final = "exit code: 0 nothing worse than a note, 1 findings, 2 nothing to look at"
+
+_OF_SERVER: Final = "options: those of the server that runs on the cluster"
+_OF_FLAGS: Final = "options: those given here; no server that answers runs on the cluster"
 
 Collect = Callable[[ServerOptions, Mapping[str, str]], Facts]
 Look = Callable[[Facts, str], Facts]
@@ -45,6 +49,7 @@ def main(arguments: Sequence[str], collect: Collect = collect, look: Look = look
         facts = collect(options, os.environ)
         if given.running:
             facts = look(facts, options.ray_address)
+            print(_OF_SERVER if facts.is_of_server else _OF_FLAGS, file=sys.stderr)
     except (OptionError, TritonError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -62,7 +62,7 @@ class RayFact:
 
     Attributes:
         is_own: Whether the server starts a Ray of its own.
-        is_running: Whether the cluster was looked at; the next two are of such a one.
+        is_running: Whether the cluster was looked at; what follows, but ``has_tls``, is of it.
         node_count: Nodes that are alive.
         node_address: Of the node this runs on.
         auth_mode: ``token``, ``disabled``, or empty for what Ray takes by default.
@@ -99,6 +99,7 @@ class Facts:
         plain_repositories: Repositories at locations without encryption.
         files: What options name.
         conflicts: Requirements that the installed versions do not meet, one line each.
+        is_of_server: Whether the options are those of a server that runs.
     """
 
     ports: tuple[PortFact, ...] = ()
@@ -116,3 +117,4 @@ class Facts:
     plain_repositories: tuple[str, ...] = ()
     files: tuple[FileFact, ...] = ()
     conflicts: tuple[str, ...] = ()
+    is_of_server: bool = False

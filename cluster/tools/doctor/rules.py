@@ -83,7 +83,9 @@ def _ray_token(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             Severity.ERROR if reached else Severity.WARNING,
             "ray-token",
-            f"Ray asks nobody for a token (RAY_AUTH_MODE is '{ray.auth_mode}')",
+            "Ray answers who shows no token"
+            if ray.is_running
+            else f"Ray asks nobody for a token (RAY_AUTH_MODE is '{ray.auth_mode}')",
             "whoever reaches a port of Ray runs any code on all nodes",
             "set RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH on every"
             " node before Ray starts; keep Ray's ports from everybody but the nodes",

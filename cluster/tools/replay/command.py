@@ -17,9 +17,9 @@ import grpc
 from backends.api.errors import InvalidArgumentError, TritonError
 from cluster.tools.replay.records import Summary, Verdict, is_sendable, lanes
 from cluster.tools.replay.sending import Sender, Target, open_channel
-from deployments.captures.comparing import Tolerance
 from deployments.captures.records import CaptureRecord, from_line
 from deployments.captures.rules import matches
+from deployments.rollouts.comparing import Tolerance
 
 _PERCENTILES: Final = (50, 99)
 _US_PER_MS: Final = 1e3
@@ -109,7 +109,7 @@ def _chosen(records: Iterable[CaptureRecord], given: argparse.Namespace) -> Iter
 def _replay(
     records: list[CaptureRecord], channel: grpc.Channel, given: argparse.Namespace
 ) -> Summary:
-    tolerance = Tolerance(given.rtol, given.atol)
+    tolerance = Tolerance(absolute=given.atol, relative=given.rtol)
     metadata = [_header(each) for each in given.header]
     sender = Sender(channel, Target(given.model, given.model_version, metadata, given.timeout))
     summary, lock = Summary(), threading.Lock()

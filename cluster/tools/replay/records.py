@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from deployments.captures.comparing import Tolerance, difference
+from backends.api.errors import TritonError
+from backends.api.request import Tensor
 from deployments.captures.records import CaptureRecord, KeptResponse
+from deployments.rollouts.comparing import Mismatch, Tolerance, compare
 
 ANSWERED: Final = "ok"
 _SHOWN: Final = 20
@@ -70,10 +72,20 @@ def judge(replayed: Replayed, tolerance: Tolerance) -> tuple[Verdict, str]:
         count = len(replayed.responses)
         return Verdict.DIFFERENT, f"{count} responses, expected {len(record.responses)}"
     for wanted, given in zip(record.responses, replayed.responses, strict=True):
-        text = difference(wanted.outputs, given.outputs, tolerance)
-        if text:
-            return Verdict.DIFFERENT, text
+        try:
+            found = compare(_tensors(wanted), _tensors(given), tolerance)
+        except (TritonError, ValueError) as error:
+            found = Mismatch("", f"cannot be compared: {error}")
+        if found is not None:
+            return Verdict.DIFFERENT, str(found)
     return Verdict.SAME, ""
+
+
+def _tensors(response: KeptResponse) -> list[Tensor]:
+    return [
+        Tensor(each.name, each.datatype, each.shape, memoryview(each.data))
+        for each in response.outputs
+    ]
 
 
 def lanes(records: Iterable[CaptureRecord], count: int) -> list[list[CaptureRecord]]:

@@ -29,7 +29,6 @@ from deployments.grpc.codec.request import tensor_offset
 from deployments.grpc.kserve.service import (
     INFERENCE_PATHS,
     PATHS,
-    RESTRICTED_PREFIX,
     STREAM_PATHS,
     GrpcService,
     RunningCalls,
@@ -37,7 +36,11 @@ from deployments.grpc.kserve.service import (
 )
 from deployments.grpc.kserve.stream_infer import StreamCall
 from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply
-from deployments.security.restrictions import RestrictedRoutes, Restrictions
+from deployments.security.restrictions import (
+    RESTRICTED_PREFIX,
+    RestrictedRoutes,
+    Restrictions,
+)
 from deployments.settings.forward_pattern import compile_forward_pattern
 
 _RESTRICTED_STATUS: Final = 14

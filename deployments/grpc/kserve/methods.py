@@ -5,26 +5,16 @@
 Triton: server/src/grpc/grpc_server.cc @e1db8a6
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from backends.api.errors import (
-    GRPC_STATUS,
-    InternalError,
-    NotFoundError,
-    TritonError,
-    UnavailableError,
-)
+from backends.api.errors import NotFoundError, UnavailableError
 from deployments.data_plane.face import Plane
 from deployments.grpc.codec import control as codec
 from deployments.grpc.kserve.settings import SETTINGS_HANDLERS
-from deployments.grpc.rpc.service import RpcReply
+from deployments.grpc.kserve.unary_call import UnaryAnswer
 
-logger = logging.getLogger(__name__)
-
-Handler = Callable[[Plane, Any], bytes | Coroutine[Any, Any, bytes]]
+Handler = Callable[[Plane, Any], UnaryAnswer]
 
 # The messages of these RPCs have no fields, or none that need to be set.
 _EMPTY: Final = b""
@@ -118,90 +108,27 @@ HANDLERS: Final[dict[str, Handler]] = {
 _OF_CONFIGS: Final = frozenset(("ModelMetadata", "ModelConfig"))
 
 
-class ControlCall:
-    """One call of a unary RPC other than ModelInfer.
+def control(plane: Plane, rpc: str, data: bytes | memoryview) -> UnaryAnswer:
+    """Answer a call of an RPC, a key of `HANDLERS`.
 
-    Args:
-        plane: What the handlers ask.
-        rpc: Name of the RPC, a key of `HANDLERS`.
-        reply: Where the answer goes.
-        tasks: Holds the tasks of calls that have to wait; a client that leaves does not stop them,
-            so a load runs to its end.
+    Raises:
+        TritonError: What the RPC says.
     """
+    try:
+        return HANDLERS[rpc](plane, codec.parse(rpc, data))
+    except (NotFoundError, UnavailableError):
+        if rpc not in _OF_CONFIGS:
+            raise
+        first_use = plane.first_use(codec.parse(rpc, data).name)
+        if first_use is None:
+            raise
+    return _after(first_use, plane, rpc, data)
 
-    __slots__ = ("_ended", "_plane", "_reply", "_rpc", "_started", "_tasks")
 
-    def __init__(
-        self, plane: Plane, rpc: str, reply: RpcReply, tasks: set[asyncio.Task[None]]
-    ) -> None:
-        self._plane = plane
-        self._rpc = rpc
-        self._reply = reply
-        self._tasks = tasks
-        self._started = False
-        self._ended = False
-
-    def message(self, data: bytes | memoryview) -> None:
-        """Run the handler."""
-        if self._started or self._ended:
-            return
-        self._started = True
-        try:
-            answer = HANDLERS[self._rpc](self._plane, codec.parse(self._rpc, data))
-        except TritonError as error:
-            first_use = self._first_use(data, error)
-            if first_use is None:
-                self._fail(error)
-                return
-            answer = self._after(first_use, data)
-        except Exception as cause:
-            self._fail(self._fault(cause))
-            return
-        if isinstance(answer, bytes):
-            self._complete(answer)
-            return
-        task = asyncio.get_running_loop().create_task(self._wait(answer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _first_use(self, data: bytes | memoryview, error: TritonError) -> Awaitable[None] | None:
-        """Return what loads the model that is asked about, if it is loaded by its first use."""
-        if self._rpc not in _OF_CONFIGS or not isinstance(error, NotFoundError | UnavailableError):
-            return None
-        return self._plane.first_use(codec.parse(self._rpc, data).name)
-
-    async def _after(self, first_use: Awaitable[None], data: bytes | memoryview) -> bytes:
-        await first_use
-        answer = HANDLERS[self._rpc](self._plane, codec.parse(self._rpc, data))
-        return answer if isinstance(answer, bytes) else await answer
-
-    def half_closed(self) -> None:
-        """A unary call without a request is an error, as it is in gRPC's own servers."""
-        if not self._started:
-            self._fail(InternalError("the call ended without a request message"))
-
-    def cancelled(self) -> None:
-        """The answer is no longer wanted."""
-        self._ended = True
-
-    async def _wait(self, answer: Coroutine[Any, Any, bytes]) -> None:
-        try:
-            self._complete(await answer)
-        except TritonError as error:
-            self._fail(error)
-        except Exception as cause:
-            self._fail(self._fault(cause))
-
-    def _complete(self, answer: bytes) -> None:
-        if not self._ended:
-            self._ended = True
-            self._reply.complete(answer)
-
-    def _fail(self, error: TritonError) -> None:
-        if not self._ended:
-            self._ended = True
-            self._reply.finish(GRPC_STATUS[error.code], error.message)
-
-    def _fault(self, error: Exception) -> TritonError:
-        logger.error("gRPC call %s failed", self._rpc, exc_info=error)
-        return InternalError(f"{type(error).__name__}: {error}")
+async def _after(
+    first_use: Awaitable[None], plane: Plane, rpc: str, data: bytes | memoryview
+) -> bytes:
+    """Answer once a model is loaded that is loaded by its first use."""
+    await first_use
+    answer = HANDLERS[rpc](plane, codec.parse(rpc, data))
+    return answer if isinstance(answer, bytes) else await answer

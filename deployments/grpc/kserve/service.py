@@ -8,18 +8,24 @@ per request would cost more than the rest of the request.
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from deployments.data_plane.face import Plane
 from deployments.grpc.codec.request import tensor_offset
 from deployments.grpc.kserve.health import WATCH_PATH, WatchCall
 from deployments.grpc.kserve.infer import InferCall, InferContext
-from deployments.grpc.kserve.methods import HANDLERS, ControlCall
+from deployments.grpc.kserve.methods import HANDLERS, control
 from deployments.grpc.kserve.reflection import REFLECTION_PATHS, ReflectionCall
-from deployments.grpc.kserve.rollouts import ROLLOUT_PATHS, RolloutCall
+from deployments.grpc.kserve.rollouts import ROLLOUT_PATHS, rollout
 from deployments.grpc.kserve.stream_infer import StreamCall
+from deployments.grpc.kserve.unary_call import UnaryCall
 from deployments.grpc.rpc.service import Metadata, RpcCall, RpcReply, RpcService
-from deployments.security.restrictions import RestrictedRoutes, Restrictions
+from deployments.security.restrictions import (
+    RESTRICTED_PREFIX,
+    RestrictedRoutes,
+    Restrictions,
+)
 from deployments.supervision.supervisor import Supervisor
 
 _PREFIX: Final = b"/inference.GRPCInferenceService/"
@@ -47,7 +53,6 @@ _CATEGORIES: Final = {
     "TraceSetting": "trace",
     "LogSettings": "logging",
 }
-RESTRICTED_PREFIX: Final = "triton-grpc-protocol-"
 _UNAVAILABLE: Final = 14
 
 
@@ -112,10 +117,11 @@ class GrpcService:
             return StreamCall(self.context, metadata, reply)
         rpc = _CONTROL.get(path)
         if rpc is not None:
-            return ControlCall(self.context.plane, rpc, reply, self._tasks)
+            return UnaryCall(rpc, partial(control, self.context.plane, rpc), reply, self._tasks)
         action = ROLLOUT_PATHS.get(path)
         if action is not None:
-            return RolloutCall(self.context.plane, action, reply, self._tasks)
+            handle = partial(rollout, self.context.plane, action)
+            return UnaryCall(f"{action} of a rollout", handle, reply, self._tasks)
         if path == WATCH_PATH:
             return WatchCall(self.context.plane, reply)
         return ReflectionCall(reply) if path in REFLECTION_PATHS else None

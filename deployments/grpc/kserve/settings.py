@@ -5,11 +5,12 @@
 Triton: server/src/grpc/grpc_server.cc @e1db8a6
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Final
 
 from deployments.data_plane.face import Plane
 from deployments.grpc.codec import settings as codec
+from deployments.grpc.kserve.unary_call import UnaryAnswer
 
 _EMPTY: Final = b""
 
@@ -59,7 +60,7 @@ async def _unregister_cuda(plane: Plane, request: Any) -> bytes:
     return _EMPTY
 
 
-SETTINGS_HANDLERS: Final[dict[str, Callable[[Plane, Any], bytes | Coroutine[Any, Any, bytes]]]] = {
+SETTINGS_HANDLERS: Final[dict[str, Callable[[Plane, Any], UnaryAnswer]]] = {
     "SystemSharedMemoryStatus": _system_status,
     "SystemSharedMemoryRegister": _register_system,
     "SystemSharedMemoryUnregister": _unregister_system,

@@ -1,101 +1,118 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for the server's secrets wherever somebody beside it could read them."""
+"""Looks for the secrets of two servers wherever somebody beside them could read them.
 
-import os
-import re
+One server is that of the other families, with all that these have done to it. The other is given
+every kind of secret, and has peers that repeat what it shows to them.
+"""
+
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-import psutil
-
+from tests.attack.marked_server import CREDENTIALS_OF_PROCESSES, MarkedServer
+from tests.attack.marks import (
+    Mark,
+    ask_ray,
+    files,
+    inherited,
+    made_mark,
+    mark_of,
+    places,
+    ray_token,
+    variables,
+)
 from tests.attack.scene import Scene
 from tests.attack.tally import Tally
 from tests.attack.wire import Connection, request
+from tests.support.server import ROOT, RunningServer
 
-# What Ray tells of its drivers and actors: command lines, arguments by name, environments.
-_ASK_RAY: Final = """
-import sys
-import ray
-ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
-from ray._private.state import state
-print(state.job_table(), state.actor_table(None))
-"""
 _PAGES: Final = (
     "/v2", "/v2/models/add_sub/config", "/v2/models/add_sub/stats", "/v2/models/stats",
     "/v2/logging", "/v2/trace/setting", "/v2/openapi.json", "/v2/systemsharedmemory/status",
 )  # fmt: skip
-_TOKEN: Final = Path.home() / ".ray/auth_token"
-_MOST_LOG_BYTES: Final = 64 << 20
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
+_REFUSED: Final = (
+    "s3://who:{}@127.0.0.1:1/bucket", "s3://http://who:{}@127.0.0.1:1/bucket/x",
+    "ftp://who:{}@127.0.0.1:1/models", "mlflow://who:{}@127.0.0.1:1/models/m",
+)  # fmt: skip
 
 
 def look_for_secrets(scene: Scene, tally: Tally) -> None:
     """See the module."""
-    for place, text in _places(scene):
+    marks = [mark_of(*each) for each in scene.secrets.items()] + list(ray_token())
+    _look_at(scene.server, marks, _pages(scene), tally)
+    _look_at_environments(scene.server, marks, scene.concealed, tally)
+    _look_at_refusals(tally)
+    with tempfile.TemporaryDirectory(prefix="manta-attack-secrets-") as folder:
+        marked = MarkedServer(Path(folder))
+        try:
+            answers = list(marked.ask_as_clients())
+            # What was asked last is written at the end.
+            _look_at(marked.server, marked.marks, answers, tally, marked.headers)
+            _look_at_environments(marked.server, marked.marks, marked.concealed, tally)
+        finally:
+            marked.close()
+        _look(files(marked.written, "what is written:"), marked.marks, tally)
+        _look([("its last words", "".join(marked.server.lines).encode())], marked.marks, tally)
+        for name in ("server.log", "audit.jsonl", "captures"):
+            tally.expect((marked.written / name).exists(), f"there is no {name} to look at")
+
+
+def _look_at(
+    server: RunningServer,
+    marks: Iterable[Mark],
+    answers: Iterable[tuple[str, bytes]],
+    tally: Tally,
+    headers: Mapping[str, str] = _NOBODY,
+) -> None:
+    ray = ask_ray(server)
+    looked_for = [*marks, mark_of("the lanes' secret", ray.lane_secret)]
+    _look([*answers, *places(server, ray, headers)], looked_for, tally)
+    for process, variable, name in inherited(server, looked_for[-1:]):
+        tally.findings.append(f"{name} is in {variable} of {process}")
+
+
+def _look(found: Iterable[tuple[str, bytes]], marks: Iterable[Mark], tally: Tally) -> None:
+    looked_for = tuple(marks)
+    for place, content in found:
         tally.note("looked at")
-        for name, secret in scene.secrets.items():
-            tally.expect(secret not in text, f"{name} is in {place}")
-    for process in scene.server.tree():
-        for variable in scene.concealed:
-            tally.expect(
-                variable not in _environment(process), f"{variable} is inherited by {process}"
-            )
+        for mark in looked_for:
+            tally.expect(not mark.is_in(content), f"{mark.name} is in {place}")
 
 
-def _places(scene: Scene) -> Iterator[tuple[str, str]]:
-    yield "what the server prints", "".join(scene.server.lines)
-    yield "its log", scene.log.read_text("utf-8", "replace")
+def _look_at_environments(
+    server: RunningServer, marks: Iterable[Mark], concealed: Iterable[str], tally: Tally
+) -> None:
+    for process, variable, name in inherited(server, marks):
+        is_needed = variable in CREDENTIALS_OF_PROCESSES
+        tally.note("a credential that processes inherit" if is_needed else "looked at")
+        tally.expect(is_needed, f"{name} is in {variable} of {process}")
+    hidden = frozenset(concealed)
+    for process, variable in variables(server):
+        tally.expect(variable not in hidden, f"{variable} is inherited by {process}")
+
+
+def _look_at_refusals(tally: Tally) -> None:
+    """Start with passwords in locations, which is refused before Ray starts."""
+    for location in _REFUSED:
+        secret, mark = made_mark("the password of a location")
+        ended = subprocess.run(
+            [sys.executable, "-m", "cluster", "check", location.format(secret)],
+            capture_output=True,
+            cwd=ROOT,
+            timeout=120,
+            check=False,
+        )
+        _look([(f"the refusal of {location}", ended.stdout + ended.stderr)], [mark], tally)
+
+
+def _pages(scene: Scene) -> Iterator[tuple[str, bytes]]:
+    yield "its log", scene.log.read_bytes()
     with Connection(scene.server.http) as connection:
         for path in _PAGES:
-            answer = connection.ask(request("GET", path, b"", (scene.credential,)))
-            yield path, answer.body.decode("utf-8", "replace")
-    with urllib.request.urlopen(f"http://{scene.server.metrics}/metrics", timeout=60) as page:
-        yield "metrics", page.read().decode()
-    processes = [psutil.Process(scene.server.pid), *scene.server.tree()]
-    lines = {process.pid: " ".join(_command(process)) for process in processes}
-    yield from ((f"the command line of {pid}", line) for pid, line in lines.items())
-    raylet = next(line for line in lines.values() if "raylet/raylet" in line)
-    yield "Ray's tables", _ask_ray(_option(raylet, "gcs-address"))
-    for file in Path(_option(raylet, "log_dir")).rglob("*"):
-        if file.is_file() and file.stat().st_size < _MOST_LOG_BYTES:
-            yield f"Ray's log {file.name}", file.read_text("utf-8", "replace")
-
-
-def _ask_ray(address: str) -> str:
-    # Ray's token goes to an address only where that is said.
-    token = {"RAY_AUTH_MODE": "token"} if _TOKEN.exists() else {}
-    asked = subprocess.run(
-        [sys.executable, "-c", _ASK_RAY, address],
-        capture_output=True,
-        text=True,
-        env=os.environ | token,
-        timeout=120,
-        check=False,
-    )
-    assert asked.returncode == 0, asked.stderr[-500:]
-    assert "manta" in asked.stdout, "Ray tells nothing of the server"
-    return asked.stdout
-
-
-def _option(line: str, name: str) -> str:
-    found = re.search(rf"--{name}=(\S+)", line)
-    assert found is not None, f"raylet has no --{name}"
-    return found[1]
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    try:
-        return dict(process.environ())
-    except psutil.Error:
-        return {}
+            yield path, connection.ask(request("GET", path, b"", (scene.credential,))).body

@@ -72,6 +72,82 @@ def test_every_advisory_has_ranges_and_a_source() -> None:
         assert each.source.startswith("https://")
 
 
+ANSWER = json.dumps(
+    {
+        "info": {},
+        "vulnerabilities": [
+            {
+                "id": "PYSEC-2021-108",
+                "aliases": ["CVE-2021-33503"],
+                "summary": None,
+                "details": "a URL\n with many @",
+                "fixed_in": ["1.26.5"],
+                "link": "https://osv.dev/vulnerability/PYSEC-2021-108",
+                "withdrawn": None,
+            },
+            {"id": "PYSEC-2020-1", "withdrawn": "2021-01-01T00:00:00Z"},
+        ],
+    }
+)
+
+
+def test_what_pypi_tells_of_a_version_affects_that_version() -> None:
+    (advisory,) = audit.read_answer(ANSWER, "urllib3", "1.26.4")
+    assert (advisory.id, advisory.aliases) == ("PYSEC-2021-108", ("CVE-2021-33503",))
+    assert advisory.summary == "a URL with many @; fixed in 1.26.5"
+    assert advisory.affects("1.26.4")
+    assert not advisory.affects("1.26.5")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "<html>", '{"vulnerabilities": [7]}', "null"])
+def test_an_answer_of_something_else_than_pypi_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        audit.read_answer(text, "x", "1")
+
+
+def test_what_is_accepted_here_is_so_under_its_other_names() -> None:
+    kept = audit.Advisory("URLlib3", "CVE-2021-33503", ("<2",), "s", "https://x", "why")
+    told = audit.read_answer(ANSWER, "urllib3", "1.26.4")
+    assert audit.merged([kept], told) == [kept]
+    assert audit.merged([], [*told, *told]) == told
+    other = audit.Advisory("other", "CVE-2021-33503", ("<2",), "s", "https://x", "why")
+    assert audit.merged([other], told) == [other, *told]
+
+
+def test_pins_that_pypi_does_not_know_are_named_and_the_others_count() -> None:
+    def ask(package: str, version: str) -> bytes:
+        if package == "gone":
+            raise OSError("404")
+        return ANSWER.encode() if package == "urllib3" else b'{"vulnerabilities": []}'
+
+    pins = {"ray": "2", "urllib3": "1.26.4", "gone": "1"}
+    told, untold = audit.told_by_pypi(pins, ask, lambda: 0.0)
+    assert [each.package for each in told] == ["urllib3"]
+    assert untold == ["gone 1: 404"]
+
+
+def test_a_network_without_pypi_is_asked_once() -> None:
+    asked = []
+
+    def ask(package: str, version: str) -> bytes:
+        asked.append(package)
+        return b"<html>sign in</html>"
+
+    with pytest.raises(OSError, match=r"."):
+        audit.told_by_pypi({"ray": "2", "urllib3": "1"}, ask, lambda: 0.0)
+    assert asked == ["ray"]
+
+
+def test_questions_end_with_their_time() -> None:
+    times = iter([0.0, 1.0, 1000.0])
+    answer = b'{"vulnerabilities": []}'
+    _, untold = audit.told_by_pypi(
+        {"ray": "2", "urllib3": "1"}, lambda *_: answer, lambda: next(times)
+    )
+    assert len(untold) == 1
+    assert "not asked" in untold[0]
+
+
 def test_the_bill_names_all_that_is_needed_and_nothing_twice() -> None:
     document = sbom.make_sbom(["cpu"])
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")

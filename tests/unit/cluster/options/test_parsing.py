@@ -372,3 +372,10 @@ def test_what_kubernetes_says_of_a_service_is_no_port(link):
     environ = {"MANTA_HTTP_PORT": link, "MANTA_PORT": link, "MANTA_GRPC_PORT": "9000"}
     options = parse_options([REPOSITORY], environ, no_file)
     assert (options.http_port, options.grpc_port) == (8000, 9000)
+
+
+def test_a_trace_url_with_a_password_is_refused_without_repeating_it() -> None:
+    flag = "--trace-config=opentelemetry,url=http://who:hush@collector:4318/v1/traces"
+    with pytest.raises(OptionError, match="OTEL_EXPORTER_OTLP_HEADERS") as refusal:
+        parse_options([REPOSITORY, flag], {}, lambda _: "")
+    assert "hush" not in str(refusal.value)

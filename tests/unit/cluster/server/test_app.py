@@ -1,5 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import pickle
+
 import pytest
 
 from backends.api.errors import InvalidArgumentError
@@ -39,3 +41,18 @@ def test_only_nodes_with_the_labels_of_ingresses_have_replicas():
     assert deployment.ray_actor_options["label_selector"] == {"entry": "yes"}
     policy = deployment._deployment_config.autoscaling_config.policy
     assert policy.policy_kwargs["label_selector"] == {"entry": "yes"}
+
+
+@pytest.mark.filterwarnings("ignore:The `metrics_interval_s`:DeprecationWarning")
+def test_no_argument_of_an_ingress_has_a_secret():
+    options = from_mapping(
+        {
+            "model_repository": "/m",
+            "http_restricted_api": "trace,logging:x-key=hush-http",
+            "grpc_restricted_protocol": "trace:x-key=hush-grpc",
+            "cache_config": ["redis,host=h", "redis,password=hush-redis"],
+        }
+    )
+    deployment = application(options, follow_nodes=True)._bound_deployment
+    assert b"hush" not in pickle.dumps(deployment.init_args)
+    assert b"kept_secrets" in pickle.dumps(deployment.init_args)

@@ -23,7 +23,7 @@ from deployments.captures.records import (
     from_line,
     to_line,
 )
-from deployments.captures.rules import CaptureLimits, Redaction
+from deployments.captures.rules import CaptureLimits, Redaction, read_rules
 
 LIMITS = CaptureLimits(tensor_bytes=64, record_bytes=100)
 
@@ -119,3 +119,17 @@ def test_a_record_of_another_form_is_refused() -> None:
     line = to_line(_record()).replace(b'"manta_capture":1', b'"manta_capture":2')
     with pytest.raises(InvalidArgumentError, match="form 2, expected 1"):
         from_line(line)
+
+
+def test_credentials_that_are_forwarded_as_parameters_are_in_no_line() -> None:
+    document = {"store": "/x", "captures": [{"models": ["*"]}]}
+    rule = read_rules(document).hiding({"x-restricted"}).rule_of("m")
+    assert rule is not None
+    parameters = {"Authorization": "hush", "cookie": "hush", "X-Restricted": "hush", "a": 1}
+    record = CaptureRecord("id", 0.0, "m", "1")
+    request = InferenceRequest("m", parameters=parameters)
+    record.keep_request(request, rule.redaction, LIMITS)
+    line = to_line(record)
+    assert b"hush" not in line
+    assert json.loads(line)["request"]["parameters"]["a"] == 1
+    assert request.parameters["cookie"] == "hush"

@@ -83,6 +83,13 @@ def test_an_endpoint_holds_no_password():
     assert "secret" not in caught.value.message.lower().replace("aws_secret_access_key", "")
 
 
+@pytest.mark.parametrize("scheme", ["s3", "gs", "as", "hf"])
+def test_a_password_before_a_bucket_is_refused_without_repeating_it(scheme: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="must not hold user and password") as refusal:
+        parse_location(f"{scheme}://who:hush@127.0.0.1:9000/bucket")
+    assert "hush" not in str(refusal.value)
+
+
 def test_passwords_of_other_protocols_are_not_shown():
     location = parse_location("sftp://user:secret@host:22/models?token=x").below("m")
     assert str(location) == "sftp://host:22/models/m"

@@ -3,6 +3,7 @@
 """The command, and what it collects; Ray is not asked."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,16 +66,22 @@ def test_notes_count_only_if_that_is_asked_for() -> None:
     assert main(["--strict"], collect=lambda *_: facts) == 1
 
 
-def test_a_running_cluster_is_looked_at_where_it_is_named() -> None:
+@pytest.mark.parametrize(
+    ("is_of_server", "said"), [(True, "the server that runs"), (False, "those given here")]
+)
+def test_a_running_cluster_is_looked_at_where_it_is_named(
+    is_of_server: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = []
 
     def look(facts: Facts, address: str) -> Facts:
         asked.append(address)
-        return facts
+        return replace(facts, is_of_server=is_of_server)
 
     arguments = ["--running", "--ray-address=10.0.0.1:6379"]
     assert main(arguments, collect=lambda *_: Facts(), look=look) == 0
     assert asked == ["10.0.0.1:6379"]
+    assert said in capsys.readouterr().err
 
 
 def test_a_flag_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from cluster.tools.replay.command import main
 from cluster.tools.replay.records import Replayed, Summary, Verdict, is_sendable, judge, lanes
 from cluster.tools.replay.sending import from_message, to_message
-from deployments.captures.comparing import Tolerance
 from deployments.captures.records import CaptureRecord, KeptRequest, KeptResponse, KeptTensor
+from deployments.rollouts.comparing import Tolerance
 
 ONE = KeptResponse((KeptTensor("Y", "INT8", (1,), b"\1"),), {})
 TWO = KeptResponse((KeptTensor("Y", "INT8", (1,), b"\2"),), {})
@@ -44,6 +44,23 @@ def _record(*responses: KeptResponse, outcome: str = "ok", **fields: object) -> 
 )
 def test_what_came_of_a_record(replayed: Replayed, verdict: Verdict) -> None:
     assert judge(replayed, Tolerance())[0] is verdict
+
+
+def test_a_difference_is_named_with_its_output() -> None:
+    verdict, reason = judge(Replayed(_record(ONE), [TWO]), Tolerance())
+    assert verdict is Verdict.DIFFERENT
+    assert reason == "output 'Y': element 0: expected np.int8(1), got np.int8(2); 1 differ"
+    assert "missing ['Y']" in judge(Replayed(_record(ONE), [KeptResponse((), {})]), Tolerance())[1]
+
+
+def test_an_answer_that_cannot_be_read_is_another_one() -> None:
+    cut, whole = (
+        KeptResponse((KeptTensor("Y", "BYTES", (1,), data),), {})
+        for data in (b"\7\0\0\0x", b"\1\0\0\0x")
+    )
+    verdict, reason = judge(Replayed(_record(whole), [cut]), Tolerance())
+    assert verdict is Verdict.DIFFERENT
+    assert "cannot be compared" in reason
 
 
 def test_a_summary_is_good_unless_something_differs_or_fails() -> None:

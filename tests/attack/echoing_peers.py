@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Peers of a server that refuse it, and repeat in their refusal what it has shown to them."""
+
+import socketserver
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+_MOST_BYTES: Final = 1 << 16
+
+
+class _Http(BaseHTTPRequestHandler):
+    """As an object store, a hub or a registry."""
+
+    def _refuse(self) -> None:
+        self.rfile.read(min(int(self.headers.get("Content-Length", 0)), _MOST_BYTES))
+        shown = f"{self.path}\n{self.headers}".replace("<", "(").replace("&", "+")
+        body = (
+            "<?xml version='1.0'?><Error><Code>AccessDenied</Code>"
+            f"<Message>not for you: {shown}</Message></Error>"
+        ).encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Error-Message", "not for you: " + self.headers.get("Authorization", ""))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_GET = do_HEAD = do_POST = do_PUT = _refuse  # noqa: N815 - names of http.server
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _Redis(socketserver.StreamRequestHandler):
+    """As a Redis that does not know a command, which repeats its arguments."""
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                self.rfile.readline()
+                words.append(self.rfile.readline().strip().decode("utf-8", "replace"))
+            shown = " ".join(f"'{word}'" for word in words[1:])
+            answer = f"-ERR unknown command `{words[0]}`, with args beginning with: {shown}\r\n"
+            self.wfile.write(answer.encode())
+
+
+class _Threaded(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+
+class EchoingPeers:
+    """Both of them, on ports of loopback.
+
+    Attributes:
+        http: host:port.
+        redis: Port.
+    """
+
+    def __init__(self) -> None:
+        self._servers = (
+            ThreadingHTTPServer(("127.0.0.1", 0), _Http),
+            _Threaded(("127.0.0.1", 0), _Redis),
+        )
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.http = f"127.0.0.1:{self._servers[0].server_address[1]}"
+        self.redis = int(self._servers[1].server_address[1])
+
+    def close(self) -> None:
+        """End both."""
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()

@@ -78,6 +78,11 @@ class OwnRequest(LaneInflight):
         """Whether it may as well be executed on another node."""
         return not self.correlation_id
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether it can only be executed on this node."""
+        return False
+
     def wait_from(self, now_ns: int) -> None:
         """Note that it waits from now on, unless it has waited before."""
         if not self.enqueue_ns:

@@ -28,7 +28,7 @@ from deployments.lane.messages import encode
 from deployments.pool_queue.messages import Grant, Lease, LeaseEnd, Load, Missing, Question
 from deployments.pool_queue.own_request import OwnRequest, TicketMaker
 from deployments.pool_queue.ticket_message import ticket_of
-from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket
+from deployments.pool_queue.waiting_ticket import TicketSender, WaitingTicket, not_begun
 from deployments.reactor.transport import Cancellable
 
 logger = logging.getLogger(__name__)
@@ -79,6 +79,9 @@ class TicketQueue:
         # The lease that came last is of the instance that was used last.
         self._leases: list[Lease] = []
         self._parked: list[WaitingTicket] = []
+        # Whether the holder had no queue the last time, and another node has: this one may never
+        # have an instance again.
+        self._is_left = False
         self._retry_s = _FIRST_RETRY_S
         self._timer: Cancellable | None = None
 
@@ -297,15 +300,17 @@ class TicketQueue:
         if waiting.is_withdrawn:
             self._lane.strike_out(request.number)
             self.gone(waiting, error)
-        elif self.on_turned_away is not None and self.on_turned_away() and request.is_movable:
-            self._lane.strike_out(request.number)
-            request.queue = None
-            self._lane.owner.returned([request])
+        elif self._may_leave() and request.is_movable:
+            self._return(waiting)
         elif now_s - waiting.unknown_since_s < UNKNOWN_S:
             self._park(waiting)
         else:
             self._lane.strike_out(request.number)
             self.gone(waiting, error)
+
+    def _may_leave(self) -> bool:
+        self._is_left = is_left = self.on_turned_away is not None and self.on_turned_away()
+        return is_left
 
     def gone(self, waiting: WaitingTicket, error: TritonError) -> None:
         """End a request, or give it back, that the holder has no ticket of any more."""
@@ -329,6 +334,13 @@ class TicketQueue:
     def _try_again(self) -> None:
         self._timer = None
         parked, self._parked = self._parked, []
+        is_left, self._is_left = self._is_left, False
+        if is_left:
+            here = [each for each in self._lane.waiting.values() if each.queue is self]
+            going = dict.fromkeys(not_begun(parked, here))
+            parked = [each for each in parked if each not in going]
+            for waiting in going:
+                self._return(waiting)
         for waiting in parked:
             waiting.is_parked = False
             request = waiting.request
@@ -337,6 +349,12 @@ class TicketQueue:
                 self._lane.strike_out(request.number)
             else:
                 self._lane.send(TICKET, request.number, message)
+
+    def _return(self, waiting: WaitingTicket) -> None:
+        request = waiting.request
+        self._lane.strike_out(request.number)
+        request.queue = None
+        self._lane.owner.returned([request])
 
     def told(self, load: Load) -> None:
         """Note the holder's load."""

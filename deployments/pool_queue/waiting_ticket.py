@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from backends.api.errors import TritonError
+from backends.api.request import SEQUENCE_START
 from deployments.lane.messages import LaneLimits
 from deployments.pool_queue.connection import TICKET_LIMITS
 from deployments.pool_queue.messages import Grant
@@ -80,6 +81,31 @@ class WaitingTicket:
         taken, self.taken = self.taken, None
         if taken is not None:
             taken(request)
+
+
+def not_begun(
+    parked: Sequence[WaitingTicket], waiting: Sequence[WaitingTicket]
+) -> list[WaitingTicket]:
+    """Return what waits of sequences of which nothing has begun, and which may do so elsewhere.
+
+    Args:
+        parked: What is not at the holder, oldest first.
+        waiting: All that waits in the same queue. Of a sequence of which the holder has a request
+            yet nothing is returned: it might overtake that.
+    """
+    sequences: dict[int | str, list[WaitingTicket]] = {}
+    for each in parked:
+        sequences.setdefault(each.request.correlation_id, []).append(each)
+    parked_set = set(parked)
+    sent = {each.request.correlation_id for each in waiting if each not in parked_set}
+    return [
+        each
+        for correlation_id, requests in sequences.items()
+        if correlation_id not in sent
+        and requests[0].request.flags & SEQUENCE_START
+        and not any(each.request.is_bound for each in requests)
+        for each in requests
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,12 +90,16 @@ class NodePlace:
                 tickets.on_lease = lambda lease: self._events.leased(self, tickets, lease)
             tickets.ask()
 
-    def let_go(self) -> None:
-        """Hear of the queue no more; what it turns away is the router's again."""
+    def let_go(self, *, is_only: bool = False) -> None:
+        """Hear of the queue no more; what it turns away is the router's again.
+
+        Args:
+            is_only: There is no other node: what it turns away is tried there again.
+        """
         tickets = self._tickets
         if tickets is not None:
             tickets.on_load = tickets.on_lease = None
-            tickets.on_turned_away = lambda: True
+            tickets.on_turned_away = None if is_only else lambda: True
         self.queue = self._tickets = self._held = None
 
     def _forget(self) -> None:

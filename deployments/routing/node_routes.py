@@ -122,7 +122,7 @@ class NodeRoutes:
         places, self._places = self._places, []
         for place in places:
             if place.is_own:
-                place.let_go()
+                place.let_go(is_only=True)
             else:
                 self._part_from(place)
 
@@ -192,6 +192,11 @@ class NodeRoutes:
         if link.is_local:
             return self._pool.queue
         return self._remote_queue(node_id, self._pool) if link.lane is not None else None
+
+    def is_away(self, link: Link) -> bool:
+        """Whether a link's node has no queue at present for what is to begin."""
+        places = [each for each in self._places if each.node_id == link.endpoint.node_id]
+        return not any(place.look() for place in places)
 
     def start_at(self, link: Link, request: LaneInflight) -> bool:
         """Send a request to a link's node, where its sequence is; return whether it was sent."""

@@ -94,6 +94,9 @@ class PoolRoutes(Protocol):
     def link_for_sequence(self, *, local_only: bool) -> Link | None:
         """Return the way to an instance of the node where a new sequence is to start."""
 
+    def is_away(self, link: Link) -> bool:
+        """Whether a link's node has no queue at present for what is to begin."""
+
     def queue_at(self, link: Link) -> NodeQueue | None:
         """Return the queue of a link's node; None when the instance is on its own."""
 

@@ -56,6 +56,11 @@ class RoutedRequest(OwnRequest):
         """Whether it may as well be executed on another node."""
         return not (self.local_only or self.request.correlation_id)
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether it can only be executed on this node."""
+        return self.local_only
+
     def moved(self) -> "RoutedRequest":
         """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
         successor = RoutedRequest(self._resend, self.pool, self.request, self.sink)

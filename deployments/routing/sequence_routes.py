@@ -130,7 +130,7 @@ class SequenceRoutes:
         if route is not None and not self._is_valid(route):
             route = None
         if inflight.request.flags & SEQUENCE_START:
-            if route is None or not _may_start(route.link):
+            if route is None or not self._may_begin(route.link):
                 route = self._route_to(self._home(correlation_id, local_only=local_only))
         elif route is None:
             known = None if previous is None else previous.link
@@ -169,6 +169,11 @@ class SequenceRoutes:
         inflight.retried = True
         inflight.queue = None
         self.start(inflight, local_only=inflight.local_only)
+
+    def _may_begin(self, link: Link | None) -> bool:
+        """Whether a sequence may start where it was sent before."""
+        routes = self._pool.routes
+        return _may_start(link) and (routes is None or link is None or not routes.is_away(link))
 
     def _is_valid(self, route: _Route) -> bool:
         """Whether requests may take a route without a question."""

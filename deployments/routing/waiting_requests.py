@@ -162,7 +162,10 @@ class WaitingRequests:
         if pool.is_restarting and not self._is_exiting:
             return True
         # Also one that is known may be away: its holder has not heard of the instances yet.
-        awaits_queue = pool.is_pooled and (pool.queue is None or not self._is_exiting)
+        has_queue = pool.is_pooled or (pool.routes is not None and bool(pool.routes.queues()))
+        awaits_queue = has_queue and (
+            not self._is_exiting or (pool.is_pooled and pool.queue is None)
+        )
         return any(
             not link.closed
             and (link.is_local or not local_only)

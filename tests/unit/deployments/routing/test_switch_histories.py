@@ -26,7 +26,7 @@ CONFIG = ModelConfig(
     ),
 )
 SWITCHES = 10
-# Each node keeps one: what is to start on a node that then has none waits there for 30 s.
+# Each node keeps one: what is to start on a node that has none else waits for those that leave.
 COUNTS = ([1, 1], [2, 1], [1, 2], [2, 2])
 Members = list[list[PooledInstance]]
 

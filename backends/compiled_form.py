@@ -51,6 +51,7 @@ COMPILED: Final = (
     "deployments/routing",
     "deployments/scheduling",
     "deployments/slabs",
+    "deployments/tracing/passing_sink.py",
 )
 # Files there that are not: they define structures of msgspec or what Ray pickles, or they are
 # inherited from or patched in ways that native classes do not allow (ADR 10).

@@ -15,6 +15,7 @@ class _Http(BaseHTTPRequestHandler):
 
     def _refuse(self) -> None:
         self.rfile.read(min(int(self.headers.get("Content-Length", 0)), _MOST_BYTES))
+        self.server.shown.append(f"{self.path} {self.headers.get('Authorization', '')}")  # type: ignore[attr-defined]
         shown = f"{self.path}\n{self.headers}".replace("<", "(").replace("&", "+")
         body = (
             "<?xml version='1.0'?><Error><Code>AccessDenied</Code>"
@@ -43,6 +44,7 @@ class _Redis(socketserver.StreamRequestHandler):
             for _ in range(int(line[1:])):
                 self.rfile.readline()
                 words.append(self.rfile.readline().strip().decode("utf-8", "replace"))
+            self.server.shown.append(" ".join(words))  # type: ignore[attr-defined]
             shown = " ".join(f"'{word}'" for word in words[1:])
             answer = f"-ERR unknown command `{words[0]}`, with args beginning with: {shown}\r\n"
             self.wfile.write(answer.encode())
@@ -58,6 +60,7 @@ class EchoingPeers:
     Attributes:
         http: host:port.
         redis: Port.
+        shown: What both were shown.
     """
 
     def __init__(self) -> None:
@@ -65,7 +68,9 @@ class EchoingPeers:
             ThreadingHTTPServer(("127.0.0.1", 0), _Http),
             _Threaded(("127.0.0.1", 0), _Redis),
         )
+        self.shown: list[str] = []
         for server in self._servers:
+            server.shown = self.shown  # type: ignore[union-attr]
             threading.Thread(target=server.serve_forever, daemon=True).start()
         self.http = f"127.0.0.1:{self._servers[0].server_address[1]}"
         self.redis = int(self._servers[1].server_address[1])

@@ -66,6 +66,7 @@ class MarkedServer:
         marks: The secrets.
         written: Folder of what the server writes: its log, traces, captures, audit log.
         concealed: Variables that no process may inherit.
+        environment: What the server was started with.
     """
 
     concealed: Final = ("MANTA_GRPC_RESTRICTED_PROTOCOL", "MANTA_CACHE_CONFIG")
@@ -90,13 +91,23 @@ class MarkedServer:
             self.marks.append(mark_of(f"a client's {name}", getattr(self._signed, name)))
         self._restricted = self._made("the restricted APIs' value")
         repository = self._write_models(folder / "models")
-        flags, environment = self._flags(folder), self._environment(folder)
-        self.server = RunningServer(repository, *flags, environment=os.environ | environment)
+        flags, self.environment = self._flags(folder), os.environ | self._environment(folder)
+        self.server = RunningServer(repository, *flags, environment=self.environment)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Locations in stores, which refuse it. A server with one of them loads nothing."""
+        http = self._peers.http
+        return (f"s3://http://{http}/bucket/m", f"mlflow://{http}/models/m", "hf://manta/m")
 
     @property
     def headers(self) -> dict[str, str]:
         """Credentials of who may ask for all."""
         return {"x-api-key": self._signed.key}
+
+    def was_shown(self, text: str) -> bool:
+        """Whether a text was in what a peer was shown, which all of them repeat."""
+        return any(text in shown for shown in self._peers.shown)
 
     def close(self) -> None:
         """End the server and its peers."""
@@ -123,9 +134,6 @@ class MarkedServer:
         pattern = "(?i)authorization|cookie|key|secret"
         password = self._made("the password of --cache-config")
         return (
-            f"--model-repository=s3://http://{self._peers.http}/bucket/models",
-            f"--model-repository=mlflow://{self._peers.http}/models/digits",
-            "--model-repository=hf://manta/digits",
             "--model-control-mode=explicit",
             "--load-model=add_sub",
             "--exit-on-error=false",
@@ -142,7 +150,8 @@ class MarkedServer:
             "--trace-config=rate=1",
             "--trace-config=level=TIMESTAMPS",
             f"--trace-config=opentelemetry,url=http://{self._peers.http}/v1/traces",
-            f"--cache-config=redis,host=127.0.0.1,port={self._peers.redis}",
+            "--cache-config=redis,host=127.0.0.1",
+            f"--cache-config=redis,port={self._peers.redis}",
             f"--cache-config=redis,password={password}",
         )
 
@@ -192,7 +201,7 @@ class MarkedServer:
                     yield ask(request("GET", page, b"", headers), page)
                 yield ask(post_json(f"{_MODEL}/infer", infer_document(), headers), "an inference")
                 yield ask(post_json(f"{_MODEL}/infer", {"inputs": 1}, headers), "a bad request")
-            for name in ("sealed", "digits", "none"):
+            for name in ("sealed", "none"):
                 yield ask(post_json(f"/v2/repository/models/{name}/load", {}, good), f"load {name}")
             yield ask(post_json("/v2/repository/index", {}, good), "the index")
             restricted = b"x-attack-secret: " + self._restricted.encode()
@@ -232,6 +241,6 @@ class MarkedServer:
                     result = client.infer("add_sub", inputs, headers=headers)
                     yield "an answer over gRPC", str(result.get_response()).encode()
                 try:
-                    client.load_model("digits", headers=headers)
+                    client.load_model("sealed", headers=headers)
                 except InferenceServerException as error:
                     yield "a refusal over gRPC", str(error).encode()

@@ -6,6 +6,7 @@ One server is that of the other families, with all that these have done to it. T
 every kind of secret, and has peers that repeat what it shows to them.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,12 @@ _PAGES: Final = (
     "/v2/logging", "/v2/trace/setting", "/v2/openapi.json", "/v2/systemsharedmemory/status",
 )  # fmt: skip
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
+# What there has to be to look at: otherwise nothing was shown by finding nothing.
+_SEEN: Final = (
+    "the answer to an inference", "an answer over gRPC", "a refusal over gRPC",
+    "the metrics page", "the command line of", "Ray's tables", "Ray's key-value store, serve/",
+    "Ray's key-value store, manta/", "Ray's file logs/", "the dashboard's /api/v0/actors",
+)  # fmt: skip
 _REFUSED: Final = (
     "s3://who:{}@127.0.0.1:1/bucket", "s3://http://who:{}@127.0.0.1:1/bucket/x",
     "ftp://who:{}@127.0.0.1:1/models", "mlflow://who:{}@127.0.0.1:1/models/m",
@@ -51,9 +58,13 @@ def look_for_secrets(scene: Scene, tally: Tally) -> None:
     with tempfile.TemporaryDirectory(prefix="manta-attack-secrets-") as folder:
         marked = MarkedServer(Path(folder))
         try:
-            answers = list(marked.ask_as_clients())
+            answers = [*marked.ask_as_clients(), *_answers_of_stores(marked)]
             # What was asked last is written at the end.
-            _look_at(marked.server, marked.marks, answers, tally, marked.headers)
+            seen = _look_at(marked.server, marked.marks, answers, tally, marked.headers)
+            for begin in _SEEN:
+                tally.expect(any(name.startswith(begin) for name in seen), f"not seen: {begin}")
+            for kind in ("Bearer ", "Basic ", "AWS4-HMAC", "AUTH", "/v1/traces"):
+                tally.expect(marked.was_shown(kind), f"no peer was shown {kind}")
             _look_at_environments(marked.server, marked.marks, marked.concealed, tally)
         finally:
             marked.close()
@@ -69,12 +80,15 @@ def _look_at(
     answers: Iterable[tuple[str, bytes]],
     tally: Tally,
     headers: Mapping[str, str] = _NOBODY,
-) -> None:
+) -> list[str]:
+    """Look at a server's places; return their names."""
     ray = ask_ray(server)
     looked_for = [*marks, mark_of("the lanes' secret", ray.lane_secret)]
-    _look([*answers, *places(server, ray, headers)], looked_for, tally)
+    found = [*answers, *places(server, ray, headers)]
+    _look(found, looked_for, tally)
     for process, variable, name in inherited(server, looked_for[-1:]):
         tally.findings.append(f"{name} is in {variable} of {process}")
+    return [place for place, _ in found]
 
 
 def _look(found: Iterable[tuple[str, bytes]], marks: Iterable[Mark], tally: Tally) -> None:
@@ -98,17 +112,29 @@ def _look_at_environments(
 
 
 def _look_at_refusals(tally: Tally) -> None:
-    """Start with passwords in locations, which is refused before Ray starts."""
+    """Look at what is said of locations with passwords."""
     for location in _REFUSED:
         secret, mark = made_mark("the password of a location")
-        ended = subprocess.run(
-            [sys.executable, "-m", "cluster", "check", location.format(secret)],
-            capture_output=True,
-            cwd=ROOT,
-            timeout=120,
-            check=False,
-        )
-        _look([(f"the refusal of {location}", ended.stdout + ended.stderr)], [mark], tally)
+        said = _check(location.format(secret), os.environ)
+        _look([(f"the refusal of {location}", said)], [mark], tally)
+
+
+def _answers_of_stores(marked: MarkedServer) -> Iterator[tuple[str, bytes]]:
+    for store in marked.stores:
+        yield f"what is said of {store}", _check(store, marked.environment)
+
+
+def _check(location: str, environment: Mapping[str, str]) -> bytes:
+    """Return what ``manta check`` says of a repository."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "cluster", "check", location],
+        capture_output=True,
+        cwd=ROOT,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    return ended.stdout + ended.stderr
 
 
 def _pages(scene: Scene) -> Iterator[tuple[str, bytes]]:

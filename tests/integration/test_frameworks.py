@@ -21,6 +21,7 @@ import pytest
 import ray
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from ray._raylet import Config
 from tritonclient.utils import InferenceServerException
 
 from deployments.instance.spec import NAMESPACE
@@ -222,9 +223,14 @@ def cluster(server: RunningServer) -> Iterator[None]:
     """The server's own Ray, joined by this process."""
     raylet = next(each for each in server.tree() if each.name() == "raylet")
     address = next(each for each in raylet.cmdline() if each.startswith("--gcs-address="))
-    ray.init(address=address.partition("=")[2], log_to_driver=False, logging_level="ERROR")
-    yield
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        # To an address given explicitly Ray sends no token unless it is told to, before it has
+        # read its variables.
+        patch.setenv("RAY_AUTH_MODE", "token")
+        Config.initialize("")
+        ray.init(address=address.partition("=")[2], log_to_driver=False, logging_level="ERROR")
+        yield
+        ray.shutdown()
 
 
 def _executions(model: str) -> list[int]:

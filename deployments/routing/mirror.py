@@ -4,9 +4,10 @@
 
 Theory of operation. A copy is made once the client has its answer: request and answer are taken by
 reference, so that what it costs a client is an entry in a queue. Copies wait in one queue of
-bounded length and size, a few of them are under way at a time, and each has a time: a shadow that
+bounded length and size, some of them are under way at a time, and each has a time: a shadow that
 is slow, broken or dead costs copies, which are counted, and nothing else. Copies are neither
-retried nor woken for, and ask for the lowest priority there is.
+retried nor woken for, and ask for the lowest priority there is. They are sent together, after a
+pause, so that few requests find the loop busy with them.
 
 Everything runs on the router's event loop; answers that are large are compared on a thread.
 """
@@ -31,7 +32,9 @@ from deployments.supervision.supervisor import Supervisor
 _log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 64 << 20
-MOST_UNDER_WAY: Final = 4
+MOST_UNDER_WAY: Final = 16
+# Between an answer and the copies that are sent together.
+_PAUSE_S: Final = 0.002
 TIMEOUT_S: Final = 10.0
 # Answers that are larger together are compared elsewhere than on the loop.
 _LARGE_BYTES: Final = 1 << 16
@@ -68,14 +71,17 @@ class Mirror:
             return
         self._bytes += size_bytes
         self._waiting.append(_Copy(self, shadow, request, response, size_bytes))
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+        self._go_on_soon()
 
     async def close(self) -> None:
         """Drop what waits."""
         self._waiting.clear()
         await self._tasks.close()
+
+    def _go_on_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_later(_PAUSE_S, self._go_on)
 
     def _go_on(self) -> None:
         self._is_due = False
@@ -95,9 +101,8 @@ class Mirror:
             self._tasks.spawn("comparison of answers", self._compare_elsewhere(copy, response))
         else:
             self._judge(copy, copy.difference(response))
-        if self._waiting and not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+        if self._waiting:
+            self._go_on_soon()
 
     async def _compare_elsewhere(self, copy: "_Copy", response: InferenceResponse) -> None:
         self._judge(copy, await asyncio.to_thread(copy.difference, response))

@@ -21,7 +21,7 @@ from deployments.supervision.unix_sockets import address_fault, is_unix
 _HOLDS = ("TRITONSERVER_DELAY_SCHEDULER", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER")
 _ALL_MODELS = "*"
 _PROTOCOLS = ("http", "grpc")
-_TLS_PORTS = (*_PROTOCOLS, "metrics")
+TLS_PORTS = (*_PROTOCOLS, "metrics")
 _NO_METRICS = ("allow_gpu_metrics", "allow_cpu_metrics")
 # Deprecated flags and the --trace-config setting each stands for.
 _DEPRECATED_TRACE = {
@@ -113,7 +113,7 @@ def _derive(values: dict[str, Any]) -> None:
     # Whoever scrapes speaks TCP; not to the world, where HTTP is not served to it either.
     default_address = "127.0.0.1" if is_unix(http_address) else http_address
     values["metrics_address"] = values["metrics_address"] or default_address
-    for protocol in _TLS_PORTS:
+    for protocol in TLS_PORTS:
         is_mutual = values[f"{protocol}_use_ssl_mutual"]
         values[f"{protocol}_use_ssl"] = values[f"{protocol}_use_ssl"] or is_mutual
     values["model_repository"] = tuple(dict.fromkeys(values["model_repository"]))
@@ -216,7 +216,7 @@ def _caches(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Iterator[st
 
 
 def _tls(values: Mapping[str, Any]) -> Iterator[str]:
-    for protocol in _TLS_PORTS:
+    for protocol in TLS_PORTS:
         is_mutual = values[f"{protocol}_use_ssl_mutual"]
         needed = ["server_cert", "server_key", *(["root_cert"] if is_mutual else [])]
         lacking = [name for name in needed if not values[f"{protocol}_{name}"]]

@@ -4,6 +4,7 @@
 
 from typing import Final
 
+from cluster.options.checks import TLS_PORTS
 from cluster.options.parsing import ServerOptions
 from deployments.access.policy_files import load_policy
 from deployments.captures.making import read_config
@@ -40,7 +41,7 @@ def check_tls(options: ServerOptions) -> None:
     Raises:
         InvalidArgumentError: A file cannot be used; the message names flag and file.
     """
-    for protocol in ("http", "grpc", "metrics"):
+    for protocol in TLS_PORTS:
         files = tls_files(options, protocol)
         if files is not None:
             files.pems()

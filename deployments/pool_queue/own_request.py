@@ -27,13 +27,15 @@ class WaitingPlace(Protocol):
 class OwnRequest(LaneInflight):
     """A request of a router; implements `deployments.pool_queue.queued_request.QueuedTicket`.
 
-    A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns`` and ``has_given_id``.
+    A `TicketMaker` sets all but ``queue``, ``avoid``, ``enqueue_ns``, ``local_only`` and
+    ``has_given_id``.
 
     Attributes:
         queue: Where it waits; None while it does not.
         batch_size: Leading dimension of its inputs; 1 when the model does not batch.
         enqueue_ns: Since when it waits, wherever it has waited; 0 before.
         signature: What must be equal among requests that share a batch.
+        local_only: Whether only an instance on this node can serve it.
         number: Its ticket's number at another process's queue.
         avoid: Incarnation of an instance that is not to get it; empty for none.
         party: None: this process has it.
@@ -49,6 +51,7 @@ class OwnRequest(LaneInflight):
         "has_given_id",
         "is_kept",
         "is_rescheduled",
+        "local_only",
         "number",
         "party",
         "queue",
@@ -65,6 +68,7 @@ class OwnRequest(LaneInflight):
     def __init__(self, request: InferenceRequest, sink: ResponseSink) -> None:
         super().__init__(request, sink)
         self.queue: WaitingPlace | None = None
+        self.local_only = False
         self.avoid = ""
         self.enqueue_ns = 0
         self.has_given_id = False
@@ -76,12 +80,7 @@ class OwnRequest(LaneInflight):
     @property
     def is_movable(self) -> bool:
         """Whether it may as well be executed on another node."""
-        return not self.correlation_id
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether it can only be executed on this node."""
-        return False
+        return not (self.local_only or self.correlation_id)
 
     def wait_from(self, now_ns: int) -> None:
         """Note that it waits from now on, unless it has waited before."""

@@ -103,7 +103,7 @@ def not_begun(
         for correlation_id, requests in sequences.items()
         if correlation_id not in sent
         and requests[0].request.flags & SEQUENCE_START
-        and not any(each.request.is_bound for each in requests)
+        and not any(each.request.local_only for each in requests)
         for each in requests
     ]
 

@@ -35,7 +35,6 @@ from deployments.routing.node_choice import (
 from deployments.routing.node_place import NodePlace
 from deployments.routing.node_view import NodeView
 from deployments.routing.pool import Link, LinkPool
-from deployments.routing.routed_request import RoutedRequest
 
 # While requests wait, or a node is to say something, this often.
 _LOOK_S: Final = 0.1
@@ -133,7 +132,7 @@ class NodeRoutes:
     def send(self, request: OwnRequest) -> bool:
         """Send a request to one of the nodes; return whether that could be done."""
         places = self._places
-        local_only = isinstance(request, RoutedRequest) and request.local_only
+        local_only = request.local_only
         if len(places) == 1 and places[0].queue is None:
             only = places[0]
             return (only.is_own or not local_only) and only.start_at_only(request)

@@ -28,13 +28,12 @@ class RoutedRequest(OwnRequest):
 
     Attributes:
         is_guess: Whether it goes where its sequence was when it was last seen.
-        local_only: Whether only an instance on this node can serve it.
         pool: The instances of the request's model.
         retried: Whether it is not to be sent again when the lane it is on is lost, or when it was
             refused where its sequence was.
     """
 
-    __slots__ = ("_resend", "_successor", "is_guess", "local_only", "pool", "retried")
+    __slots__ = ("_resend", "_successor", "is_guess", "pool", "retried")
 
     def __init__(
         self,
@@ -45,21 +44,10 @@ class RoutedRequest(OwnRequest):
     ) -> None:
         super().__init__(request, sink)
         self.is_guess = False
-        self.local_only = False
         self.pool = pool
         self.retried = False
         self._resend = resend
         self._successor: RoutedRequest | None = None
-
-    @property
-    def is_movable(self) -> bool:
-        """Whether it may as well be executed on another node."""
-        return not (self.local_only or self.request.correlation_id)
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether it can only be executed on this node."""
-        return self.local_only
 
     def moved(self) -> "RoutedRequest":
         """Return what goes on in this one's place, which lies in a queue yet and is not to run."""

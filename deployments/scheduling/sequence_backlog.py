@@ -68,21 +68,17 @@ class SequenceBacklog(Generic[SequencedT]):
 
     def pop(self) -> Sequence[SequencedT] | None:
         """Take out the sequence that the next free slot is for; None when none waits."""
-        best: Sequence[SequencedT] | None = None
-        least = (0.0, 0)
-        is_alone = len(self._waiting) == 1
-        for line in self._waiting.values():
-            sequence, arrival = next(iter(line.items()))
-            if is_alone:
-                best = sequence
-                break
-            slot_count = self._running.get(sequence.tenant, 0) + 1
-            rank = (slot_count / max(LEAST_WEIGHT, sequence.weight), arrival)
-            if best is None or rank < least:
-                best, least = sequence, rank
-        if best is not None:
-            self.remove(best)
-        return best
+        if not self._waiting:
+            return None
+        heads = [next(iter(line.items())) for line in self._waiting.values()]
+        sequence, _ = min(heads, key=self._rank)
+        self.remove(sequence)
+        return sequence
+
+    def _rank(self, head: tuple[Sequence[SequencedT], int]) -> tuple[float, int]:
+        sequence, arrival = head
+        slot_count = self._running.get(sequence.tenant, 0) + 1
+        return slot_count / max(LEAST_WEIGHT, sequence.weight), arrival
 
     def clear(self) -> None:
         """Forget everything."""

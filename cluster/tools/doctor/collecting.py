@@ -108,13 +108,12 @@ def _ports(options: ServerOptions) -> Iterator[PortFact]:
     for name in ("HTTP", "gRPC", "metrics"):
         protocol = name.lower()
         if getattr(options, f"allow_{protocol}"):
-            is_mutual: bool = getattr(options, f"{protocol}_use_ssl_mutual")
             yield PortFact(
                 name,
                 f"--{protocol}-address",
                 getattr(options, f"{protocol}_address"),
-                is_mutual or getattr(options, f"{protocol}_use_ssl"),
-                is_mutual,
+                getattr(options, f"{protocol}_use_ssl"),
+                getattr(options, f"{protocol}_use_ssl_mutual"),
             )
 
 

@@ -3,30 +3,30 @@
 """Requests of sequences that a queue does not know wait until its instances have told."""
 
 import asyncio
-from dataclasses import dataclass
 
 from backends.api.errors import InvalidArgumentError, Phase, UnavailableError
-from backends.api.request import SEQUENCE_START
+from backends.api.request import SEQUENCE_START, InferenceRequest
+from deployments.pool_queue.foreign_ticket import HeldTicket
+from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.undecided import UndecidedTickets
 from tests.support import virtual_time
+from tests.support.lane_rig import Sink
 
 UNKNOWN = InvalidArgumentError("must specify the START flag", Phase.ENQUEUE)
 
 
-@dataclass(eq=False)
-class Ticket:
-    correlation_id: int = 1
-    flags: int = 0
+def ticket_of(correlation_id: int = 1, flags: int = 0) -> OwnRequest:
+    return OwnRequest(InferenceRequest("m", correlation_id=correlation_id, flags=flags), Sink())
 
 
 class Heard:
     def __init__(self) -> None:
         self.is_all = False
-        self.taken: list[Ticket] = []
+        self.taken: list[HeldTicket] = []
         self.undecided = UndecidedTickets(self.take)
         self.undecided.has_heard = lambda: self.is_all
 
-    def take(self, ticket: Ticket) -> None:
+    def take(self, ticket: HeldTicket) -> None:
         assert not self.undecided.keep(ticket, UNKNOWN)
         self.taken.append(ticket)
 
@@ -34,7 +34,7 @@ class Heard:
 def test_a_request_waits_until_all_have_told() -> None:
     async def main() -> None:
         heard = Heard()
-        tickets = [Ticket(), Ticket()]
+        tickets = [ticket_of(), ticket_of()]
         assert all(heard.undecided.keep(each, UNKNOWN) for each in tickets)
         heard.undecided.look()
         assert (len(heard.undecided), heard.taken) == (2, [])
@@ -48,7 +48,7 @@ def test_a_request_waits_until_all_have_told() -> None:
 def test_it_does_not_wait_for_ever() -> None:
     async def main() -> None:
         heard = Heard()
-        ticket = Ticket()
+        ticket = ticket_of()
         assert heard.undecided.keep(ticket, UNKNOWN)
         await asyncio.sleep(4.9)
         assert not heard.taken
@@ -62,12 +62,12 @@ def test_what_no_instance_could_say_more_of_does_not_wait() -> None:
     async def main() -> None:
         heard = Heard()
         keep = heard.undecided.keep
-        assert not keep(Ticket(flags=SEQUENCE_START), UNKNOWN)
-        assert not keep(Ticket(correlation_id=0), UNKNOWN)
-        assert not keep(Ticket(), UnavailableError("ended with its instance"))
-        assert not keep(Ticket(), InvalidArgumentError("elsewhere"))
+        assert not keep(ticket_of(flags=SEQUENCE_START), UNKNOWN)
+        assert not keep(ticket_of(correlation_id=0), UNKNOWN)
+        assert not keep(ticket_of(), UnavailableError("ended with its instance"))
+        assert not keep(ticket_of(), InvalidArgumentError("elsewhere"))
         heard.is_all = True
-        assert not keep(Ticket(), UNKNOWN)
+        assert not keep(ticket_of(), UNKNOWN)
 
     virtual_time.run(main())
 
@@ -75,7 +75,7 @@ def test_what_no_instance_could_say_more_of_does_not_wait() -> None:
 def test_what_is_given_up_is_not_taken_again() -> None:
     async def main() -> None:
         heard = Heard()
-        ticket = Ticket()
+        ticket = ticket_of()
         assert heard.undecided.keep(ticket, UNKNOWN)
         assert heard.undecided.clear() == [ticket]
         await asyncio.sleep(10)

@@ -15,7 +15,7 @@ class _Http(BaseHTTPRequestHandler):
 
     def _refuse(self) -> None:
         self.rfile.read(min(int(self.headers.get("Content-Length", 0)), _MOST_BYTES))
-        self.server.shown.append(f"{self.path} {self.headers.get('Authorization', '')}")  # type: ignore[attr-defined]
+        self.server.shown.add(f"{self.path} {self.headers.get('Authorization', '')}")  # type: ignore[attr-defined]
         shown = f"{self.path}\n{self.headers}".replace("<", "(").replace("&", "+")
         body = (
             "<?xml version='1.0'?><Error><Code>AccessDenied</Code>"
@@ -44,7 +44,7 @@ class _Redis(socketserver.StreamRequestHandler):
             for _ in range(int(line[1:])):
                 self.rfile.readline()
                 words.append(self.rfile.readline().strip().decode("utf-8", "replace"))
-            self.server.shown.append(" ".join(words))  # type: ignore[attr-defined]
+            self.server.shown.add(" ".join(words))  # type: ignore[attr-defined]
             shown = " ".join(f"'{word}'" for word in words[1:])
             answer = f"-ERR unknown command `{words[0]}`, with args beginning with: {shown}\r\n"
             self.wfile.write(answer.encode())
@@ -52,6 +52,27 @@ class _Redis(socketserver.StreamRequestHandler):
 
 class _Threaded(socketserver.ThreadingTCPServer):
     daemon_threads = True
+
+
+class Shown:
+    """What peers were shown, each from a thread of its own."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._more = threading.Condition()
+
+    def add(self, text: str) -> None:
+        """Take a text."""
+        with self._more:
+            self._texts.append(text)
+            self._more.notify_all()
+
+    def has(self, part: str, timeout_s: float) -> bool:
+        """Whether a part is in a text that was added or is within the time."""
+        with self._more:
+            return self._more.wait_for(
+                lambda: any(part in text for text in self._texts), timeout=timeout_s
+            )
 
 
 class EchoingPeers:
@@ -68,7 +89,7 @@ class EchoingPeers:
             ThreadingHTTPServer(("127.0.0.1", 0), _Http),
             _Threaded(("127.0.0.1", 0), _Redis),
         )
-        self.shown: list[str] = []
+        self.shown = Shown()
         for server in self._servers:
             server.shown = self.shown  # type: ignore[union-attr]
             threading.Thread(target=server.serve_forever, daemon=True).start()

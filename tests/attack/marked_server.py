@@ -17,6 +17,7 @@ from tritonclient.utils import InferenceServerException
 from tests.attack.echoing_peers import EchoingPeers
 from tests.attack.forged_tokens import forged_tokens, write_policy
 from tests.attack.marks import Mark, made_mark, mark_of, pem_mark, ray_token
+from tests.attack.scene import PATIENCE_S
 from tests.attack.wire import Connection, infer_document, post_json, request
 from tests.integration.conftest import write_add_sub
 from tests.support.certificates import make_certificates
@@ -106,8 +107,11 @@ class MarkedServer:
         return {"x-api-key": self._signed.key}
 
     def was_shown(self, text: str) -> bool:
-        """Whether a text was in what a peer was shown, which all of them repeat."""
-        return any(text in shown for shown in self._peers.shown)
+        """Whether a text is in what a peer was shown, which all of them repeat.
+
+        Traces are sent some time after what they are of.
+        """
+        return self._peers.shown.has(text, timeout_s=PATIENCE_S)
 
     def close(self) -> None:
         """End the server and its peers."""
@@ -149,6 +153,7 @@ class MarkedServer:
             "--trace-config=mode=opentelemetry",
             "--trace-config=rate=1",
             "--trace-config=level=TIMESTAMPS",
+            "--trace-config=opentelemetry,bsp_schedule_delay=100",
             f"--trace-config=opentelemetry,url=http://{self._peers.http}/v1/traces",
             "--cache-config=redis,host=127.0.0.1",
             f"--cache-config=redis,port={self._peers.redis}",

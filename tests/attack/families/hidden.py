@@ -59,12 +59,12 @@ def look_for_secrets(scene: Scene, tally: Tally) -> None:
         marked = MarkedServer(Path(folder))
         try:
             answers = [*marked.ask_as_clients(), *_answers_of_stores(marked)]
+            for kind in ("Bearer ", "Basic ", "AWS4-HMAC", "AUTH", "/v1/traces"):
+                tally.expect(marked.was_shown(kind), f"no peer was shown {kind}")
             # What was asked last is written at the end.
             seen = _look_at(marked.server, marked.marks, answers, tally, marked.headers)
             for begin in _SEEN:
                 tally.expect(any(name.startswith(begin) for name in seen), f"not seen: {begin}")
-            for kind in ("Bearer ", "Basic ", "AWS4-HMAC", "AUTH", "/v1/traces"):
-                tally.expect(marked.was_shown(kind), f"no peer was shown {kind}")
             _look_at_environments(marked.server, marked.marks, marked.concealed, tally)
         finally:
             marked.close()

@@ -219,7 +219,7 @@ def _shadow(fields: Fields) -> Shadow:
         rtol=given.number("rtol", 1e-3, 0.0, 1e6),
         atol=given.number("atol", 1e-5, 0.0, 1e300),
         mismatches_per_minute=given.integer("mismatches_per_minute", 60, 0, 10_000),
-        max_pending=given.integer("max_pending", 64, 1, 10_000),
+        max_pending=given.integer("max_pending", 256, 1, 10_000),
     )
     known = ("version", "weight", "rtol", "atol", "mismatches_per_minute", "max_pending")
     given.close(known)

@@ -150,7 +150,8 @@ class Shadow:
         atol: See ``rtol``. Other datatypes have to be equal.
         mismatches_per_minute: Descriptions of mismatches that each ingress writes to the file; all
             are counted.
-        max_pending: Copies under way in one ingress; more are not sent, and counted as skipped.
+        max_pending: Copies that wait or are under way in one ingress; more are not sent, and
+            counted as skipped.
     """
 
     version: int
@@ -158,7 +159,7 @@ class Shadow:
     rtol: float = 1e-3
     atol: float = 1e-5
     mismatches_per_minute: int = 60
-    max_pending: int = 64
+    max_pending: int = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ Theory of operation. A copy is made once the client has its answer: request and 
 reference, so that what it costs a client is an entry in a queue. Copies wait in one queue of
 bounded length and size, some of them are under way at a time, and each has a time: a shadow that
 is slow, broken or dead costs copies, which are counted, and nothing else. Copies are neither
-retried nor woken for, and ask for the lowest priority there is. They are sent together, after a
-pause, so that few requests find the loop busy with them.
+retried nor woken for, and ask for the lowest priority there is. Many are sent together, so that
+few requests find the loop, or the cores, busy with them.
 
 Everything runs on the router's event loop; answers that are large are compared on a thread.
 """
@@ -32,9 +32,10 @@ from deployments.supervision.supervisor import Supervisor
 _log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 64 << 20
-MOST_UNDER_WAY: Final = 16
-# Between an answer and the copies that are sent together.
-_PAUSE_S: Final = 0.002
+# So many are sent together.
+MOST_UNDER_WAY: Final = 64
+# For so long a copy waits for others.
+_PAUSE_S: Final = 0.05
 TIMEOUT_S: Final = 10.0
 # Answers that are larger together are compared elsewhere than on the loop.
 _LARGE_BYTES: Final = 1 << 16
@@ -59,7 +60,7 @@ class Mirror:
         self._waiting: deque[_Copy] = deque()
         self._bytes = 0
         self._under_way = 0
-        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks = Supervisor("mirrored requests")
 
     def offer(self, shadow: Shadow, request: InferenceRequest, response: InferenceResponse) -> None:
@@ -71,20 +72,23 @@ class Mirror:
             return
         self._bytes += size_bytes
         self._waiting.append(_Copy(self, shadow, request, response, size_bytes))
-        self._go_on_soon()
+        is_full = len(self._waiting) == MOST_UNDER_WAY or pending + 1 == shadow.most_pending
+        self._go_on_after(0.0 if is_full else _PAUSE_S)
 
     async def close(self) -> None:
         """Drop what waits."""
         self._waiting.clear()
         await self._tasks.close()
 
-    def _go_on_soon(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_later(_PAUSE_S, self._go_on)
+    def _go_on_after(self, pause_s: float) -> None:
+        if self._timer is not None:
+            if pause_s:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(pause_s, self._go_on)
 
     def _go_on(self) -> None:
-        self._is_due = False
+        self._timer = None
         while self._waiting and self._under_way < MOST_UNDER_WAY:
             self._under_way += 1
             self._waiting.popleft().start(self._find, self._send)
@@ -102,7 +106,8 @@ class Mirror:
         else:
             self._judge(copy, copy.difference(response))
         if self._waiting:
-            self._go_on_soon()
+            are_many = 2 * self._under_way <= MOST_UNDER_WAY <= len(self._waiting)
+            self._go_on_after(0.0 if are_many else _PAUSE_S)
 
     async def _compare_elsewhere(self, copy: "_Copy", response: InferenceResponse) -> None:
         self._judge(copy, await asyncio.to_thread(copy.difference, response))

@@ -21,7 +21,7 @@ from deployments.data_plane.data_plane import DataPlane
 from deployments.lane.server import ServerRequest
 from deployments.rollouts.encoding import encode_traffic
 from deployments.rollouts.spec import Arm, Shadow, Source, Sticky, Traffic
-from deployments.routing.mirror import MOST_BYTES
+from deployments.routing.mirror import MOST_BYTES, MOST_UNDER_WAY
 from tests.support import http_plane
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request
 from tests.support.lane_rig import Sink
@@ -237,6 +237,13 @@ def _lines(folder: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def _offer(here: Here, count: int) -> None:
+    shadow = here.router.arms.rollouts["m"].shadow_for(request(), 1)
+    assert shadow is not None
+    for _ in range(count):
+        here.router.arms.mirror.offer(shadow, request(), InferenceResponse("m", "1", "", []))
+
+
 async def test_a_shadow_gets_copies_whose_answers_are_compared(here: Here, tmp_path: Path) -> None:
     here.table(shadowed())
     assert await here.version(id="7") == 1
@@ -267,15 +274,34 @@ async def test_a_shadow_that_is_gone_costs_copies_only(here: Here) -> None:
 
 async def test_what_is_too_much_to_be_copied_is_dropped_and_counted(here: Here) -> None:
     here.table(shadowed(max_pending=1))
-    sinks = [Sink() for _ in range(10)]
-    shadow = here.router.arms.rollouts["m"].shadow_for(request(), 1)
-    assert shadow is not None
-    mirror = here.router.arms.mirror
-    for _ in sinks:
-        mirror.offer(shadow, request(), InferenceResponse("m", "1", "", []))
+    _offer(here, 10)
     total = await _mirrored(here, 10)
     assert (total.mirrored, total.dropped) == (1, 9)
     assert MOST_BYTES == 64 << 20
+
+
+async def test_copies_wait_for_others_until_many_can_be_sent_together(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.routing.mirror._PAUSE_S", 3600.0)
+    here.table(shadowed())
+    _offer(here, MOST_UNDER_WAY - 1)
+    assert (await _mirrored(here, 1)).mirrored == 0
+    _offer(here, 1)
+    assert (await _mirrored(here, MOST_UNDER_WAY)).mirrored == MOST_UNDER_WAY
+
+
+async def test_few_copies_are_sent_after_a_pause(here: Here) -> None:
+    here.table(shadowed())
+    _offer(here, 3)
+    assert (await _mirrored(here, 3)).mirrored == 3
+
+
+async def test_copies_beyond_what_is_sent_together_follow(here: Here) -> None:
+    here.table(shadowed())
+    _offer(here, 3 * MOST_UNDER_WAY)
+    total = await _mirrored(here, 3 * MOST_UNDER_WAY)
+    assert (total.mirrored, total.dropped) == (3 * MOST_UNDER_WAY, 0)
 
 
 async def test_sequences_are_not_copied(here: Here) -> None:

@@ -75,6 +75,7 @@ PLAIN: Final = frozenset(
         "deployments/lane/batches.py",
         "deployments/lane/messages.py",
         "deployments/metrics/counters.py",
+        "deployments/metrics/node_roles.py",
         "deployments/pool_queue/messages.py",
         "deployments/pool_queue/precise_timer.py",
         "deployments/routing/reports.py",

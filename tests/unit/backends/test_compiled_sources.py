@@ -15,6 +15,7 @@ from deployments.ingress_settings import IngressSettings
 from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot
+from deployments.metrics.node_roles import NodeRoles
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -73,8 +74,12 @@ def carried_with(root: type) -> set[type]:
 
 
 @pytest.mark.parametrize(
-    "root", [InstanceSpec, InstanceDescription, IngressSettings, PollAnswer, Progress, Snapshot]
-)
+    "root",
+    [
+        InstanceSpec, InstanceDescription, IngressSettings, NodeRoles, PollAnswer, Progress,
+        Snapshot,
+    ],
+)  # fmt: skip
 def test_what_ray_pickles_is_plain(root: type) -> None:
     # Frozen dataclasses that are compiled cannot be unpickled.
     modules = {f"{kind.__module__.replace('.', '/')}.py" for kind in carried_with(root)}

@@ -6,9 +6,8 @@ Theory of operation. A copy is made once the client has its answer: request and 
 reference, so that what it costs a client is an entry in a queue. Copies wait in one queue of
 bounded length and size, some of them are under way at a time, and each has a time: a shadow that
 is slow, broken or dead costs copies, which are counted, and nothing else. Copies are neither
-retried nor woken for, and ask for the lowest priority there is. Many are sent in a row, so that
-few requests find the cores busy with them, and one in a turn of the loop, so that a request
-waits for one at most.
+retried nor woken for, and ask for the lowest priority there is. Many are sent together, so that
+few requests find the loop, or the cores, busy with them.
 
 Everything runs on the router's event loop; answers that are large are compared on a thread.
 """
@@ -33,7 +32,7 @@ from deployments.supervision.supervisor import Supervisor
 _log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 64 << 20
-# So many are sent in a row.
+# So many are sent together.
 MOST_UNDER_WAY: Final = 64
 # For so long a copy waits for others.
 _PAUSE_S: Final = 0.05
@@ -90,12 +89,9 @@ class Mirror:
 
     def _go_on(self) -> None:
         self._timer = None
-        if not self._waiting or self._under_way >= MOST_UNDER_WAY:
-            return
-        self._under_way += 1
-        self._waiting.popleft().start(self._find, self._send)
-        if self._waiting:
-            self._go_on_after(0.0)
+        while self._waiting and self._under_way < MOST_UNDER_WAY:
+            self._under_way += 1
+            self._waiting.popleft().start(self._find, self._send)
 
     def ended(self, copy: "_Copy", response: InferenceResponse | None) -> None:
         """Note the outcome of a copy, its answer or that there is none; called by the copy."""

@@ -231,6 +231,23 @@ def test_blue_green_switches_all_requests_at_once_and_back_on_a_rollback(
     assert weights == [100, 0, 0]
 
 
+def test_a_green_version_that_dies_after_the_switch_gives_its_requests_back(
+    server: RunningServer, client: RolloutClient
+) -> None:
+    document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 1}
+    with Load(server.http) as load:
+        client.rollout("PUT", document=document)
+        _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
+        _kill(server, "ray::voter/2")
+        told = _wait_for_end(client)
+        _wait_until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
+    assert told["phase"] == "rolled_back"
+    assert told["reason"] == "version 2 cannot serve"
+    # None but what the instance had begun: at most one of each thread.
+    assert load.failures <= 4
+    assert {client.version() for _ in range(10)} == {1}
+
+
 def test_a_ramp_rises_by_the_clock_and_stands_while_it_is_paused(
     server: RunningServer, client: RolloutClient
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from cluster.tools.rollout import main as rollout_command
 from deployments.grpc.codec import rollouts as codec
 from tests.support.rollout_models import (
+    BROKEN,
     Load,
     RolloutClient,
     count_versions,
@@ -55,12 +56,17 @@ def mismatches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, mismatches: Path) -> Iterator[RunningServer]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     write_rollout_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(models: Path, mismatches: Path) -> Iterator[RunningServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MANTA_ROLLOUT_DIRECTORY", str(mismatches))
-        running = RunningServer(folder, "--model-control-mode=explicit", "--load-model=*")
+        running = RunningServer(models, "--model-control-mode=explicit", "--load-model=*")
     yield running
     running.terminate()
 
@@ -213,8 +219,9 @@ def test_a_canary_that_fails_or_is_slow_or_doubtful_is_rolled_back(
 def test_blue_green_switches_all_requests_at_once_and_back_on_a_rollback(
     server: RunningServer, client: RolloutClient
 ) -> None:
+    client.rollout("PUT", document=_split(1, 2, 0))
+    document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 2}
     with Load(server.http) as load:
-        document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 2}
         client.rollout("PUT", document=document)
         _wait_until(lambda: client.rollout()["phase"] == "promoting", "it does not switch")
         _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
@@ -229,23 +236,6 @@ def test_blue_green_switches_all_requests_at_once_and_back_on_a_rollback(
     assert told["phase"] == "rolled_back"
     weights = [each["weights"]["green"] for each in told["history"]]
     assert weights == [100, 0, 0]
-
-
-def test_a_green_version_that_dies_after_the_switch_gives_its_requests_back(
-    server: RunningServer, client: RolloutClient
-) -> None:
-    document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 1}
-    with Load(server.http) as load:
-        client.rollout("PUT", document=document)
-        _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
-        _kill(server, "ray::voter/2")
-        told = _wait_for_end(client)
-        _wait_until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
-    assert told["phase"] == "rolled_back"
-    assert told["reason"] == "version 2 cannot serve"
-    # None but what the instance had begun: at most one of each thread.
-    assert load.failures <= 4
-    assert {client.version() for _ in range(10)} == {1}
 
 
 def test_a_ramp_rises_by_the_clock_and_stands_while_it_is_paused(
@@ -302,3 +292,22 @@ def test_metrics_tell_of_the_rollout_and_ending_it_brings_the_newest_back(
     assert 'manta_rollout_weight{model="voter",version="2",arm="two"} 0.25' in page
     client.rollout("DELETE")
     assert client.version() == 5
+
+
+def test_a_green_version_that_dies_for_good_after_the_switch_gives_its_requests_back(
+    server: RunningServer, client: RolloutClient, models: Path
+) -> None:
+    client.rollout("PUT", document=_split(1, 2, 0))
+    document = {"kind": "blue_green", "stable": 1, "candidate": 2, "warm_s": 1}
+    with Load(server.http) as load:
+        client.rollout("PUT", document=document)
+        _wait_until(lambda: all(turns[-1:] == [2] for turns in load.turns), "not all switch")
+        (models / "voter" / "2" / BROKEN).touch()
+        _kill(server, "ray::voter/2")
+        told = _wait_for_end(client)
+        _wait_until(lambda: all(turns[-1] == 1 for turns in load.turns), "not all switch back")
+    assert told["phase"] == "rolled_back"
+    assert told["reason"] == "version 2 cannot serve"
+    # None but what the instance had begun: at most one of each thread.
+    assert load.failures <= 4
+    assert {client.version() for _ in range(10)} == {1}

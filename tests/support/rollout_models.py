@@ -11,9 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+# A version with this file in its folder does not start.
+BROKEN = "broken"
 # Version 3 fails every fifth request, version 4 gives other answers and doubts every fourth of
 # them, version 5 is slow.
 VOTER = """
+import pathlib
 import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -21,6 +24,8 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def initialize(self, args):
+        if (pathlib.Path(__file__).parent / "broken").exists():
+            raise RuntimeError("broken")
         self.version = int(args["model_version"])
         self.count = 0
         self.family = pb_utils.MetricFamily(

@@ -106,7 +106,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._state = await make_state(host.store, host.step_down)
         self._gcs = GcsWatch(self._state.check_fence)
         host.use_devices(device_rules(options, self._state))
-        self._caches = node_files_settings(options, self._state.secret)
+        self._caches = node_files_settings(options)
         files = SharedFiles(host, self._caches)
         self._source = RepositorySource(
             options, self._state, host.read_cluster, files, self._changed, host.tell_agents

@@ -20,6 +20,7 @@ from functools import partial
 import msgspec
 
 from backends.api.errors import UnavailableError
+from cluster.actors.lane_secret import LANE_SECRET_KEY
 from cluster.controller.fencing import FencedStore
 from cluster.controller.store import Store, StoreWriter
 from cluster.models.override import Override
@@ -31,7 +32,6 @@ _log = logging.getLogger(__name__)
 
 # Followed by the number of the controller that wrote it.
 _STATE_PREFIX = b"controller/state/"
-_SECRET_KEY = b"controller/secret"
 # What a controller of another release is started with.
 HANDOVER_KEY = b"controller/handover"
 _OVERRIDE_PREFIX = b"controller/override/"
@@ -231,7 +231,7 @@ class DurableState:
         await self._writer.close()
         overrides = await self._store.keys(_OVERRIDE_PREFIX)
         states = await self._store.keys(_STATE_PREFIX)
-        for key in (*overrides, *states, _SECRET_KEY, SECRETS_KEY, HANDOVER_KEY):
+        for key in (*overrides, *states, LANE_SECRET_KEY, SECRETS_KEY, HANDOVER_KEY):
             await self._store.delete(key)
 
     def _encoded(self) -> bytes:
@@ -260,8 +260,8 @@ async def _latest(store: Store) -> SavedState:
 
 
 async def _secret(store: Store) -> bytes:
-    secret = await store.get(_SECRET_KEY)
+    secret = await store.get(LANE_SECRET_KEY)
     if secret is None:
         secret = secrets.token_bytes(_SECRET_BYTES)
-        await store.put(_SECRET_KEY, lambda: secret)
+        await store.put(LANE_SECRET_KEY, lambda: secret)
     return secret

@@ -44,12 +44,11 @@ class FilesHost(Protocol):
         """Have all nodes let go of files of loads but those of some locations."""
 
 
-def node_files_settings(options: ServerOptions, secret: bytes) -> NodeFilesSettings:
+def node_files_settings(options: ServerOptions) -> NodeFilesSettings:
     """Return what the processes that fetch files are started with."""
     return NodeFilesSettings(
         options.model_cache_directory,
         options.model_cache_max_bytes,
-        secret,
         "INFO" if options.log_info else "WARNING",
         lane_settings(options),
     )

@@ -14,6 +14,7 @@ from cluster.actors.arbiter import start_arbiter
 from cluster.actors.calls import actor_names, call, cause_of, kill_actor, restart_count
 from cluster.actors.controller_client import connect_controller
 from cluster.actors.kept_secrets import kept_cache
+from cluster.actors.lane_secret import kept_lane_secret
 from cluster.actors.placement_groups import create_group, remove_group, remove_groups
 from cluster.instances.host import (
     ActorLostError,
@@ -106,11 +107,17 @@ class ActorHost:
 
 def _create(spec: InstanceSpec) -> Any:
     read_cache = None if spec.cache is None else kept_cache
-    spec = replace(spec, release=str(own_release()), cache=None)
+    spec = replace(spec, release=str(own_release()), cache=None, secret=b"")
     group = None if spec.gang is None else create_group(spec)
     try:
         return create_instance_actor(
-            spec, connect_controller, start_arbiter, fetch_to_node, group, read_cache
+            spec,
+            connect_controller,
+            start_arbiter,
+            fetch_to_node,
+            group,
+            read_cache,
+            kept_lane_secret,
         )
     except BaseException:
         if group is not None:

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Self
 
@@ -49,14 +49,12 @@ class NodeFilesSettings:
     Attributes:
         directory: Folder of the node's cache.
         max_bytes: What it may hold.
-        secret: Key of the handshake between nodes.
         log_level: Level of the actor's log.
         lanes: The server's options about lanes.
     """
 
     directory: str
     max_bytes: int
-    secret: bytes = field(repr=False)
     log_level: str
     lanes: LaneSettings = DEFAULT_LANES
 
@@ -147,6 +145,7 @@ class NodeFilesActor:
     def __init__(self, settings: NodeFilesSettings) -> None:
         # Every instance imports this module; only this actor needs what reads stores.
         from cluster.actors.file_registry import FileRegistry, GcsRows  # noqa: PLC0415
+        from cluster.actors.lane_secret import kept_lane_secret  # noqa: PLC0415
         from cluster.repository.agents.followed import FollowedAgents  # noqa: PLC0415
         from cluster.repository.stores.source import open_source  # noqa: PLC0415
         from deployments.instance.node_files import NodeFiles, PeerAddress  # noqa: PLC0415
@@ -159,7 +158,7 @@ class NodeFilesActor:
         self._files = NodeFiles(
             settings.directory,
             settings.max_bytes,
-            settings.secret,
+            kept_lane_secret(),
             PeerAddress(ray.util.get_node_ip_address(), settings.lanes),
             FileRegistry(GcsRows()),
             open_source,
@@ -246,7 +245,6 @@ def fetch_to_node(spec: InstanceSpec) -> None:
     settings = NodeFilesSettings(
         spec.model_cache_directory,
         spec.model_cache_max_bytes,
-        spec.secret,
         spec.log_level,
         spec.lanes,
     )

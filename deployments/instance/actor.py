@@ -68,6 +68,7 @@ from deployments.slabs.pool import SlabPool
 
 ArbiterStarter = Callable[[Sequence[Limit]], str]
 ReadCache = Callable[[], tuple[str, Mapping[str, str]] | None]
+ReadSecret = Callable[[], bytes]
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +90,8 @@ class ModelInstanceActor:
         fetch_to_node: Has files of a model on this node; importable here.
         read_cache: Tells name and settings of the response cache, which the arguments do not have;
             None where there is none.
+        read_secret: Tells the key of the lanes, which the arguments do not have either; None where
+            the spec has it.
     """
 
     _rest: Rest
@@ -107,8 +110,10 @@ class ModelInstanceActor:
         start_arbiter: ArbiterStarter | None = None,
         fetch_to_node: FetchToNode | None = None,
         read_cache: ReadCache | None = None,
+        read_secret: ReadSecret | None = None,
     ) -> None:
         spec = spec if read_cache is None else replace(spec, cache=read_cache())
+        spec = spec if read_secret is None else replace(spec, secret=read_secret())
         logging.basicConfig(level=spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.title}")
         # Ray titles an idle process, and its lines of log, by class.
@@ -331,6 +336,7 @@ def create_instance_actor(
     fetch_to_node: FetchToNode | None = None,
     group: PlacementGroup | None = None,
     read_cache: ReadCache | None = None,
+    read_secret: ReadSecret | None = None,
 ) -> Any:
     """Create the named, detached actor of an instance and return its handle at once.
 
@@ -341,6 +347,7 @@ def create_instance_actor(
         fetch_to_node: See `ModelInstanceActor`.
         group: Of a gang instance: what has its bundles.
         read_cache: See `ModelInstanceActor`.
+        read_secret: See `ModelInstanceActor`.
 
     Raises:
         ValueError: An actor of this name exists.
@@ -361,7 +368,7 @@ def create_instance_actor(
         label_selector=None if group else dict(spec.label_selector) or None,
         scheduling_strategy=_strategy(spec, group),
     )
-    return remote.remote(spec, connect, start_arbiter, fetch_to_node, read_cache)
+    return remote.remote(spec, connect, start_arbiter, fetch_to_node, read_cache, read_secret)
 
 
 @functools.cache

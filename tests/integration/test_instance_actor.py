@@ -25,6 +25,8 @@ from backends.api.request import (
 )
 from backends.config.pbtxt import parse_pbtxt
 from cluster.actors.calls import call
+from cluster.actors.file_registry import GcsRows
+from cluster.actors.lane_secret import LANE_SECRET_KEY
 from cluster.instances.actor_host import ActorHost
 from cluster.instances.host import ActorLostError
 from deployments.instance.actor import create_instance_actor
@@ -143,10 +145,13 @@ async def described_again(actor: ray.actor.ActorHandle) -> InstanceDescription:
 
 async def test_instances_are_titled_by_model_and_share_one_class():
     host = ActorHost()
+    GcsRows().put(LANE_SECRET_KEY, b"another")
     for index in range(2):
         recipe = replace(spec(f"m/1#{index}@1"), index=index)
         handle = await host.create(recipe)
         description = await host.call(handle, "describe")
+        # Of the store, as the arguments have none.
+        assert description.spec.secret == b"another"
         watch = asyncio.ensure_future(host.call(handle, "wait_closed"))
         assert await host.call(handle, "health")
         assert title_of(description.pid) in {f"ray::m/1#{index}", f"ray::m/1#{index}.wait_closed"}

@@ -28,7 +28,7 @@ from tests.support import virtual_time
 from tests.support.control_plane_fakes import FakePool, World, now
 
 WRITE_S = 0.01
-NODE_FILES = NodeFilesSettings("", 0, b"secret", "INFO")
+NODE_FILES = NodeFilesSettings("", 0, "INFO")
 
 
 class FakeStore:

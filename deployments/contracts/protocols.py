@@ -47,8 +47,9 @@ PROTOCOLS: Final[Mapping[str, Versions]] = {
     "lanes": Versions(4, 4),
     # What routers get of the controller, and what they report to it.
     "routing table": Versions(1, 1),
-    # What else is asked of the controller: loads, settings, files, its owner's calls.
-    "controller": Versions(1, 1),
+    # What else is asked of the controller: loads, settings, files, its owner's calls. Version 1
+    # started what fetches files with the key of the lanes.
+    "controller": Versions(2, 2),
     # The recipe an instance carries, and what it tells of itself.
     "instances": Versions(1, 1),
     # What an ingress tells its successor on the same node.

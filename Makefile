@@ -114,7 +114,7 @@ unit: $(VENV)/.installed-test
 	MANTA_COMPILED=0 $(UNIT)
 
 unit-quick: $(VENV)/.installed-test
-	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT)
+	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT) -m "not slow"
 
 # Side by side; installed before, once.
 check: $(VENV)/.installed-test

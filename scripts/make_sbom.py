@@ -13,6 +13,7 @@ import json
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,24 @@ ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTION = "manta-serve"
 
 
+@cache
+def metadata_of(name: str) -> Any:
+    """Return what an installed distribution says of itself.
+
+    Raises:
+        PackageNotFoundError: It is not installed.
+    """
+    return importlib.metadata.metadata(name)
+
+
+def version_of(name: str) -> str:
+    """Return which version of a distribution is installed."""
+    return str(metadata_of(name)["Version"])
+
+
 def requirements_of(name: str, extras: Sequence[str]) -> Iterator[Requirement]:
     """Yield what an installed distribution needs here, with some of its extras."""
-    for text in importlib.metadata.requires(name) or []:
+    for text in metadata_of(name).get_all("Requires-Dist") or []:
         requirement = Requirement(text)
         marker = requirement.marker
         environments = [{"extra": extra} for extra in ("", *extras)]
@@ -47,7 +63,7 @@ def closure(name: str, extras: Sequence[str]) -> dict[str, list[str]]:
         for requirement in requirements_of(*current):
             needed = canonicalize_name(requirement.name)
             try:
-                importlib.metadata.version(needed)
+                metadata_of(needed)
             except importlib.metadata.PackageNotFoundError:
                 # Of an extra that is not installed.
                 continue
@@ -58,8 +74,7 @@ def closure(name: str, extras: Sequence[str]) -> dict[str, list[str]]:
 
 def component(name: str) -> dict[str, Any]:
     """Return the entry of an installed distribution."""
-    metadata = importlib.metadata.metadata(name)
-    version = metadata["Version"]
+    metadata, version = metadata_of(name), version_of(name)
     made: dict[str, Any] = {
         "type": "application" if name == DISTRIBUTION else "library",
         "bom-ref": reference(name),
@@ -80,7 +95,7 @@ def component(name: str) -> dict[str, Any]:
 
 def reference(name: str) -> str:
     """Return what the document calls a distribution."""
-    return f"{name}@{importlib.metadata.version(name)}"
+    return f"{name}@{version_of(name)}"
 
 
 def make_sbom(extras: Sequence[str]) -> dict[str, Any]:

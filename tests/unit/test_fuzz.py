@@ -53,6 +53,7 @@ def mutated(seed: bytes, edits: list[_Edit]) -> bytes:
 
 
 # protobuf warns of a backslash before any letter, and takes it.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 @pytest.mark.timeout(HANG_S * 6)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())

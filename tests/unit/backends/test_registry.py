@@ -86,6 +86,7 @@ print([name for name in frameworks.split() if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_server_without_models_imports_no_framework():
     done = subprocess.run(
         [sys.executable, "-c", SERVER_WITHOUT_MODELS], check=True, capture_output=True, text=True

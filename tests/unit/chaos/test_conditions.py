@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.conditions import FOLDER, Conditions
 
 # Tells how far the clock is from a file's stamp, and what opening a file took, before and after a
@@ -26,6 +28,7 @@ tell()
 """
 
 
+@pytest.mark.slow
 def test_a_running_process_sees_a_step_of_the_clock_and_a_slow_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -37,6 +37,7 @@ def test_a_reader_that_has_gone_ends_the_command_quietly(arguments):
     assert (process.returncode, errors) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_repository_that_does_not_exist_is_said_before_ray_starts(tmp_path):
     missing = tmp_path / urllib.parse.quote("none")
     process = start(

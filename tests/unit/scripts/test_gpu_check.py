@@ -85,12 +85,14 @@ def on_torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("gpu_check_torch")
 
 
+@pytest.mark.slow
 def test_an_instance_answers_here_and_in_another_process_as_on_the_cpu(
     on_torch: ModuleType,
 ) -> None:
     assert on_torch.placement("cpu") == {"largest_difference": 0.0, "in_another_process": 0.0}
 
 
+@pytest.mark.slow
 def test_every_datatype_comes_back_from_an_instance(on_torch: ModuleType) -> None:
     found = on_torch.datatypes("cpu")
     assert len(found) == 13
@@ -101,6 +103,7 @@ def test_an_instance_in_bfloat16_answers_nearly_as_in_fp32(on_torch: ModuleType)
     assert 0 < on_torch.autocast("cpu")["bfloat16"]["largest_difference"] < 0.01
 
 
+@pytest.mark.slow
 def test_weights_of_another_process_are_read_and_their_end_is_reported(
     on_torch: ModuleType,
 ) -> None:

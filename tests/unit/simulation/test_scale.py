@@ -41,6 +41,7 @@ def _growth(prepare: Prepare) -> float:
     return _cost(prepare, LARGE) / max(1, _cost(prepare, SMALL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepare", EVENTS, ids=lambda each: each.__name__)
 def test_no_event_is_worse_than_n_log_n(prepare: Prepare) -> None:
     assert _growth(prepare) < 1.1 * _N_LOG_N
@@ -51,6 +52,7 @@ def test_an_event_costs_what_has_changed_however_large_the_cluster(prepare: Prep
     assert _growth(prepare) < 1.25
 
 
+@pytest.mark.slow
 def test_a_part_of_a_look_is_of_some_versions_however_many_autoscale() -> None:
     part = _cost(scale_of_control.autoscale_part, Size(100))
     assert part < _cost(scale_of_control.autoscale, Size(100)) / 3

@@ -37,6 +37,7 @@ def _name(cell: Cell) -> str:
     return "-".join([*words, cell.service, f"{cell.load:.0%}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", PLAIN + UNEVEN + BATCHING + UNEVEN_BATCHING, ids=_name)
 def test_pools_are_no_slower_than_a_queue_for_each_node(cell: Cell) -> None:
     """With one central queue on each node for what arrives there."""

@@ -227,6 +227,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(CONFIGS)
 def test_text_json_and_message_forms_agree(tree: dict):

@@ -40,6 +40,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 def test_library_reads_inputs_and_makes_outputs_of_every_size(played):
     done = played("echo")
     assert done["plain"] == [[5]]
@@ -209,6 +210,7 @@ def test_library_is_told_where_it_runs(played):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", FAILURES)
 def test_failure_at_each_stage_has_the_library_s_text(played, stage):
     assert played("failing", stage) == FAILURES[stage]

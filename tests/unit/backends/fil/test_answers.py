@@ -176,6 +176,7 @@ def threaded(tmp_path_factory):
     instance.close()
 
 
+@pytest.mark.slow
 @given(arrays(np.float32, st.tuples(st.integers(1, 4), st.just(2))))
 def test_any_floats_are_answered_alike_alone_and_by_several_threads(threaded, rows):
     requests = [recorded({"input__0": row[None]}) for row in rows]

@@ -95,6 +95,7 @@ def _hold(context, ready, end):
     end.wait(60)
 
 
+@pytest.mark.slow
 def test_a_file_of_an_instance_that_was_killed_goes_with_the_next(tmp_path, folder):
     context = script(tmp_path)
     process = multiprocessing.get_context("spawn")

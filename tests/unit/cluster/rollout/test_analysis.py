@@ -205,6 +205,7 @@ CANDIDATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CANDIDATES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_canaries_under_lively_noise_end_as_they_should(shape: str, name: str) -> None:

@@ -60,6 +60,7 @@ def test_evidence_is_a_fair_bet_without_a_difference() -> None:
         assert 0.7 < mean < 1.2
 
 
+@pytest.mark.slow
 def test_looking_again_and_again_reaches_the_bound_rarely() -> None:
     rng = np.random.default_rng(11)
     alarms, runs = 0, 1000

@@ -5,6 +5,8 @@
 import subprocess
 import sys
 
+import pytest
+
 LOOK = """
 import pickle, sys
 import cluster.controller.controller
@@ -13,6 +15,7 @@ print([name for name in sys.modules if name == "ray.serve"])
 """
 
 
+@pytest.mark.slow
 def test_a_controller_with_an_owner_has_not_imported_serve():
     import pickle
 

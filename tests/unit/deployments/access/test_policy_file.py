@@ -168,6 +168,7 @@ def test_aliases_that_would_be_huge_are_not_unfolded() -> None:
         read_policy(bomb, "p.yaml")
 
 
+@pytest.mark.slow
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(PolicyError):
         read_policy("[" * 5_000, "p.yaml")

@@ -39,6 +39,7 @@ def stepped(model, duration_s, factor=5.0):
     return Load(rate, duration_s), from_s, to_s
 
 
+@pytest.mark.slow
 @CASES
 @INGRESSES
 def test_under_five_times_the_capacity_goodput_and_p99_hold(model, duration_s, ingress_count):
@@ -56,6 +57,7 @@ def test_under_five_times_the_capacity_goodput_and_p99_hold(model, duration_s, i
     assert run.most_outstanding <= 2.5 * most + 8 * ingress_count
 
 
+@pytest.mark.slow
 @CASES
 @INGRESSES
 def test_refusals_end_within_two_seconds_or_32_executions_of_overload(
@@ -76,6 +78,7 @@ def test_below_capacity_nothing_is_refused(model, duration_s, ingress_count):
     assert run.refusals == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ingress_count", [1, 4])
 def test_a_sawtooth_between_idle_and_overload_keeps_its_goodput(ingress_count):
     model = Model(0.005, 8)

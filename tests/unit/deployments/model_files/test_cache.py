@@ -143,6 +143,7 @@ def test_a_source_that_sends_too_little_is_not_believed(model: Path, root: Path)
     assert left(root) == []
 
 
+@pytest.mark.slow
 def test_a_download_that_failed_goes_on_where_it_was(root: Path, tmp_path: Path) -> None:
     content = random_bytes(20 * PART)
     write(tmp_path / "model", {"1/big": content})

@@ -64,6 +64,7 @@ def test_a_small_file_is_read_by_all_threads(tmp_path: Path) -> None:
     assert sorted(source.asked) == [(part * PART, PART) for part in range(8)]
 
 
+@pytest.mark.slow
 def test_parts_of_a_request_that_was_cut_are_not_read_again(folder: Path, tmp_path: Path) -> None:
     def cut(offset: int) -> None:
         if offset >= 9 * PART + _CHUNK:
@@ -99,6 +100,7 @@ def test_a_source_that_leaves_gaps_is_not_believed(skipped_bytes: int, tmp_path:
     )
 
 
+@pytest.mark.slow
 def test_what_a_source_sends_beyond_what_was_asked_is_not_written(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -115,6 +117,7 @@ def test_what_a_source_sends_beyond_what_was_asked_is_not_written(
         assert (directory / "1/big").read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_nodes_that_load_at_once_ask_a_streaming_store_for_everything_once(
     folder: Path, tmp_path: Path
 ) -> None:

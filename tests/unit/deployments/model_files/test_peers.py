@@ -94,6 +94,7 @@ def go_on(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.slow
 def test_four_nodes_cost_the_store_about_one_download(model: Path, tmp_path: Path) -> None:
     with ExitStack() as started:
         port = line(started.enter_context(python()))
@@ -172,6 +173,7 @@ def damage(node: Node) -> None:
                 opened.write(b"damage")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_sha256", [False, True])
 def test_wrong_bytes_of_a_peer_are_noticed_and_read_from_the_store(
     model: Path, node_of, with_sha256: bool
@@ -216,6 +218,7 @@ def peer_that(answer: bytes) -> Iterator[str]:
         accepting.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [
@@ -325,6 +328,7 @@ def test_a_request_that_asks_for_too_much_ends_the_connection(
         assert said_to(connection, asked) == b""
 
 
+@pytest.mark.slow
 @given(rubbish=st.binary(max_size=200))
 def test_whatever_a_peer_sends_the_server_serves_others(rubbish: bytes) -> None:
     server = _shared_server()

@@ -59,6 +59,7 @@ def tls_of(made: Certificates, name: str) -> LaneTls:
     return contexts
 
 
+@pytest.mark.slow
 def test_nodes_give_each_other_models_over_tls(
     model: Path, tmp_path: Path, registry: MemoryRegistry, tls: LaneTls
 ) -> None:

@@ -164,6 +164,7 @@ def test_a_first_use_waits_for_the_same_download(root: Path, tmp_path: Path) -> 
     assert slow.read_bytes == SIZE
 
 
+@pytest.mark.slow
 def test_what_was_stopped_is_gone_on_with_and_leaves_first(root: Path, tmp_path: Path) -> None:
     parts = 2 * PARALLEL
     folder = model(tmp_path, 1, parts * PART)

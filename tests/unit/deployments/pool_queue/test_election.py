@@ -230,6 +230,7 @@ def test_a_stranger_that_squats_on_the_name_gets_no_tickets(run):
     run(main)
 
 
+@pytest.mark.slow
 def test_a_stopped_holder_is_succeeded_by_whom_it_left_behind_until_that_one_is_deposed(run):
     async def main():
         name = unused_name()
@@ -257,6 +258,7 @@ def test_a_stopped_holder_is_succeeded_by_whom_it_left_behind_until_that_one_is_
     run(main)
 
 
+@pytest.mark.slow
 def test_a_killed_holder_is_succeeded_at_once(run):
     async def main():
         name = unused_name()

@@ -100,6 +100,7 @@ async def test_a_sequence_that_waits_for_a_slot_is_found_by_all_routers(router: 
         assert not failures([await outcome(each) for each in (*begins, *ends)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_leaving", [True, False])
 @pytest.mark.parametrize("after", [[1, 1], [0, 2], [2, 0], [2, 1], [1, 2]])
 @pytest.mark.parametrize("before", [[3, 0], [2, 1], [0, 2], [1, 1]])

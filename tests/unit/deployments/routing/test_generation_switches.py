@@ -155,6 +155,7 @@ async def test_an_instance_that_is_in_the_table_again_goes_on_with_its_sequences
         await answered(*[ask(near, each, START) for each in range(11, 27)])
 
 
+@pytest.mark.slow
 async def test_a_queue_refuses_nothing_before_its_instances_have_told_what_runs_there() -> None:
     async with contextlib.AsyncExitStack() as stack:
         node = Node(SEQUENCES)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from backends.api.errors import UnavailableError
 from deployments.contracts.load_report import VersionLoad, decode_loads
 from deployments.contracts.routing_table import RoutingTable
@@ -130,6 +132,7 @@ class Controller:
         self.reports.append(report)
 
 
+@pytest.mark.slow
 async def test_a_report_that_nobody_takes_is_followed_by_the_next() -> None:
     async with Routed(Instance(), config=AUTOSCALED) as here:
         controller = Controller(table(*here.instances, config=AUTOSCALED))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+import pytest
+
 from backends.api.errors import UnavailableError
 from backends.api.model_config import DynamicBatching, ModelConfig, SequenceBatching
 from backends.api.request import SEQUENCE_END, SEQUENCE_START
@@ -155,6 +157,7 @@ async def test_what_waits_when_all_instances_drain_is_executed_before_they_end()
         await answered([*running, *waiting])
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_executed_any_more_is_told_so() -> None:
     async with node_of(PLAIN, instance_count=2, router_count=2) as node:
         with node.busy():

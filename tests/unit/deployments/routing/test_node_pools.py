@@ -113,6 +113,7 @@ async def test_an_instance_that_joins_takes_what_waits() -> None:
             assert (await outcome(request)).outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("router", [0, 1])
 async def test_what_waits_beside_idle_instances_waits_for_their_successors(router: int) -> None:
     async with (

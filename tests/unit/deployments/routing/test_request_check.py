@@ -134,6 +134,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("request_", "text"), CASES.values(), ids=CASES.keys())
 def test_malformed_request_gets_tritons_text(request_: InferenceRequest, text: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:

@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 import numpy as np
+import pytest
 
 from backends.api.backend import ExecuteBatch
 from backends.api.errors import RequestCancelledError, TritonError, UnavailableError
@@ -161,6 +162,7 @@ async def run_over(strategy: str) -> Counter[str]:
     return clients.outcomes
 
 
+@pytest.mark.slow
 async def test_direct_sequences_survive_cancels_idling_and_a_lost_instance() -> None:
     outcomes = await run_over("direct")
     assert outcomes["answered"] > 2 * SEQUENCE_COUNT
@@ -169,6 +171,7 @@ async def test_direct_sequences_survive_cancels_idling_and_a_lost_instance() -> 
     assert outcomes["lost"] < SEQUENCE_COUNT // 2
 
 
+@pytest.mark.slow
 async def test_oldest_sequences_survive_cancels_idling_and_a_lost_instance() -> None:
     outcomes = await run_over("oldest")
     assert outcomes["answered"] > 2 * SEQUENCE_COUNT

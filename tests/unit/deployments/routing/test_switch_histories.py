@@ -110,6 +110,7 @@ class History:
             await asyncio.wrap_future(instance.reactor.submit(server.close))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_no_sequence_is_lost_however_instances_are_replaced(seed: int) -> None:
     async with contextlib.AsyncExitStack() as stack:

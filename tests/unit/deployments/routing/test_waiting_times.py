@@ -91,6 +91,7 @@ async def waiting_at(node: Node, router: int) -> list[RoutedRequest]:
     return waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("router", [0, 1])
 @pytest.mark.parametrize("instance_count", [1, 2])
 async def test_a_request_that_is_taken_back_for_another_node_has_waited_all_the_time(
@@ -108,6 +109,7 @@ async def test_a_request_that_is_taken_back_for_another_node_has_waited_all_the_
         await answered(*running)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("router", [0, 1])
 async def test_a_request_that_is_taken_back_after_its_timeout_expires(router: int) -> None:
     async with cluster_of(TIMED, [2, 2], router_count=2) as cluster:

@@ -24,6 +24,7 @@ def peers() -> Iterator[EchoingPeers]:
     running.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("location", "environ"),
     [

@@ -82,6 +82,7 @@ def rows(folder, name="metrics-model-inference.csv"):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_an_analysis_ends_with_results_reports_and_models(folder, capsys):
     with Served() as served:
         assert profile(served, "--num-configs-per-model=1", has_reports=True) == 0
@@ -107,6 +108,7 @@ def test_an_analysis_ends_with_results_reports_and_models(folder, capsys):
     assert "manta analyze report --report-model-configs" in printed
 
 
+@pytest.mark.slow
 def test_the_best_of_all_models_have_a_summary_of_their_own(folder):
     wanted = ("--num-top-model-configs=2", "--latency-budget=100000")
     with Served() as served:
@@ -119,6 +121,7 @@ def test_the_best_of_all_models_have_a_summary_of_their_own(folder):
     assert best[3] not in page
 
 
+@pytest.mark.slow
 def test_what_a_checkpoint_holds_is_not_measured_again(folder, capsys):
     with Served() as served:
         assert profile(served, "--perf-output", "--perf-output-path=said") == 0

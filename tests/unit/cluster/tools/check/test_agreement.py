@@ -17,6 +17,7 @@ from tests.support.loads_in_process import load_each
 COUNT = 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_verdict_on_each_generated_model_is_that_of_its_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

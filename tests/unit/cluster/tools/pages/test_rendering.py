@@ -141,6 +141,7 @@ def test_the_same_page_is_drawn_the_same(drawn):
     assert html(PAGE) == drawn
 
 
+@pytest.mark.slow
 def test_a_pdf_breaks_a_long_table_over_pages():
     drawn = pdf(PAGE)
     assert drawn.startswith(b"%PDF-")

@@ -33,6 +33,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 async def test_levels_of_concurrency_are_reported(tmp_path, capsys):
     report = tmp_path / "report.csv"
     async with EchoHttpServer(Counters()) as port:
@@ -48,6 +49,7 @@ async def test_levels_of_concurrency_are_reported(tmp_path, capsys):
     assert {row["Concurrency"] for row in rows(report)} == {"1", "3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", ["constant", "poisson"])
 async def test_a_rate_is_reported(tmp_path, capsys, distribution):
     report = tmp_path / "report.csv"
@@ -205,12 +207,14 @@ async def test_periodic_concurrency_sends_each_request_once(tmp_path):
     assert [len(each["response_timestamps"]) for each in experiment["requests"]] == [4] * 6
 
 
+@pytest.mark.slow
 async def test_a_level_that_is_not_stable_has_an_exit_code_of_its_own(capsys):
     async with EchoHttpServer(Counters()) as port:
         assert await perf(port, *WINDOWS, "-r", "2") == 2
     assert "Failed to obtain stable measurement within 2" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 async def test_the_server_s_metrics_are_read_alongside(tmp_path, capsys):
     report = tmp_path / "report.csv"
     async with EchoHttpServer(Counters()) as port:
@@ -233,6 +237,7 @@ async def test_metrics_that_cannot_be_read_end_the_run_before_it_begins(page):
             await perf(port, *arguments)
 
 
+@pytest.mark.slow
 async def test_an_interrupted_run_reports_what_there_is(capsys):
     async with EchoHttpServer(Counters()) as port:
         running = asyncio.create_task(perf(port, *WINDOWS, "-s", "0", "-r", "1000", "-v"))

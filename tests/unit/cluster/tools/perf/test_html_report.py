@@ -105,6 +105,7 @@ def shown(rows, row, title):
     return values["time", level, "", title.removesuffix(", us")]
 
 
+@pytest.mark.slow
 async def test_every_cell_of_a_table_is_a_number_of_the_csv(tmp_path):
     limits = ("--goodput", "request_latency:1000")
     levels = ("--concurrency-range", "1:3:1", *QUICK, *limits)
@@ -116,6 +117,7 @@ async def test_every_cell_of_a_table_is_a_number_of_the_csv(tmp_path):
         assert cell == shown(rows, row, title), (row, title)
 
 
+@pytest.mark.slow
 async def test_numbers_of_the_csv_agree_with_each_other(tmp_path):
     _, text = await report(tmp_path, EchoHttpServer(Counters()), *QUICK)
     rows = read(text)
@@ -132,6 +134,7 @@ async def test_numbers_of_the_csv_agree_with_each_other(tmp_path):
     assert parts == pytest.approx(rows.value("1", "mean_latency_us"), abs=10)
 
 
+@pytest.mark.slow
 async def test_a_decoupled_model_s_responses_are_in_the_report(tmp_path):
     arguments = ("-i", "grpc", "--streaming", "--request-count", "8")
     html, _ = await report(tmp_path, EchoGrpcServer(Counters(), responses=3), *arguments)

@@ -4,6 +4,8 @@ import os
 import pty
 import re
 
+import pytest
+
 from cluster.tools.perf.command import perform
 from cluster.tools.perf.driving import LocalDrive
 from cluster.tools.perf.load.loops import ClosedLoop
@@ -104,6 +106,7 @@ async def printed_on_a_terminal(monkeypatch, *arguments):
         return shown.read().decode()
 
 
+@pytest.mark.slow
 async def test_a_terminal_shows_progress_and_keeps_only_the_report(monkeypatch):
     shown = await printed_on_a_terminal(monkeypatch)
     assert re.search(r"Concurrency 1 \(level 1/1\)  window \d/10 \[", shown)
@@ -112,6 +115,7 @@ async def test_a_terminal_shows_progress_and_keeps_only_the_report(monkeypatch):
     assert "  Client: " in shown
 
 
+@pytest.mark.slow
 async def test_progress_can_be_switched_off(monkeypatch):
     assert "\x1b" not in await printed_on_a_terminal(monkeypatch, "--no-progress")
 

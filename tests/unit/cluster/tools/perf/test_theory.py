@@ -54,6 +54,7 @@ def measure_closed(concurrency, service_ns, count, servers=1):
     return summarise(loop.take(), 0, clock.now_ns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6])
 def test_poisson_arrivals_at_exponential_service_are_m_m_1(load):
     rate = load * 1e9 / SERVICE_NS
@@ -77,6 +78,7 @@ def test_poisson_arrivals_at_exponential_service_are_m_m_1(load):
     assert throughput_of([window]).covers(rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6])
 def test_poisson_arrivals_at_constant_service_are_m_d_1(load):
     rate = load * 1e9 / SERVICE_NS
@@ -162,6 +164,7 @@ def test_a_client_that_stalls_does_not_hide_the_wait_it_caused():
     assert window.delayed == 99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concurrency", "servers"), [(1, 1), (4, 1), (4, 4), (8, 4)])
 def test_a_closed_loop_keeps_little_s_law(concurrency, servers):
     window = measure_closed(concurrency, exponential(SERVICE_NS, 3), 60_000, servers)
@@ -173,6 +176,7 @@ def test_a_closed_loop_keeps_little_s_law(concurrency, servers):
     )
 
 
+@pytest.mark.slow
 def test_confidence_covers_the_truth_in_95_of_100_measurements():
     covered = [
         latency_of(measure_closed(1, exponential(SERVICE_NS, seed), 400)).covers(SERVICE_NS)
@@ -181,6 +185,7 @@ def test_confidence_covers_the_truth_in_95_of_100_measurements():
     assert 0.93 <= sum(covered) / len(covered) <= 0.97
 
 
+@pytest.mark.slow
 def test_throughput_s_confidence_covers_the_truth_as_often():
     rate = 500.0
     covered = [

@@ -108,6 +108,7 @@ def by_protobuf(data: bytes) -> DecodedRequest:
     return DecodedRequest(_head(request), request.id, raws)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None)
 @given(sent=st.lists(requests(), min_size=1, max_size=3))
 def test_contents_in_any_encoding_are_read_as_protobuf_reads_them(sent: list[bytes]) -> None:

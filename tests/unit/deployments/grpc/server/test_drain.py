@@ -111,6 +111,7 @@ async def test_a_successor_with_the_same_socket_takes_over_without_a_failed_call
     await _hand_over(Http2Server(RecordingService()), server)
 
 
+@pytest.mark.slow
 async def test_a_successor_takes_over_under_tls(tmp_path: Path) -> None:
     made = make_certificates(tmp_path)
     certificate, key = map(str, made.server)

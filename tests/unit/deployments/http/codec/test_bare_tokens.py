@@ -148,6 +148,7 @@ def headers(draw: st.DrawFn) -> bytes:
     return (text + (" " * MAX_STRICT_BYTES if is_large else "")).encode()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None)
 @given(header=headers())
 def test_headers_with_tokens_are_read_as_the_careful_reader_reads_them(header: bytes) -> None:
@@ -157,6 +158,7 @@ def test_headers_with_tokens_are_read_as_the_careful_reader_reads_them(header: b
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None)
 @given(
     header=headers(),

@@ -269,6 +269,7 @@ async def test_upgrade_is_declined() -> None:
         assert (answer.status, answer.version) == (200, "HTTP/1.1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece_bytes", [0, 10, 1])
 @pytest.mark.parametrize("is_large", [False, True])
 async def test_body_of_a_request_that_asks_for_an_upgrade_is_taken(

@@ -67,6 +67,7 @@ async def test_one_that_has_died_is_started_again():
         os.kill(second.pid, 0)
 
 
+@pytest.mark.slow
 async def test_the_last_error_of_its_log_is_why():
     server = EmbeddedServer(["models"], program=READY)
     try:

@@ -104,6 +104,7 @@ def test_every_point_of_a_figure_is_a_cell_of_the_file():
     assert sorted(round(each, 6) for each in heights) == sorted(averages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["summary", "detailed"])
 def test_a_table_of_all_columns_fits_a_window_of_1100_pixels(kind):
     row = dict.fromkeys((*COLUMNS, *TAGS), "1234.567") | WORDS

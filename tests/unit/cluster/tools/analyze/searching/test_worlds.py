@@ -62,6 +62,7 @@ def best_of(world, mode, *arguments, seed=0, width=1):
     return truth["perf_throughput"], sum(each.trial.budget for each in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_limited", [False, True], ids=["free", "limited"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_searches_find_the_best_for_a_quarter_of_the_cost(world, is_limited):
@@ -83,6 +84,7 @@ def asked_for(search, server, order=None):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_limited", [False, True], ids=["free", "limited"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_on_several_nodes_searches_find_as_good_a_configuration(world, is_limited):
@@ -123,6 +125,7 @@ def test_the_sampler_keeps_to_its_trials_on_several_nodes():
     assert sum(trial.budget == 1 for step in steps for trial in step) <= 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("mode", ["quick", "halving"])
 @pytest.mark.parametrize("world", [name for name in WORLDS if name != "an ensemble of two"])
@@ -152,6 +155,7 @@ def test_brute_has_no_final_of_a_few():
     assert {each.trial.budget for each in found} == {1.0}
 
 
+@pytest.mark.slow
 def test_finals_make_less_of_luck():
     """With noise of a tenth; a search without finals is off by more in four times as many runs."""
     missed = 0

@@ -18,6 +18,7 @@ from tests.support.echo_servers import Counters, EchoHttpServer
 TWO = ("-m", "echo", "--processes", "2")
 
 
+@pytest.mark.slow
 async def test_requests_of_all_processes_are_one_report(tmp_path, capsys):
     counters = Counters()
     report, page = tmp_path / "report.csv", tmp_path / "report.html"
@@ -32,6 +33,7 @@ async def test_requests_of_all_processes_are_one_report(tmp_path, capsys):
     assert "5,level,,client_processes,2" in (tmp_path / "report.data.csv").read_text()
 
 
+@pytest.mark.slow
 async def test_sequences_of_all_processes_at_a_rate_have_ids_of_their_own():
     counters = Counters(sequence_batching={})
     async with EchoHttpServer(counters) as port:

@@ -18,11 +18,11 @@ KSERVE_VERSION := 0.20.0
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
-	@echo "make test     install what tests need and run them all, and three minutes of chaos"
+	@echo "make test     install what tests need and run all but the longest, and three minutes of chaos"
 	@echo "make frameworks  the tests that import a large framework, TensorFlow's 1.4 GB installed for them; part of make test"
 	@echo "make demo-frameworks  the digits in every framework, as a repository; their accuracies side by side"
-	@echo "make test-all that, 10,000 sequences, faults under load, 90 minutes of chaos, the wheel, fuzzing, and conformance where sources are named"
-	@echo "make check    lint, types, import contracts and unit tests with a quarter of the generated examples (< 60 s)"
+	@echo "make test-all that, the longest, 10,000 sequences, faults under load, 90 minutes of chaos, the wheel, fuzzing, and conformance where sources are named"
+	@echo "make check    lint, types, import contracts and unit tests, but for slow ones, with a quarter of the generated examples"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
 	@echo "make stores   model repositories in object stores, against emulators on loopback"
@@ -182,7 +182,7 @@ test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types unit stores k8s-check
 	$(MAKE) --no-print-directory frameworks demo-models demo-frameworks interop-tools kserve-client
 	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
-	$(SERVED_FORM) $(PYTEST) tests/integration
+	$(SERVED_FORM) $(PYTEST) tests/integration -m "not long"
 	$(SERVED_FORM) $(BIN)/python -m tests.chaos --minutes 3 --seed 7
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
@@ -205,6 +205,7 @@ audit: $(VENV)/.installed-test
 
 # What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
 test-all: test sequences faults unit-compiled compare-forms wheel-test
+	$(SERVED_FORM) $(PYTEST) -q tests/integration -m long
 	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
 	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
 	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py

@@ -92,6 +92,7 @@ def has_server(repository: Path) -> bool:
     )
 
 
+@pytest.mark.long
 def test_an_analysis_that_is_a_job_measures_on_both_nodes(
     cluster: Cluster, repository: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_an_analysis_that_is_a_job_measures_on_both_nodes(
     until(lambda: not has_server(repository), "a server is left")
 
 
+@pytest.mark.long
 def test_the_trial_of_a_node_that_dies_is_measured_on_the_other(
     cluster: Cluster, repository: Path
 ) -> None:

@@ -193,6 +193,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysed]:
     assert server.terminate() == 0
 
 
+@pytest.mark.long
 def test_what_a_running_server_had_loaded_is_restored(analysed: Analysed) -> None:
     assert list(analysed.before) == ["slow"]
     assert served_by(analysed.client()) == analysed.before
@@ -212,6 +213,7 @@ def test_the_winner_is_applied_to_a_running_server(analysed: Analysed) -> None:
     assert answer_of(analysed.client(), "slow") == [0, 2, 4, 6]
 
 
+@pytest.mark.long
 def test_what_is_written_serves(analysed: Analysed) -> None:
     best = {name: analysed.folder / name / "best" for name in ANALYSES}
     (called,) = best["caller"].glob("caller_*/repository")

@@ -80,6 +80,7 @@ def infer_until(server: RunningServer, holds: Callable[[], bool]) -> None:
     raise AssertionError("it never came to hold")
 
 
+@pytest.mark.long
 def test_a_joined_ray_is_left_as_it_was_however_the_driver_ends(
     cluster: Cluster, tmp_path: Path
 ) -> None:

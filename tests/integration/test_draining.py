@@ -55,6 +55,7 @@ def test_sigterm_loses_no_answer(tmp_path: Path) -> None:
     assert min(each.begin_s for each in outcomes if each.kind == REFUSED) > terminated_s
 
 
+@pytest.mark.long
 def test_drain_delay_serves_while_not_ready(tmp_path: Path) -> None:
     write_model(tmp_path, BUSY)
     server = RunningServer(tmp_path, "--drain-delay-secs=2")
@@ -169,6 +170,7 @@ def test_redeploy_refuses_no_connection_and_loses_no_answer(tmp_path: Path, per_
     assert not lost, lost
 
 
+@pytest.mark.long
 def test_configuration_that_cannot_be_built_leaves_the_server_as_it_was(tmp_path: Path) -> None:
     arguments = arguments_for(tmp_path)
     http, grpc = (f"127.0.0.1:{arguments[name]}" for name in ("http_port", "grpc_port"))

@@ -25,12 +25,14 @@ def test_killed_instance_costs_no_answer_and_is_replaced() -> None:
     _run("sigkill-instance")
 
 
+@pytest.mark.long
 def test_stopped_instance_costs_no_answer_and_is_replaced() -> None:
     report = _run("sigstop-instance")
     assert report.healed_s is not None
     assert report.healed_s > HEARTBEAT_TIMEOUT_S / 2, "it was given up before its time"
 
 
+@pytest.mark.long
 def test_dead_execution_thread_costs_no_answer_and_its_instance_is_replaced() -> None:
     _run("execution-thread")
 

@@ -72,6 +72,7 @@ def answers(client: triton_http.InferenceServerClient) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("value", "reason"),
     [

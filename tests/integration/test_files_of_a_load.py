@@ -92,6 +92,7 @@ def instance() -> psutil.Process:
     return found
 
 
+@pytest.mark.long
 def test_an_instance_on_another_node_fetches_the_files_from_the_controllers(
     cluster: Cluster, folders: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def start(network: PodNetwork, arguments: Sequence[str] = _ARGUMENTS) -> Pod:
     return network.start("predictor", command, _ENVIRONMENT)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not _CLIENTS_PYTHON.exists(), reason="make kserve-client installs the client")
 def test_kserves_own_client_gets_answers_over_both_protocols(network: PodNetwork) -> None:
     write_add_sub(network.models / "models", "sums")

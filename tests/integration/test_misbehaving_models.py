@@ -209,6 +209,7 @@ def test_finalize_that_fails_does_not_keep_the_model(
     _wait_until_gone(running, "starts")
 
 
+@pytest.mark.long
 def test_instance_that_dies_at_every_start_is_unavailable_with_a_reason_until_it_does_not(
     folder: Path, running: RunningServer, http: triton_http.InferenceServerClient
 ) -> None:

@@ -154,6 +154,7 @@ def has_served(clients: BusyClients, node: RayNode) -> bool:
     return len(pids) == INSTANCES and pids <= set(clients.answered_at_s)
 
 
+@pytest.mark.long
 def test_instances_follow_a_tenfold_step_over_both_nodes_and_down_to_none(
     nodes: RayNodes, server: RunningServer
 ) -> None:

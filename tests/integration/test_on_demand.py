@@ -214,6 +214,7 @@ def test_ensembles_and_models_that_call_models_wake_what_they_need(server: Runni
         put_to_rest(server, "m58")
 
 
+@pytest.mark.long
 def test_no_request_of_a_zipf_trace_over_sixty_models_is_lost(server: RunningServer) -> None:
     weights = [1 / rank for rank in range(1, len(MODELS) + 1)]
     names = random.Random(14).choices(MODELS, weights, k=REQUESTS)

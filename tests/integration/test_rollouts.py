@@ -203,7 +203,12 @@ def test_a_good_canary_is_promoted_though_the_controller_dies(
 
 
 @pytest.mark.parametrize(
-    ("candidate", "metric"), [(3, _ERRORS), (5, {"kind": "p95", "tolerance": 0.5}), (4, _DOUBTS)]
+    ("candidate", "metric"),
+    [
+        (3, _ERRORS),
+        pytest.param(5, {"kind": "p95", "tolerance": 0.5}, marks=pytest.mark.long),
+        pytest.param(4, _DOUBTS, marks=pytest.mark.long),
+    ],
 )
 def test_a_canary_that_fails_or_is_slow_or_doubtful_is_rolled_back(
     server: RunningServer, client: RolloutClient, candidate: int, metric: dict[str, Any]
@@ -294,6 +299,7 @@ def test_metrics_tell_of_the_rollout_and_ending_it_brings_the_newest_back(
     assert client.version() == 5
 
 
+@pytest.mark.long
 def test_a_green_version_that_dies_for_good_after_the_switch_gives_its_requests_back(
     server: RunningServer, client: RolloutClient, models: Path
 ) -> None:

@@ -170,6 +170,7 @@ def by_id(file: Path) -> dict[int, dict[str, Any]]:
     return traces
 
 
+@pytest.mark.long
 def test_requests_of_every_ingress_are_in_one_file(traced: RunningServer, folder: Path) -> None:
     for _ in range(4):
         with triton_http.InferenceServerClient(traced.http) as client:

@@ -77,6 +77,7 @@ def tune(server: RunningServer, *arguments: str) -> int:
     return command.main(["m", *urls, *arguments])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slo", ["mean:20", "p90:20"])
 def test_the_delay_shrinks_under_load_without_an_error_and_comes_back(
     server, slo, tmp_path: Path, capsys

@@ -73,7 +73,6 @@ class RolloutDoor:
         chosen = self._arms.version(model, version)
         request.model_version = chosen.version
         request.wants_times = True
-        self._arms.mirror.note_arrival()
         answered = None
         shadow = rollout.shadow_for(request, chosen.version)
         if shadow is not None and not chosen.config.decoupled:

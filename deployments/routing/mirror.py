@@ -6,11 +6,8 @@ Theory of operation. A copy is made once the client has its answer: request and 
 reference, so that what it costs a client is an entry in a queue. Copies wait in one queue of
 bounded length and size, some of them are under way at a time, and each has a time: a shadow that
 is slow, broken or dead costs copies, which are counted, and nothing else. Copies are neither
-retried nor woken for, and ask for the lowest priority there is.
-
-Where the next request mostly follows an answer at once, copies are sent many together, so that few
-requests find the loop, or the cores, busy with them. Where there is time between an answer and the
-next request, a copy is sent in it.
+retried nor woken for, and ask for the lowest priority there is. Many are sent together, so that
+few requests find the loop, or the cores, busy with them.
 
 Everything runs on the router's event loop; answers that are large are compared on a thread.
 """
@@ -39,11 +36,6 @@ MOST_BYTES: Final = 64 << 20
 MOST_UNDER_WAY: Final = 64
 # For so long a copy waits for others.
 _PAUSE_S: Final = 0.05
-# Time between an answer and the next request in which a copy can be answered.
-_GAP_S: Final = 0.0005
-# A longer one counts as this, so that ten requests without one are enough to be believed.
-_LONG_GAP_S: Final = 4 * _GAP_S
-_GAP_SHARE: Final = 1 / 8
 TIMEOUT_S: Final = 10.0
 # Answers that are larger together are compared elsewhere than on the loop.
 _LARGE_BYTES: Final = 1 << 16
@@ -68,19 +60,8 @@ class Mirror:
         self._waiting: deque[_Copy] = deque()
         self._bytes = 0
         self._under_way = 0
-        # When the latest copy was taken, until the next request comes; else 0.
-        self._taken_s = 0.0
-        # Between an answer and the next request, of late.
-        self._gap_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = Supervisor("mirrored requests")
-
-    def note_arrival(self) -> None:
-        """Note that a request has come; of those to models with rollouts."""
-        if self._taken_s:
-            gap_s = min(time.monotonic() - self._taken_s, _LONG_GAP_S)
-            self._gap_s += (gap_s - self._gap_s) * _GAP_SHARE
-            self._taken_s = 0.0
 
     def offer(self, shadow: Shadow, request: InferenceRequest, response: InferenceResponse) -> None:
         """Take a request that was answered; the copy is sent later, or dropped and counted."""
@@ -91,9 +72,8 @@ class Mirror:
             return
         self._bytes += size_bytes
         self._waiting.append(_Copy(self, shadow, request, response, size_bytes))
-        self._taken_s = time.monotonic()
         is_full = len(self._waiting) == MOST_UNDER_WAY or pending + 1 == shadow.most_pending
-        self._go_on_after(0.0 if is_full or self._gap_s >= _GAP_S else _PAUSE_S)
+        self._go_on_after(0.0 if is_full else _PAUSE_S)
 
     async def close(self) -> None:
         """Drop what waits."""

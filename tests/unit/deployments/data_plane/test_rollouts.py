@@ -291,18 +291,6 @@ async def test_copies_wait_for_others_until_many_can_be_sent_together(
     assert (await _mirrored(here, MOST_UNDER_WAY)).mirrored == MOST_UNDER_WAY
 
 
-async def test_a_copy_is_sent_at_once_where_requests_leave_time_for_it(
-    here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deployments.routing.mirror._PAUSE_S", 3600.0)
-    here.table(shadowed())
-    for _ in range(8):
-        _offer(here, 1)
-        await asyncio.sleep(0.01)
-        here.router.arms.mirror.note_arrival()
-    assert (await _mirrored(here, 8)).mirrored == 8
-
-
 async def test_few_copies_are_sent_after_a_pause(here: Here) -> None:
     here.table(shadowed())
     _offer(here, 3)

@@ -36,6 +36,7 @@ from deployments.metrics import counters as statistics
 from deployments.slabs.pool import SlabPool
 
 SECRET = b"s" * 32
+_KEPT = b"the one of the store"
 CONFIG = """
 name: "m" backend: "identity" max_batch_size: 8
 input [{ name: "IN" data_type: TYPE_FP32 dims: [-1] }]
@@ -145,13 +146,13 @@ async def described_again(actor: ray.actor.ActorHandle) -> InstanceDescription:
 
 async def test_instances_are_titled_by_model_and_share_one_class():
     host = ActorHost()
-    GcsRows().put(LANE_SECRET_KEY, b"another")
+    GcsRows().put(LANE_SECRET_KEY, _KEPT)
     for index in range(2):
         recipe = replace(spec(f"m/1#{index}@1"), index=index)
         handle = await host.create(recipe)
         description = await host.call(handle, "describe")
         # Of the store, as the arguments have none.
-        assert description.spec.secret == b"another"
+        assert description.spec.secret == _KEPT
         watch = asyncio.ensure_future(host.call(handle, "wait_closed"))
         assert await host.call(handle, "health")
         assert title_of(description.pid) in {f"ray::m/1#{index}", f"ray::m/1#{index}.wait_closed"}

@@ -54,6 +54,7 @@ def run_fault(name: str, options: Options) -> Report:
         finally:
             breaches += _end(server)
             if options.logs is not None:
+                options.logs.mkdir(parents=True, exist_ok=True)
                 (options.logs / f"{name}.log").write_text("".join(server.lines))
         scene.breaches += breaches
         scene.notes += _said(server)

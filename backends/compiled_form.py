@@ -48,6 +48,8 @@ COMPILED: Final = (
     "deployments/protocol",
     "deployments/reactor",
     "deployments/response_cache",
+    "deployments/rollouts/choice.py",
+    "deployments/rollouts/matching.py",
     "deployments/routing",
     "deployments/scheduling",
     "deployments/slabs",

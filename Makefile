@@ -114,7 +114,7 @@ unit: $(VENV)/.installed-test
 	MANTA_COMPILED=0 $(UNIT)
 
 unit-quick: $(VENV)/.installed-test
-	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT) -m "not slow"
+	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT) -m "not slow" --numprocesses=logical --maxprocesses=4
 
 # Side by side; installed before, once.
 check: $(VENV)/.installed-test

@@ -28,7 +28,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     """Let no test be skipped in CI without a reason on the list."""
     report = yield
     refuse_skip(report, os.environ)
+    # Some tests log what is no text, which does not pass from process to process.
+    report.sections = [(name, _as_text(content)) for name, content in report.sections]
     return report
+
+
+def _as_text(content: str) -> str:
+    return content.encode(errors="backslashreplace").decode()
 
 
 @pytest.hookimpl(wrapper=True)

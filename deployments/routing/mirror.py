@@ -34,7 +34,6 @@ _log = logging.getLogger(__name__)
 MOST_BYTES: Final = 64 << 20
 # So many are sent together.
 MOST_UNDER_WAY: Final = 64
-# For so long a copy waits for others.
 _PAUSE_S: Final = 0.05
 TIMEOUT_S: Final = 10.0
 # Answers that are larger together are compared elsewhere than on the loop.
@@ -51,9 +50,13 @@ class Mirror:
         send: Sends a checked request to a version.
         find: Finds a version that takes requests.
         mismatches: Where samples of differences go.
+        pause_s: For how long a copy waits for others.
     """
 
-    def __init__(self, send: Send, find: Find, mismatches: MismatchFile) -> None:
+    def __init__(
+        self, send: Send, find: Find, mismatches: MismatchFile, pause_s: float = _PAUSE_S
+    ) -> None:
+        self._pause_s = pause_s
         self._send = send
         self._find = find
         self._mismatches = mismatches
@@ -73,7 +76,7 @@ class Mirror:
         self._bytes += size_bytes
         self._waiting.append(_Copy(self, shadow, request, response, size_bytes))
         is_full = len(self._waiting) == MOST_UNDER_WAY or pending + 1 == shadow.most_pending
-        self._go_on_after(0.0 if is_full else _PAUSE_S)
+        self._go_on_after(0.0 if is_full else self._pause_s)
 
     async def close(self) -> None:
         """Drop what waits."""
@@ -107,7 +110,7 @@ class Mirror:
             self._judge(copy, copy.difference(response))
         if self._waiting:
             are_many = 2 * self._under_way <= MOST_UNDER_WAY <= len(self._waiting)
-            self._go_on_after(0.0 if are_many else _PAUSE_S)
+            self._go_on_after(0.0 if are_many else self._pause_s)
 
     async def _compare_elsewhere(self, copy: "_Copy", response: InferenceResponse) -> None:
         self._judge(copy, await asyncio.to_thread(copy.difference, response))

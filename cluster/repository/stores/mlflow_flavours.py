@@ -115,9 +115,9 @@ def _onnx(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
 
 
 def _saved_model(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
-    top = _path(given.get("saved_model_dir") or given.get("data"))
+    top = _folder(given.get("saved_model_dir") or given.get("data"))
     found = sorted(
-        (each for each in paths if each.startswith(f"{top}/") and each.endswith("/saved_model.pb")),
+        (each for each in paths if each.startswith(top) and f"/{each}".endswith("/saved_model.pb")),
         key=len,
     )
     if not found:
@@ -126,11 +126,11 @@ def _saved_model(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
 
 
 def _pytorch(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
-    top = _path(given.get("model_data", "data"))
-    exported = sorted(each for each in paths if each.startswith(f"{top}/") and each[-4:] == ".pt2")
+    top = _folder(given.get("model_data", "data"))
+    exported = sorted(each for each in paths if each.startswith(top) and each[-4:] == ".pt2")
     if exported:
         return plain_model(PurePosixPath(exported[0]), "model.pt2", paths)
-    path = f"{top}/model.pth"
+    path = f"{top}model.pth"
     # Whether it is TorchScript, the backend sees.
     return plain_model(PurePosixPath(path), "model.pt", paths) if path in paths else _lacks(path)
 
@@ -149,6 +149,12 @@ def _forest(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
 
 def _path(given: object) -> str:
     return str(PurePosixPath(given)) if isinstance(given, str) else ""
+
+
+def _folder(given: object) -> str:
+    """Return what paths in a folder of the artifact begin with; nothing for the artifact itself."""
+    path = _path(given)
+    return "" if path in ("", ".") else f"{path}/"
 
 
 def _lacks(path: str) -> str:

@@ -115,7 +115,15 @@ def find_plain(paths: Iterable[str]) -> PlainModel | str:
 
 def proper(paths: Iterable[str]) -> frozenset[str]:
     """Return the paths that are those of files: what else stores may have as keys is left out."""
-    return frozenset(path for path in paths if path and str(PurePosixPath(path)) == path)
+    return frozenset(
+        path
+        for path in paths
+        if path and str(PurePosixPath(path)) == path and not _leads_out(PurePosixPath(path))
+    )
+
+
+def _leads_out(path: PurePosixPath) -> bool:
+    return path.is_absolute() or ".." in path.parts
 
 
 def plain_model(

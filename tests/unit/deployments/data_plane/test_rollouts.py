@@ -21,7 +21,8 @@ from deployments.data_plane.data_plane import DataPlane
 from deployments.lane.server import ServerRequest
 from deployments.rollouts.encoding import encode_traffic
 from deployments.rollouts.spec import Arm, Shadow, Source, Sticky, Traffic
-from deployments.routing.mirror import MOST_BYTES, MOST_UNDER_WAY
+from deployments.routing.mirror import MOST_BYTES, MOST_UNDER_WAY, Mirror
+from deployments.routing.mismatch_file import MismatchFile
 from tests.support import http_plane
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request
 from tests.support.lane_rig import Sink
@@ -281,9 +282,10 @@ async def test_what_is_too_much_to_be_copied_is_dropped_and_counted(here: Here) 
 
 
 async def test_copies_wait_for_others_until_many_can_be_sent_together(
-    here: Here, monkeypatch: pytest.MonkeyPatch
+    here: Here, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("deployments.routing.mirror._PAUSE_S", 3600.0)
+    router = here.router
+    router.arms.mirror = Mirror(router.submit, router.served, MismatchFile(tmp_path), 3600.0)
     here.table(shadowed())
     _offer(here, MOST_UNDER_WAY - 1)
     assert (await _mirrored(here, 1)).mirrored == 0

@@ -92,14 +92,14 @@ async def test_a_scheduler_that_fails_to_queue_is_a_fault():
 
 
 async def test_a_scheduler_that_fails_to_expire_is_a_fault():
-    rules = QueuePolicy(default_timeout_us=1000, allow_timeout_override=True)
+    rules = QueuePolicy(default_timeout_us=500_000, allow_timeout_override=True)
     batching = DynamicBatching(default_queue_policy=rules)
     config = ModelConfig("m", max_batch_size=8, dynamic_batching=batching)
     model = ScriptedModel(held=True)
     async with running(config, model, is_faulty=True) as executor:
         executor.received([lane_request()])
         assert await asyncio.to_thread(model.entered.wait, 30)
-        queued = lane_request(timeout_us=900)
+        queued = lane_request(timeout_us=400_000)
         executor.received([queued])
         queued.request.timeout_us = "soon"
         assert (await fault(executor)).startswith("expiry of requests failed: TypeError: ")

@@ -14,7 +14,6 @@ import pytest
 
 from backends.api.errors import InternalError, ResourceExhaustedError, UnavailableError
 from backends.api.model_config import ModelConfig
-from deployments.instance import node_files
 from deployments.instance.model_files import with_local_files
 from deployments.instance.node_files import NodeFiles, PeerAddress
 from deployments.instance.spec import InstanceSpec
@@ -97,15 +96,16 @@ def test_what_was_fetched_stays_until_the_instance_has_it(
 
 
 def test_what_no_instance_has_taken_is_let_go_after_its_time(
-    model: Path, other: Path, node_of: MakeNode, monkeypatch: pytest.MonkeyPatch
+    model: Path, other: Path, node_of: MakeNode
 ) -> None:
-    monkeypatch.setattr(node_files, "_HELD_S", 0.0)
     node = node_of(lambda location: DirectorySource(Path(location[6:])), max_bytes=MAX_BYTES)
     before = set(threading.enumerate())
     node.ensure("m", listed(model))
     for thread in set(threading.enumerate()) - before:
         if isinstance(thread, threading.Timer):
-            thread.join()
+            # Its time has come.
+            thread.cancel()
+            thread.function(*thread.args)
     node.ensure("other", listed(other))
     assert node.statistics().evictions > 0
 

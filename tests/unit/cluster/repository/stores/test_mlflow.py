@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backends.api.errors import (
@@ -197,6 +197,18 @@ def test_a_registry_is_only_read(server: MlflowServer):
             ["model.savedmodel/assets/v.txt", "model.savedmodel/saved_model.pb"],
             [],
         ),
+        (
+            {"tensorflow": {"saved_model_dir": "."}},
+            ["saved_model.pb", "variables/variables.index"],
+            [
+                # What lies beside it is part of it, MLflow's own files too.
+                "model.savedmodel/MLmodel",
+                "model.savedmodel/conda.yaml",
+                "model.savedmodel/saved_model.pb",
+                "model.savedmodel/variables/variables.index",
+            ],
+            [],
+        ),
         ({"pytorch": {"model_data": "data"}}, ["data/model.pth"], ["model.pt"], []),
         ({"pytorch": {"model_data": "data"}}, ["data/model.pt2"], ["model.pt2"], []),
         ({"xgboost": {"data": "model.xgb"}}, ["model.xgb"], ["xgboost.model"], ["config.pbtxt"]),
@@ -226,7 +238,7 @@ def test_flavours(
         (b"\xff", [], "is no YAML with 'flavors'"),
         (mlmodel(onnx={"data": "gone.onnx"}), [], "'onnx' names 'gone.onnx', which is not there"),
         (mlmodel(lightgbm={"data": "model.pkl"}), ["model.pkl"], "a pickle"),
-        (mlmodel(keras={"data": "data"}), ["data/model.keras"], "no SavedModel in 'data'"),
+        (mlmodel(keras={"data": "data"}), ["data/model.keras"], "no SavedModel in 'data/'"),
         (mlmodel(python_function={}), [], "the flavours 'python_function', expected onnx"),
         (mlmodel(triton={"data": "net"}), ["net/config.pbtxt"], "no version directory"),
     ],
@@ -249,6 +261,8 @@ _NAMES = st.sampled_from(["onnx", "triton", "tensorflow", "pytorch", "xgboost", 
 
 
 @given(st.dictionaries(_NAMES, st.one_of(_FLAVOUR, _VALUE)), st.sets(_PATH))
+@example({"tensorflow": {}}, {"/saved_model.pb"})
+@example({"tensorflow": {}}, {"saved_model.pb"})
 def test_any_artifact_is_shown_from_its_own_files_or_told_why_not(
     flavours: dict[str, object], paths: set[str]
 ):

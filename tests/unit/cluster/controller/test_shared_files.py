@@ -5,6 +5,7 @@
 import asyncio
 import hashlib
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,11 @@ async def explicit(folder: Path, host: FakeHost) -> ModelController:
     await actor.__init__(from_mapping(given), Owner(), lambda _: host)  # type: ignore[misc]
     await actor.start()
     return actor
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_are_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def specs(host: FakeHost) -> list[InstanceSpec]:

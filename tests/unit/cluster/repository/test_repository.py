@@ -405,9 +405,9 @@ def test_with_namespaces_a_plain_name_is_in_no_repository(two_roots: tuple[str, 
 
 
 def test_with_namespaces_files_of_a_load_make_a_model_of_no_repository(
-    two_roots: tuple[str, str],
+    two_roots: tuple[str, str], tmp_path: Path
 ):
-    repository = ModelRepository(two_roots, has_namespaces=True)
+    repository = ModelRepository(two_roots, has_namespaces=True, temporary_root=str(tmp_path))
     found = repository.read_model(
         "m",
         override_config_json='{"backend": "python"}',

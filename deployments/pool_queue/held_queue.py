@@ -364,7 +364,7 @@ class HeldQueue:
             ticket.fail(error)
             return
         if ticket.avoid:
-            self._queue.avoid(ticket, ticket.avoid)
+            self._queue.avoid(ticket, ticket.avoid, self._clock_ns())
         if is_due:
             if self._looks_at_once:
                 self._look()

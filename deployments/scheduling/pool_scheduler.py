@@ -7,19 +7,23 @@ Sequences do care: each has its slot on one instance. Both are a `PoolScheduler`
 a batch by naming the instance that is free for it.
 
 A request that an instance has lost, or could not be given, may *avoid* that instance: it then waits
-for another one while there is one.
+for another one while there is one, but not for long: the other may be busy for a minute, and the
+one avoided may have been out of reach for a moment only.
 
 Triton: core/src/dynamic_batch_scheduler.cc has one queue for all instances of a version,
 core/src/sequence_batch_scheduler/sequence_batch_scheduler.cc one backlog @73aad7c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol
+from typing import Final, Generic, Protocol
 
 from backends.api.errors import TritonError
 from deployments.scheduling.scheduler import Decision, Item, Scheduler
 
 CorrelationId = int | str
+
+# How long a request avoids an instance.
+AVOID_NS: Final = 200_000_000
 
 NO_SEQUENCES: Mapping[int, CorrelationId] = {}
 
@@ -103,8 +107,8 @@ class PoolScheduler(Protocol[Item]):
             InvalidArgumentError: The scheduler cannot place the request.
         """
 
-    def avoid(self, item: Item, instance: str) -> None:
-        """Give an item that is queued to another instance than this one, if there is one."""
+    def avoid(self, item: Item, instance: str, now_ns: int) -> None:
+        """Give an item that is queued to another instance than this one, if one is soon free."""
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""
@@ -159,8 +163,8 @@ class SharedScheduler(Generic[Item]):
         self.is_leasable = is_leasable
         self._inner = inner
         self.enqueue = inner.enqueue
-        # What avoids which instance, and the instances that take what comes.
-        self._avoiding: dict[Item, str] = {}
+        # What avoids which instance until when, and the instances that take what comes.
+        self._avoiding: dict[Item, tuple[str, int]] = {}
         self._takers: set[str] = set()
 
     @property
@@ -215,9 +219,9 @@ class SharedScheduler(Generic[Item]):
         """Whether something that waits avoids an instance."""
         return bool(self._avoiding)
 
-    def avoid(self, item: Item, instance: str) -> None:
-        """Give an item that is queued to another instance than this one, if there is one."""
-        self._avoiding[item] = instance
+    def avoid(self, item: Item, instance: str, now_ns: int) -> None:
+        """Give an item that is queued to another instance than this one, if one is soon free."""
+        self._avoiding[item] = instance, now_ns + AVOID_NS
 
     def next_batch(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance that is free."""
@@ -227,13 +231,13 @@ class SharedScheduler(Generic[Item]):
 
     def _next_for(self, instance: str, now_ns: int) -> Decision[Item]:
         """Decide for an instance; what avoids it is queued once more, behind the others."""
-        avoiding = self._avoiding if self._takers - {instance} else {}
+        avoiding = self._avoiding_now(instance, now_ns) if self._takers - {instance} else {}
         dropped: list[tuple[Item, TritonError]] = []
         put_back: set[Item] = set()
         while True:
             decision = self._inner.next_batch(now_ns)
             dropped += decision.dropped
-            avoids = {item for item in decision.batch if avoiding.get(item) == instance}
+            avoids = avoiding.keys() & decision.batch
             if not avoids:
                 break
             for item in decision.batch:
@@ -241,12 +245,20 @@ class SharedScheduler(Generic[Item]):
                     dropped += self._put_back(item, now_ns)
             batch = [item for item in decision.batch if item not in avoids]
             if batch or avoids <= put_back:
-                decision = Decision(batch)
+                decision = Decision(batch, None if batch else min(avoiding.values()))
                 break
             put_back |= avoids
         for item in (*decision.batch, *(item for item, _ in dropped)):
             self._avoiding.pop(item, None)
         return decision._replace(dropped=dropped)
+
+    def _avoiding_now(self, instance: str, now_ns: int) -> dict[Item, int]:
+        """Return what avoids an instance, and until when."""
+        return {
+            item: until_ns
+            for item, (avoided, until_ns) in self._avoiding.items()
+            if avoided == instance and now_ns < until_ns
+        }
 
     def _put_back(self, item: Item, now_ns: int) -> list[tuple[Item, TritonError]]:
         try:

@@ -137,7 +137,7 @@ class SequencePool(ABC, Generic[SequencedT]):
             self._advance(sequence, now_ns)
         return True
 
-    def avoid(self, item: SequencedT, instance: str) -> None:
+    def avoid(self, item: SequencedT, instance: str, now_ns: int) -> None:
         """Do nothing: where a request goes is its sequence's."""
 
     def executed(self, instance: str, batch: Items[SequencedT], now_ns: int) -> None:

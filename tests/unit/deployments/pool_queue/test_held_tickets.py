@@ -207,6 +207,27 @@ def test_a_part_that_will_not_come_is_forgotten_and_queued_for_another_instance(
     run(main)
 
 
+def test_an_instance_that_was_out_of_reach_for_a_moment_is_used_while_all_others_are_busy(run):
+    async def main():
+        async with holding() as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.router.parts)
+            rig.router.unreachable = {"b"}
+            client.start(request := Request())
+            await until(lambda: rig.queue.load.waiting_count == 1)
+            rig.queue.join("b", rig.b, Adopted())
+            await until(lambda: rig.b.forgotten)
+            await until(lambda: rig.queue.load.waiting_count == 1)
+            rig.router.unreachable.clear()
+            rig.queue.done("b", Done(EPOCH, rig.b.forgotten[0].number, 0))
+            await until(lambda: len(rig.router.parts) == 2)
+            assert [part[0] for part in rig.router.parts] == ["a", "b"]
+            assert rig.router.parts[1][2] == [request]
+
+    run(main)
+
+
 def test_the_end_of_a_sequence_that_could_not_be_sent_is_sent_again(run):
     config = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching=BATCHING)
 

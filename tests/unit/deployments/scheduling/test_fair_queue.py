@@ -208,7 +208,7 @@ def test_what_avoids_an_instance_waits_for_another_among_several_tenants():
     items = [of("a", 0), of("b", 0), of("a", 1)]
     for item in items:
         queue.enqueue(item, 0)
-    queue.avoid(items[0], "x")
+    queue.avoid(items[0], "x", 0)
     queue.join("x")
     queue.join("y")
     places = {}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.api.model_config import DynamicBatching, ModelConfig, QueuePolicy
+from deployments.scheduling.pool_scheduler import AVOID_NS
 from tests.support.queued_items import FakeItem
 from tests.support.queued_items_pool import PoolRun
 
@@ -31,7 +32,7 @@ def sent_again(run: PoolRun, *names: str, avoid: str) -> list[FakeItem]:
     items = [FakeItem(name, enqueue_ns=run.now_ns) for name in names]
     for item in items:
         run.queue.enqueue(item, run.now_ns)
-        run.queue.avoid(item, avoid)
+        run.queue.avoid(item, avoid, run.now_ns)
     run.look()
     return items
 
@@ -98,6 +99,34 @@ def test_its_timeout_ends_it_while_it_waits_for_another_instance() -> None:
     run.run()
     assert [dropped for dropped, _ in run.dropped] == [item]
     assert run.homes["B"] == []
+
+
+@pytest.mark.parametrize("config", [SINGLE, BATCHING, DELAYED])
+def test_while_all_others_are_busy_for_long_it_goes_there_all_the_same(
+    config: ModelConfig,
+) -> None:
+    run = PoolRun(config, "A", execution_us=60_000_000)
+    run.enqueue(FakeItem("a"))
+    run.run(run.now_us + 1000)
+    run.join("B")
+    sent_again(run, "b", avoid="B")
+    run.run(run.now_us + AVOID_NS // 1000 - 1)
+    assert run.homes["B"] == []
+    run.run(run.now_us + 2000)
+    assert run.homes == {"A": ["a"], "B": ["b"]}
+
+
+def test_one_that_avoids_for_longer_waits_on() -> None:
+    run = PoolRun(SINGLE, "A", execution_us=60_000_000)
+    run.enqueue(FakeItem("a"))
+    run.join("B")
+    sent_again(run, "b", avoid="B")
+    run.run(run.now_us + 100_000)
+    sent_again(run, "c", avoid="B")
+    run.run(run.now_us + 150_000)
+    assert run.homes["B"] == ["b"]
+    run.run()
+    assert run.homes == {"A": ["a", "c"], "B": ["b"]}
 
 
 @given(st.integers())

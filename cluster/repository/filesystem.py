@@ -100,3 +100,8 @@ def _walk(
         if entry.is_directory:
             child = f"{path}/{entry.name}"
             yield from _walk(filesystem, child, f"{name}/", depth - 1, left)
+
+
+def leads_below(path: str) -> bool:
+    """Whether a path leads below the directory it is relative to, and is written in one way."""
+    return all(part not in {"", ".", ".."} for part in path.split("/"))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from backends.api.errors import InvalidArgumentError
+from cluster.repository.filesystem import leads_below
 from cluster.repository.trees import files_below
 from deployments.model_files.contracts import FileChangedError, ModelFile, ModelFiles
 
@@ -273,7 +274,7 @@ def is_plain_path(path: str) -> bool:
         and "\0" not in path
         and "\\" not in path
         and _is_utf8(path)
-        and all(part not in {"", ".", ".."} for part in path.split("/"))
+        and leads_below(path)
     )
 
 

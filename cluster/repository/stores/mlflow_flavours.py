@@ -115,13 +115,14 @@ def _onnx(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
 
 
 def _saved_model(given: Mapping[str, Any], paths: Paths) -> PlainModel | str:
-    top = _folder(given.get("saved_model_dir") or given.get("data"))
+    named = given.get("saved_model_dir") or given.get("data")
+    top = _folder(named)
     found = sorted(
         (each for each in paths if each.startswith(top) and f"/{each}".endswith("/saved_model.pb")),
         key=len,
     )
     if not found:
-        return f"has no SavedModel in '{top}': save the model with the save_format 'tf'"
+        return f"has no SavedModel in '{_path(named)}': save the model with the save_format 'tf'"
     return plain_model(PurePosixPath(found[0]), "model.savedmodel", paths)
 
 

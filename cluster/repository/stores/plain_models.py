@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
 
+from cluster.repository.filesystem import leads_below
 from cluster.repository.stores.contracts import StoredFile
 
 # Where a file is shown, and where it lies in the folder, or the content it is given.
@@ -115,15 +116,7 @@ def find_plain(paths: Iterable[str]) -> PlainModel | str:
 
 def proper(paths: Iterable[str]) -> frozenset[str]:
     """Return the paths that are those of files: what else stores may have as keys is left out."""
-    return frozenset(
-        path
-        for path in paths
-        if path and str(PurePosixPath(path)) == path and not _leads_out(PurePosixPath(path))
-    )
-
-
-def _leads_out(path: PurePosixPath) -> bool:
-    return path.is_absolute() or ".." in path.parts
+    return frozenset(filter(leads_below, paths))
 
 
 def plain_model(

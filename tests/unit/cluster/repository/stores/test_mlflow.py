@@ -238,7 +238,7 @@ def test_flavours(
         (b"\xff", [], "is no YAML with 'flavors'"),
         (mlmodel(onnx={"data": "gone.onnx"}), [], "'onnx' names 'gone.onnx', which is not there"),
         (mlmodel(lightgbm={"data": "model.pkl"}), ["model.pkl"], "a pickle"),
-        (mlmodel(keras={"data": "data"}), ["data/model.keras"], "no SavedModel in 'data/'"),
+        (mlmodel(keras={"data": "data"}), ["data/model.keras"], "no SavedModel in 'data'"),
         (mlmodel(python_function={}), [], "the flavours 'python_function', expected onnx"),
         (mlmodel(triton={"data": "net"}), ["net/config.pbtxt"], "no version directory"),
     ],

@@ -65,6 +65,7 @@ from deployments.settings.log_lines import set_up_logging
 from deployments.settings.server_settings import InstanceSettings
 from deployments.slabs.pool import SlabPool
 from deployments.supervision.draining import ProtocolServer, drain
+from deployments.supervision.freed_memory import FreedMemory
 from deployments.supervision.handover import Address, Bequest, Inheritance, inherit
 from deployments.supervision.memory_budget import MemoryBudget
 from deployments.supervision.supervisor import Supervisor
@@ -132,9 +133,7 @@ class Ingress:
         self._tenants = None if self._guard is None else PolicyTenants.of(self._guard)
         self._access = None if self._guard is None else Access(self._guard, self._tenants)
         self._gate = StartGate(settings.wait_for_models, has_run)
-        self._budget = MemoryBudget(
-            settings.memory_limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR
-        )
+        self._budget = self._make_budget(settings)
         controller = connect()
         slabs = SlabPool()
         node_id = ray.get_runtime_context().get_node_id()
@@ -181,6 +180,13 @@ class Ingress:
         # What starting leaves behind lives as long as the process: no collection need visit it.
         gc.collect()
         gc.freeze()
+
+    def _make_budget(self, settings: IngressSettings) -> MemoryBudget:
+        """Return what messages of clients may take, and begin to give it back to the kernel."""
+        limit_bytes = settings.memory_limit_bytes
+        budget = MemoryBudget(limit_bytes or usable_memory_bytes() // _DEFAULT_MEMORY_DIVISOR)
+        self._tasks.keep("freed memory", FreedMemory(budget).run)
+        return budget
 
     def _set_up_router(self, controller: ControllerLink) -> None:
         """Tell the router what it has to know before its first table."""

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack for the one thing numpy lacks: bfloat16.
+"""DLPack for what numpy lacks: bfloat16, and tensors in GPU memory.
 
 numpy exchanges every other datatype itself. A bfloat16 array travels as uint16 whose type code
-is rewritten in the capsule, before it leaves or after it came.
+is rewritten in the capsule, before it leaves or after it came. What is in GPU memory is copied to
+the host.
 """
 
 import ctypes
@@ -13,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from backends.api.datatypes import numpy_dtype
+from backends.python.model_side.device_memory import CUDA_DEVICES, DLTensor, copy_to_host
 
 CPU_DEVICE = (1, 0)
 
-# Offset of DLTensor.dtype.code in a DLManagedTensor: data pointer, device (2 x int32), ndim int32.
-_TYPE_CODE_OFFSET = ctypes.sizeof(ctypes.c_void_p) + 3 * ctypes.sizeof(ctypes.c_int32)
 _CODE_UINT = 1
 _CODE_BFLOAT = 4
 
@@ -46,16 +46,22 @@ def to_capsule(array: npt.NDArray[Any]) -> Any:
     if array.dtype != numpy_dtype("BF16"):
         return array.__dlpack__()
     capsule = array.view(np.uint16).__dlpack__()
-    _type_code(capsule).value = _CODE_BFLOAT
+    _tensor_of(capsule).code = _CODE_BFLOAT
     return capsule
 
 
 def from_capsule(capsule: Any) -> npt.NDArray[np.generic]:
-    """Take over a capsule of CPU memory as an array, without a copy."""
-    code = _type_code(capsule)
-    if code.value != _CODE_BFLOAT:
+    """Take over a capsule as an array, without a copy if it is of CPU memory.
+
+    Raises:
+        TritonModelException: It is of GPU memory that cannot be copied.
+    """
+    tensor = _tensor_of(capsule)
+    if tensor.device_type in CUDA_DEVICES:
+        return copy_to_host(tensor)
+    if tensor.code != _CODE_BFLOAT:
         return np.from_dlpack(_Producer(capsule))
-    code.value = _CODE_UINT
+    tensor.code = _CODE_UINT
     return np.from_dlpack(_Producer(capsule)).view(numpy_dtype("BF16"))
 
 
@@ -64,5 +70,5 @@ def is_capsule(value: object) -> bool:
     return type(value).__name__ == "PyCapsule" and '"dltensor"' in repr(value)
 
 
-def _type_code(capsule: Any) -> ctypes.c_uint8:
-    return ctypes.c_uint8.from_address(_capsule_pointer(capsule, b"dltensor") + _TYPE_CODE_OFFSET)
+def _tensor_of(capsule: Any) -> DLTensor:
+    return DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))

@@ -77,7 +77,10 @@ class Tensor:
 
     @staticmethod
     def from_dlpack(name: str, tensor: Any) -> "Tensor":
-        """Make a tensor of a DLPack capsule or an object with ``__dlpack__``, without a copy."""
+        """Make a tensor of a DLPack capsule or an object with ``__dlpack__``.
+
+        Without a copy if it is in host memory; from a GPU's it is copied there.
+        """
         if not name:
             raise TritonModelException("Tensor name cannot be an empty string.")
         return Tensor(name, _array_of(tensor))
@@ -106,7 +109,7 @@ class Tensor:
         return list(self._wire.shape if array is None else array.shape)  # type: ignore[union-attr]
 
     def is_cpu(self) -> bool:
-        """Whether the elements are in host memory; they always are."""
+        """Whether the elements are in host memory; they always are, also those from a GPU."""
         return True
 
     def to_dlpack(self) -> Any:
@@ -173,11 +176,6 @@ def _array_of(tensor: Any) -> npt.NDArray[Any]:
     if dlpack.is_capsule(tensor):
         array = dlpack.from_capsule(tensor)
     elif hasattr(tensor, "__dlpack__") and hasattr(tensor, "__dlpack_device__"):
-        if tensor.__dlpack_device__()[0] != dlpack.CPU_DEVICE[0]:
-            raise TritonModelException(
-                "DLPack tensor is not in host memory; copy it there first, for example with "
-                "torch.Tensor.cpu()"
-            )
         array = dlpack.from_capsule(tensor.__dlpack__())
     else:
         raise TritonModelException(

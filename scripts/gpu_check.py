@@ -19,7 +19,9 @@ Checks, each of which says "passed", "failed" or "skipped" and why:
 - onnxruntime_providers: the same for ONNX Runtime's providers of GPUs; for one that is not there,
   what an instance says that needs it (gpu_check_backends.py).
 
-The last three kinds need Manta's packages and the files beside this one, and no server.
+- server_*: a server with Ray on the GPU, asked by stock clients (gpu_check_server.py).
+
+The last four kinds need Manta's packages and the files beside this one; only the last needs Ray.
 
 Exit code: 0 when nothing failed, which includes a machine without a GPU; 1 when a check failed;
 3 when there is no GPU and --require-gpu was given.
@@ -322,6 +324,19 @@ def of_torch_backend(name):
     return beside("gpu_check_torch", name, torch_with_gpu)
 
 
+# The last ends the server that they share.
+OF_SERVER = (
+    "server_torch",
+    "server_python_tensors",
+    "server_onnxruntime",
+    "server_cuda_shared_memory",
+    "server_killed_instance",
+    "server_memory",
+    "server_metrics",
+    "server_speed",
+    "server_ended",
+)
+
 CHECKS = {
     "gpus": list_gpus,
     "driver": check_driver,
@@ -341,6 +356,7 @@ CHECKS = {
     "torch_out_of_memory": of_torch_backend("out_of_memory"),
     "torch_weights_through_ipc": of_torch_backend("weights_through_ipc"),
     "onnxruntime_providers": beside("gpu_check_backends", "onnxruntime_providers"),
+    **{name: beside("gpu_check_server", name, torch_with_gpu) for name in OF_SERVER},
 }
 
 
@@ -374,12 +390,18 @@ def main(argv=None):
     parser.add_argument(
         "--ipc-child", nargs=3, metavar=("DEVICE", "HANDLE", "READER"), help=argparse.SUPPRESS
     )
+    parser.add_argument("--only", nargs="+", metavar="PREFIX", help="checks named so; default all")
     options = parser.parse_args(argv)
     if options.ipc_child:
         device, handle, reader = options.ipc_child
         be_child(int(device), handle, reader)
         return 0
-    checks = {name: outcome_of(check) for name, check in CHECKS.items()}
+    wanted = ("gpus", "driver", *(options.only or ("",)))
+    checks = {}
+    for name, check in CHECKS.items():
+        if name.startswith(wanted):
+            checks[name] = outcome_of(check)
+            print(name, json.dumps(checks[name]), file=sys.stderr, flush=True)
     report = {
         "python": platform.python_version(),
         "machine": platform.platform(),

@@ -13,7 +13,7 @@ from backends.api.backend import LoadContext
 from backends.api.errors import UnavailableError
 from backends.onnxruntime.failure import runtime_error
 from backends.onnxruntime.options import reading_options, session_options
-from backends.onnxruntime.providers import CPU, Provider, wanted_providers
+from backends.onnxruntime.providers import CPU, CUDA, TENSORRT, Provider, wanted_providers
 from backends.onnxruntime.settings import model_path
 
 
@@ -38,8 +38,11 @@ def open_session(context: LoadContext) -> Any:
     """
     path = model_path(context)
     providers = wanted_providers(context, path, onnxruntime.get_available_providers())
-    session = _open(context, path, session_options(context), providers)
     wanted = [each if isinstance(each, str) else each[0] for each in providers]
+    if wanted[0] in (CUDA, TENSORRT):
+        # CUDA's libraries may come from PyPI's packages, where no loader looks by itself.
+        onnxruntime.preload_dlls()
+    session = _open(context, path, session_options(context), providers)
     used = session.get_providers()
     if used[0] != wanted[0]:
         # The runtime falls back to another silently, which would look like a slow device.

@@ -168,7 +168,7 @@ def test_without_mantas_packages_its_backends_are_skipped(
     }
 
 
-def test_without_a_driver_everything_is_skipped_with_a_reason() -> None:
+def test_without_a_driver_everything_is_skipped_with_a_reason(script: dict[str, Any]) -> None:
     # -S keeps installed packages out, as on a bare machine; no PATH, no nvidia-smi.
     ran = subprocess.run(
         [sys.executable, "-S", SCRIPT],
@@ -198,6 +198,7 @@ def test_without_a_driver_everything_is_skipped_with_a_reason() -> None:
         "torch_out_of_memory",
         "torch_weights_through_ipc",
         "onnxruntime_providers",
+        *script["OF_SERVER"],
     }
     if report["gpu_count"]:
         pytest.skip("this machine has a GPU")

@@ -327,6 +327,7 @@ def of_torch_backend(name):
 # The last ends the server that they share.
 OF_SERVER = (
     "server_torch",
+    "server_placement",
     "server_python_tensors",
     "server_onnxruntime",
     "server_cuda_shared_memory",

@@ -28,6 +28,13 @@ output {{ name: "on_gpu__1" data_type: TYPE_FP32 dims: [ 2 ] }}
 instance_group {{ kind: {KIND} count: 2 }}
 dynamic_batching {{ }}
 """
+_GROUP = f"instance_group {{ kind: {KIND} count: 2 }}"
+AUTOMATIC = LAYERS.replace(_GROUP, "")
+QUARTER = LAYERS.replace(
+    _GROUP,
+    f"""instance_group {{ kind: {KIND} count: 3 }}
+parameters {{ key: "ray_num_gpus" value {{ string_value: "0.25" }} }}""",
+)
 ADD = f"""
 backend: "onnxruntime"
 input {{ name: "x" data_type: TYPE_FP32 dims: [ 4 ] }}
@@ -102,7 +109,7 @@ class TritonPythonModel:
 RESNET = f"""
 platform: "pytorch_libtorch" max_batch_size: 64
 input {{ name: "x__0" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] }}
-output {{ name: "y__0" data_type: TYPE_FP32 dims: [ 1000 ] }}
+output {{ name: "y__0" data_type: TYPE_FP16 dims: [ 1000 ] }}
 instance_group {{ kind: {KIND} }}
 dynamic_batching {{ preferred_batch_size: [ 32 ] max_queue_delay_microseconds: 2000 }}
 parameters {{ key: "AUTOCAST" value {{ string_value: "float16" }} }}
@@ -117,6 +124,8 @@ def served() -> RunningServer:
     write_model(root, "layers", LAYERS, saved(Layers()))
     write_model(root, "doubled", DOUBLED, {"model.py": DOUBLED_CODE})
     write_model(root, "chain", CHAIN, {})
+    write_model(root, "automatic", AUTOMATIC, saved(Layers()))
+    write_model(root, "quarter", QUARTER, saved(Layers()))
     write_model(root, "large", HUNGRY.replace("GIB", _gib(0.4)), {"model.py": HUNGRY_CODE})
     write_model(root, "blocker", HUNGRY.replace("GIB", _gib(0.75)), {"model.py": HUNGRY_CODE})
     server = RunningServer(root, "--model-control-mode=explicit", "--allow-client-shm=true")

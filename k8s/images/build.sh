@@ -7,8 +7,7 @@
 #   k8s/images/build.sh VARIANT BASE [REPOSITORY]
 #
 # BASE is an image by digest, for example docker.io/library/python:3.11-slim-bookworm@sha256:...
-# For gpu and tensorrt it is one of NVIDIA's with CUDA and cuDNN, for example
-# docker.io/nvidia/cuda:12.9.1-cudnn-runtime-ubuntu24.04@sha256:...; PyTorch brings its own CUDA.
+# It needs no CUDA for the variants of GPUs: PyPI's packages bring it, in the version that they need.
 # WHEEL=plain leaves out the compiled form; RUNTIME_PACKAGES= takes BASE as it is.
 set -euo pipefail
 

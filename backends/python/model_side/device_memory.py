@@ -6,7 +6,6 @@ With the CUDA driver itself, so it does not matter which framework made the tens
 """
 
 import ctypes
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
@@ -15,52 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from backends.api.datatypes import numpy_dtype
+from backends.python.model_side.dl_tensor import CODE_BFLOAT, DLTensor
 from backends.python.model_side.failure import TritonModelException
 
-# Device types of DLPack that the CUDA driver can copy from: its memory, and what it manages.
-CUDA_DEVICES: Final = (2, 13)
 # DLPack's type codes and numpy's letters; complex numbers have no datatype in KServe.
 _LETTERS: Final = {0: "i", 1: "u", 2: "f", 6: "b"}
-_CODE_BFLOAT: Final = 4
 
 # Copies so many bytes from an address of a device to a host's address.
 Copy = Callable[[int, int, int, int], None]
-
-
-class DLTensor(ctypes.Structure):
-    """DLPack's DLTensor."""
-
-    _fields_ = (  # type: ignore[mutable-override]  # ctypes' own type is wider
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 def copy_to_host(tensor: DLTensor, copy: Copy | None = None) -> npt.NDArray[Any]:
     """Return an array of a tensor's elements, once the device has done what it was told before.
 
     Args:
-        tensor: In memory of one of `CUDA_DEVICES`; stays the producer's.
+        tensor: A contiguous one in memory of one of `CUDA_DEVICES`; stays the producer's.
         copy: What copies; the driver's copy unless given.
 
     Raises:
-        TritonModelException: Its elements have no datatype, or lie apart.
+        TritonModelException: Its elements have no datatype, or the driver does not copy.
     """
-    shape = tuple(tensor.shape[: tensor.ndim])
-    if not _is_contiguous(tensor, shape):
-        raise TritonModelException(
-            "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored in "
-            "C-Order are supported."
-        )
-    array = np.empty(shape, _dtype(tensor))
+    array = np.empty(tensor.shape, _dtype(tensor))
     if array.nbytes:
         source = (tensor.data or 0) + tensor.byte_offset
         (copy or _copy_by_driver)(tensor.device_id, source, array.ctypes.data, array.nbytes)
@@ -69,7 +43,7 @@ def copy_to_host(tensor: DLTensor, copy: Copy | None = None) -> npt.NDArray[Any]
 
 def _dtype(tensor: DLTensor) -> np.dtype[Any]:
     if tensor.lanes == 1:
-        if (tensor.code, tensor.bits) == (_CODE_BFLOAT, 16):
+        if (tensor.code, tensor.bits) == (CODE_BFLOAT, 16):
             return np.dtype(numpy_dtype("BF16"))
         letter = _LETTERS.get(tensor.code)
         if letter is not None and tensor.bits in (8, 16, 32, 64):
@@ -78,17 +52,6 @@ def _dtype(tensor: DLTensor) -> np.dtype[Any]:
         f"DLPack tensor has elements of type code {tensor.code} with {tensor.bits} bits and "
         f"{tensor.lanes} lanes, for which there is no datatype; convert it first"
     )
-
-
-def _is_contiguous(tensor: DLTensor, shape: tuple[int, ...]) -> bool:
-    if not tensor.strides or 0 in shape:
-        return True
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(tensor.strides[: tensor.ndim]), strict=True):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return math.prod(shape) == expected
 
 
 def _copy_by_driver(device: int, source: int, target: int, count_bytes: int) -> None:

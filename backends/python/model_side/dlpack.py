@@ -14,12 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from backends.api.datatypes import numpy_dtype
-from backends.python.model_side.device_memory import CUDA_DEVICES, DLTensor, copy_to_host
+from backends.python.model_side.device_memory import copy_to_host
+from backends.python.model_side.dl_tensor import (
+    CODE_BFLOAT,
+    CODE_UINT,
+    CUDA_DEVICES,
+    HOST_DEVICES,
+    DLTensor,
+)
+from backends.python.model_side.failure import TritonModelException
 
 CPU_DEVICE = (1, 0)
-
-_CODE_UINT = 1
-_CODE_BFLOAT = 4
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
@@ -46,7 +51,7 @@ def to_capsule(array: npt.NDArray[Any]) -> Any:
     if array.dtype != numpy_dtype("BF16"):
         return array.__dlpack__()
     capsule = array.view(np.uint16).__dlpack__()
-    _tensor_of(capsule).code = _CODE_BFLOAT
+    _tensor_of(capsule).code = CODE_BFLOAT
     return capsule
 
 
@@ -54,14 +59,24 @@ def from_capsule(capsule: Any) -> npt.NDArray[np.generic]:
     """Take over a capsule as an array, without a copy if it is of CPU memory.
 
     Raises:
-        TritonModelException: It is of GPU memory that cannot be copied.
+        TritonModelException: Its elements lie apart, or in memory that cannot be copied from.
     """
     tensor = _tensor_of(capsule)
+    if tensor.device_type not in (*HOST_DEVICES, *CUDA_DEVICES):
+        raise TritonModelException(
+            "DLPack tensor is not in host memory; copy it there first, for example with "
+            "torch.Tensor.cpu()"
+        )
+    if not tensor.is_contiguous:
+        raise TritonModelException(
+            "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored in "
+            "C-Order are supported."
+        )
     if tensor.device_type in CUDA_DEVICES:
         return copy_to_host(tensor)
-    if tensor.code != _CODE_BFLOAT:
+    if tensor.code != CODE_BFLOAT:
         return np.from_dlpack(_Producer(capsule))
-    tensor.code = _CODE_UINT
+    tensor.code = CODE_UINT
     return np.from_dlpack(_Producer(capsule)).view(numpy_dtype("BF16"))
 
 

@@ -174,20 +174,13 @@ class Tensor:
 
 def _array_of(tensor: Any) -> npt.NDArray[Any]:
     if dlpack.is_capsule(tensor):
-        array = dlpack.from_capsule(tensor)
-    elif hasattr(tensor, "__dlpack__") and hasattr(tensor, "__dlpack_device__"):
-        array = dlpack.from_capsule(tensor.__dlpack__())
-    else:
-        raise TritonModelException(
-            "Provided tensor is not supported. Tensor must be a DLPack capsule "
-            "or have `__dlpack__` and `__dlpack_device__` attributes"
-        )
-    if not array.flags.c_contiguous:
-        raise TritonModelException(
-            "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored in "
-            "C-Order are supported."
-        )
-    return array
+        return dlpack.from_capsule(tensor)
+    if hasattr(tensor, "__dlpack__") and hasattr(tensor, "__dlpack_device__"):
+        return dlpack.from_capsule(tensor.__dlpack__())
+    raise TritonModelException(
+        "Provided tensor is not supported. Tensor must be a DLPack capsule "
+        "or have `__dlpack__` and `__dlpack_device__` attributes"
+    )
 
 
 def _is_unshared(array: npt.NDArray[Any], lenders: int = 0) -> bool:

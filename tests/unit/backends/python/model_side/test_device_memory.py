@@ -9,21 +9,18 @@ import numpy as np
 import pytest
 
 from backends.python.model_side import dlpack, pb_utils
-from backends.python.model_side.device_memory import DLTensor, copy_to_host
+from backends.python.model_side.device_memory import copy_to_host
 from backends.python.model_side.failure import TritonModelException
 
 CUDA = 2
-
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype = ctypes.c_void_p
-_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+ROCM = 10
 
 
-def labelled(array):
-    """Return a capsule that says its memory is the GPU's, and its DLTensor."""
+def labelled(array, device=CUDA):
+    """Return a capsule that says its memory is a device's, and its DLTensor."""
     capsule = dlpack.to_capsule(array)
-    tensor = DLTensor.from_address(_pointer(capsule, b"dltensor"))
-    tensor.device_type = CUDA
+    tensor = dlpack._tensor_of(capsule)
+    tensor.device_type = device
     return capsule, tensor
 
 
@@ -64,10 +61,15 @@ def test_shapes_with_ones_with_nothing_and_without_dimensions():
 
 
 def test_what_lies_apart_is_refused():
-    _, tensor = kept = labelled(np.zeros((3, 4), np.float32).T)
+    capsule, _ = labelled(np.zeros((3, 4), np.float32).T)
     with pytest.raises(TritonModelException, match="DLPack tensor is not contiguous"):
-        copy_to_host(tensor)
-    del kept
+        pb_utils.Tensor.from_dlpack("OUT", capsule)
+
+
+def test_memory_of_other_devices_is_refused():
+    capsule, _ = labelled(np.zeros(2, np.float32), ROCM)
+    with pytest.raises(TritonModelException, match="is not in host memory; copy it there first"):
+        pb_utils.Tensor.from_dlpack("OUT", capsule)
 
 
 def test_elements_without_a_datatype_are_refused():
@@ -83,7 +85,7 @@ def test_without_a_driver_the_text_says_so():
     except OSError:
         pass
     else:
-        return  # scripts/gpu_check.py has the case of a machine with a GPU
+        pytest.skip("this machine has a CUDA driver")
     capsule, _ = labelled(np.zeros(2, np.float32))
     with pytest.raises(TritonModelException, match="is in GPU memory, and there is no CUDA driver"):
         pb_utils.Tensor.from_dlpack("OUT", capsule)

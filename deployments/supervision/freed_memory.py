@@ -41,20 +41,13 @@ class FreedMemory:
     def __init__(self, budget: MemoryBudget, trim: Callable[[], None] = trim_malloc) -> None:
         self._budget = budget
         self._trim = trim
-        self._peak_bytes = 0
 
     async def run(self) -> None:
         """Look from time to time, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_S)
-            if self.is_worth_it():
+            budget = self._budget
+            # Messages have held much since the last time, and hold under half of that now.
+            if budget.recent_peak_bytes >= max(WORTH_BYTES, 2 * budget.used_bytes):
+                budget.forget_peak()
                 await asyncio.to_thread(self._trim)
-
-    def is_worth_it(self) -> bool:
-        """Whether messages have held much since this was true last, and now hold under half."""
-        budget = self._budget
-        self._peak_bytes = max(self._peak_bytes, budget.read_recent_peak_bytes())
-        if self._peak_bytes < max(WORTH_BYTES, 2 * budget.used_bytes):
-            return False
-        self._peak_bytes = 0
-        return True

@@ -23,16 +23,17 @@ class MemoryBudget:
         limit_bytes: The same.
         used_bytes: What is taken now.
         peak_bytes: The most that was taken at one time.
+        recent_peak_bytes: The same, since `forget_peak`.
         refused_count: How often `try_take` has refused.
     """
 
-    __slots__ = ("_recent_peak_bytes", "limit_bytes", "peak_bytes", "refused_count", "used_bytes")
+    __slots__ = ("limit_bytes", "peak_bytes", "recent_peak_bytes", "refused_count", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.peak_bytes = 0
-        self._recent_peak_bytes = 0
+        self.recent_peak_bytes = 0
         self.refused_count = 0
 
     def try_take(self, count_bytes: int) -> bool:
@@ -42,14 +43,14 @@ class MemoryBudget:
             self.refused_count += 1
             return False
         self.used_bytes = used_bytes
-        if used_bytes > self._recent_peak_bytes:
+        if used_bytes > self.recent_peak_bytes:
             self._rise(used_bytes)
         return True
 
     def take(self, count_bytes: int) -> None:
         """Take bytes that exist already, such as a response; the limit may be passed by them."""
         self.used_bytes += count_bytes
-        if self.used_bytes > self._recent_peak_bytes:
+        if self.used_bytes > self.recent_peak_bytes:
             self._rise(self.used_bytes)
 
     def give_back(self, count_bytes: int) -> None:
@@ -62,11 +63,10 @@ class MemoryBudget:
             raise ValueError(f"{count_bytes} bytes given back of {self.used_bytes} taken")
         self.used_bytes -= count_bytes
 
-    def read_recent_peak_bytes(self) -> int:
-        """Return the most that was taken at one time since the last call."""
-        peak_bytes, self._recent_peak_bytes = self._recent_peak_bytes, self.used_bytes
-        return peak_bytes
+    def forget_peak(self) -> None:
+        """Have `recent_peak_bytes` begin anew, with what is taken now."""
+        self.recent_peak_bytes = self.used_bytes
 
     def _rise(self, used_bytes: int) -> None:
-        self._recent_peak_bytes = used_bytes
+        self.recent_peak_bytes = used_bytes
         self.peak_bytes = max(self.peak_bytes, used_bytes)

@@ -171,16 +171,20 @@ class Scene:
 
     def _eventually_small(self, tally: Tally, ingress: psutil.Process) -> None:
         most = self._rss_bytes + _GROWTH_BYTES
-        end_s = time.monotonic() + PATIENCE_S
         # What large messages have left is given back after some seconds.
-        while (rss_bytes := ingress.memory_info().rss) > most and time.monotonic() < end_s:
-            time.sleep(0.2)
+        rss_bytes = _eventually(lambda: int(ingress.memory_info().rss), most)
         grown_bytes = rss_bytes - self._rss_bytes
         tally.expect(rss_bytes <= most, f"memory has grown by {grown_bytes >> 20} MiB")
 
     def _eventually_closed(self, tally: Tally, ingress: psutil.Process) -> None:
         most = self._descriptors + _FD_SLACK
-        end_s = time.monotonic() + PATIENCE_S
-        while (count := ingress.num_fds()) > most and time.monotonic() < end_s:
-            time.sleep(0.2)
+        count = _eventually(ingress.num_fds, most)
         tally.expect(count <= most, f"{count} descriptors are open, {self._descriptors} at first")
+
+
+def _eventually(read: Callable[[], int], most: int) -> int:
+    """Return what is read once it is no more than ``most``, or after `PATIENCE_S`."""
+    end_s = time.monotonic() + PATIENCE_S
+    while (found := read()) > most and time.monotonic() < end_s:
+        time.sleep(0.2)
+    return found

@@ -31,14 +31,16 @@ def test_more_cannot_be_given_back_than_was_taken() -> None:
         budget.give_back(11)
 
 
-def test_the_recent_peak_is_that_since_it_was_read() -> None:
+def test_the_recent_peak_is_that_since_it_was_forgotten() -> None:
     budget = MemoryBudget(100)
     budget.take(80)
     budget.give_back(50)
-    assert budget.read_recent_peak_bytes() == 80
-    assert budget.read_recent_peak_bytes() == 30
+    assert budget.recent_peak_bytes == 80
+    budget.forget_peak()
+    assert budget.recent_peak_bytes == 30
     budget.take(20)
     budget.give_back(50)
-    assert budget.read_recent_peak_bytes() == 50
-    assert budget.read_recent_peak_bytes() == 0
+    assert budget.recent_peak_bytes == 50
+    budget.forget_peak()
+    assert budget.recent_peak_bytes == 0
     assert budget.peak_bytes == 80

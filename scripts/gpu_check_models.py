@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from gpu_check_torch import LAYERS as LAYERS_ALONE
 from gpu_check_torch import Layers
 from torch import nn
 
@@ -20,21 +21,19 @@ KIND = os.environ.get("GPU_CHECK_KIND", "KIND_GPU")
 DEVICE = "cuda" if KIND == "KIND_GPU" else "cpu"
 GIB = 1 << 30
 
-LAYERS = f"""
-platform: "pytorch_libtorch" max_batch_size: 64
-input {{ name: "x__0" data_type: TYPE_FP32 dims: [ 64 ] }}
-output {{ name: "y__0" data_type: TYPE_FP32 dims: [ 10 ] }}
-output {{ name: "on_gpu__1" data_type: TYPE_FP32 dims: [ 2 ] }}
+_LAYERS = LAYERS_ALONE.replace('name: "layers"', "")
+LAYERS = f"""{_LAYERS}
 instance_group {{ kind: {KIND} count: 2 }}
 dynamic_batching {{ }}
 """
-_GROUP = f"instance_group {{ kind: {KIND} count: 2 }}"
-AUTOMATIC = LAYERS.replace(_GROUP, "")
-QUARTER = LAYERS.replace(
-    _GROUP,
-    f"""instance_group {{ kind: {KIND} count: 3 }}
-parameters {{ key: "ray_num_gpus" value {{ string_value: "0.25" }} }}""",
-)
+AUTOMATIC = f"""{_LAYERS}
+dynamic_batching {{ }}
+"""
+QUARTER = f"""{_LAYERS}
+instance_group {{ kind: {KIND} count: 3 }}
+dynamic_batching {{ }}
+parameters {{ key: "ray_num_gpus" value {{ string_value: "0.25" }} }}
+"""
 ADD = f"""
 backend: "onnxruntime"
 input {{ name: "x" data_type: TYPE_FP32 dims: [ 4 ] }}
@@ -116,8 +115,20 @@ parameters {{ key: "AUTOCAST" value {{ string_value: "float16" }} }}
 """
 
 
+class Served(RunningServer):
+    """The server.
+
+    Args:
+        repository: Its model repository; models may be written there later, too.
+    """
+
+    def __init__(self, repository: Path) -> None:
+        self.repository = repository
+        super().__init__(repository, "--model-control-mode=explicit", "--allow-client-shm=true")
+
+
 @functools.cache
-def served() -> RunningServer:
+def served() -> Served:
     """Return the server, started at the first call; it ends with this process."""
     folder = tempfile.TemporaryDirectory(prefix="manta-gpu-check-")
     root = Path(folder.name)
@@ -128,8 +139,7 @@ def served() -> RunningServer:
     write_model(root, "quarter", QUARTER, saved(Layers()))
     write_model(root, "large", HUNGRY.replace("GIB", _gib(0.4)), {"model.py": HUNGRY_CODE})
     write_model(root, "blocker", HUNGRY.replace("GIB", _gib(0.75)), {"model.py": HUNGRY_CODE})
-    server = RunningServer(root, "--model-control-mode=explicit", "--allow-client-shm=true")
-    server.repository = root
+    server = Served(root)
 
     def end() -> None:
         server.terminate()
@@ -158,10 +168,7 @@ def write_model(root: Path, name: str, config: str, files: dict[str, bytes | str
 def saved(module: nn.Module, example: torch.Tensor | None = None) -> dict[str, bytes | str]:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        made = (
-            torch.jit.script(module.eval())
-            if example is None
-            else (torch.jit.trace(module.eval(), example))
-        )
+        module.eval()
+        made = torch.jit.script(module) if example is None else torch.jit.trace(module, example)
         made.save(f"{folder}/model.pt")
         return {"model.pt": Path(folder, "model.pt").read_bytes()}

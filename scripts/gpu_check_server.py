@@ -34,7 +34,6 @@ from tritonclient import grpc, http
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 60.0
-LOAD_S = 600.0
 TOLERANCE = 1e-5
 
 Array = np.ndarray[Any, Any]
@@ -45,10 +44,7 @@ SLACK_BYTES = 256 << 20
 def _clients() -> list[tuple[ModuleType, Any]]:
     server = served()
     return [
-        (
-            http,
-            http.InferenceServerClient(server.http, connection_timeout=600, network_timeout=600),
-        ),
+        (http, http.InferenceServerClient(server.http)),
         (grpc, grpc.InferenceServerClient(server.grpc)),
     ]
 

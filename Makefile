@@ -5,24 +5,30 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Unless compiled tests are kept, each run compiles them and rewrites their assertions, for 7 s. The
 # plugin of schemathesis imports for another; only integration tests use it.
-UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/unit
+UNIT := env -u PYTHONDONTWRITEBYTECODE $(PYTEST) -q -p no:schemathesis tests/unit tools/tests
+MEASURED := $(BIN)/python -m slipcover --branch --json --out .cache/coverage.json --source cluster,deployments,backends,tools/manta_tools
 # uv leaves compiling to the first import. A server is ten processes that import Ray: compiled ahead,
 # it starts in half the time and loads a model in a third. Files of other Pythons do not compile.
 # No server imports mypy.
-COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends >/dev/null 2>&1 || true
+COMPILE := $(BIN)/python -m compileall -q -j 0 -x '/(mypy|mypyc|setuptools)/' $(VENV)/lib cluster deployments backends tools/manta_tools >/dev/null 2>&1 || true
+
+# The tools with what their tests need.
+TOOLS := ./tools[analyze,genai]
 
 CHECKOV_VERSION := 3.3.30
+MUTMUT_VERSION := 3.8.1
 KSERVE_VERSION := 0.20.0
 
-.PHONY: help compiled unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-quick frameworks integration sequences stores faults test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz lanes chaos attack audit k8s-check clean
+.PHONY: help compiled compiled-for-tests unit-compiled compare-forms wheel wheel-test install serve test check lint types unit unit-measured unit-reached frameworks integration sequences stores faults test-times test-all conformance bench bench-perf bench-backends bench-stores bench-on-demand simulate demo-models demo-frameworks interop-tools store-tools kserve-client fuzz mutants lanes chaos attack audit k8s-check clean
 
 help:
 	@echo "make serve    install, build the demo repository, serve it (HTTP 8000, gRPC 8001, metrics 8002)"
-	@echo "make test     install what tests need and run all but the longest, and three minutes of chaos"
+	@echo "make test     install what tests need and run all but the longest, and a minute of chaos"
 	@echo "make frameworks  the tests that import a large framework, TensorFlow's 1.4 GB installed for them; part of make test"
 	@echo "make demo-frameworks  the digits in every framework, as a repository; their accuracies side by side"
-	@echo "make test-all that, the longest, 10,000 sequences, faults under load, 90 minutes of chaos, the wheel, fuzzing, and conformance where sources are named"
-	@echo "make check    lint, types, import contracts and unit tests, but for slow ones, with a quarter of the generated examples"
+	@echo "make test-times  what the servers of the last make test took to start and end, by module"
+	@echo "make test-all all tests as one: also the longest, faults under load, 15 minutes of chaos, the wheel, fuzzing, and conformance where sources are named"
+	@echo "make check    lint, types, import contracts and the unit tests that a change can reach, but for slow ones, with a quarter of the generated examples"
 	@echo "make conformance  the Python examples of TRITON_CLIENT_SRC and of PYTHON_BACKEND_SRC, and the tests"
 	@echo "                  of TRITON_SERVER_SRC, against Manta"
 	@echo "make stores   model repositories in object stores, against emulators on loopback"
@@ -33,6 +39,7 @@ help:
 	@echo "make attack   attacks a server on loopback; ATTACK=\"--quick\" or \"--only bombs\" chooses"
 	@echo "make audit    pins and installed versions against known vulnerabilities, and a bill of materials in dist/"
 	@echo "make fuzz     coverage-guided fuzzing of all parsers, FUZZ_SECONDS for each (60)"
+	@echo "make mutants  200 wrong programs of each pure room, of which unit tests must notice 85 %; MUTANTS=\"--room access --count 40\""
 	@echo "make bench    Manta and Triton side by side under perf_analyzer"
 	@echo "make bench-perf  manta perf and perf_analyzer in turn at one server; PERF=\"--rounds 2\" chooses"
 	@echo "make bench-backends  every framework behind the server beside its own bare loop; BACKENDS=\"--only fil --rounds 1\" chooses"
@@ -40,17 +47,17 @@ help:
 	@echo "make bench-on-demand 1,000 models on a server that keeps 50, under Zipf-distributed requests; ON_DEMAND=\"--requests 1000\""
 	@echo "make simulate what the control plane decides in a cluster of 1,000 nodes, without Ray; SCALE=\"--nodes 4000\" chooses"
 	@echo "make lanes    two nodes in network namespaces: throughput, delay and loss, a partition; LANES=\"--only loss\" chooses"
-	@echo "make install  the virtual environment with Manta and its CPU extras, and 'make compiled' in the background (not with COMPILED=0)"
+	@echo "make install  the virtual environment with Manta, its CPU extras and the tools, and 'make compiled' in the background (not with COMPILED=0)"
 	@echo "make compiled compile the request path with mypyc; until a source changes servers run that"
-	@echo "make wheel    a wheel in dist/, compiled if there is a C compiler; make wheel-test installs it elsewhere and serves"
+	@echo "make wheel    wheels of Manta and of the tools in dist/, compiled if there is a C compiler; make wheel-test installs them elsewhere and serves"
 	@echo "make compare-forms  the same requests to a plain and a compiled server"
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
-$(VENV)/.installed: $(BIN)/uv pyproject.toml constraints.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile]' --constraint constraints.txt
+$(VENV)/.installed: $(BIN)/uv pyproject.toml tools/pyproject.toml constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile]' --editable ./tools --constraint constraints.txt
 	$(COMPILE)
 	@touch $@
 
@@ -61,10 +68,11 @@ $(VENV)/.installed-torch: $(BIN)/uv constraints.txt
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed $(VENV)/.installed-torch
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint]' --constraint constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint]' --editable '$(TOOLS)' --constraint constraints.txt
 	$(COMPILE)
 	@touch $@
 
+# The tools' commands with the server's: after make serve, manta perf.
 # Compiles behind everything else, unless COMPILED=0; see ADR 10.
 install: $(VENV)/.installed
 	@$(BIN)/python scripts/compile_shim.py
@@ -75,9 +83,13 @@ install: $(VENV)/.installed
 compiled: $(VENV)/.installed
 	$(BIN)/python scripts/compile.py
 
+# Beside the tests that run plain, behind them. In CI a machine without a compiler is an error.
+compiled-for-tests: $(VENV)/.installed
+	nice -n 10 $(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
+
 # The unit tests once more, against the compiled form.
 unit-compiled: $(VENV)/.installed-test compiled
-	MANTA_COMPILED=1 $(UNIT)
+	MANTA_COMPILED=1 $(UNIT) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 # The same requests to a plain and a compiled server: answers must be the same to the byte.
 compare-forms: $(VENV)/.installed-test compiled
@@ -85,10 +97,11 @@ compare-forms: $(VENV)/.installed-test compiled
 
 # For this Python and this kind of machine; without a C compiler or with MANTA_WHEEL=plain, for any.
 wheel: $(BIN)/uv
-	rm -f dist/manta_serve-*.whl
+	rm -f dist/manta_serve-*.whl dist/manta_tools-*.whl
 	$(BIN)/uv build --wheel --python $(BIN)/python --build-constraints constraints.txt --out-dir dist
+	$(BIN)/uv build --wheel --python $(BIN)/python --build-constraints constraints.txt --out-dir dist tools
 
-# Installed into an empty environment, from where it serves the demo repository.
+# Installed into an empty environment, from where it serves the demo repository; then the tools beside it.
 wheel-test: $(VENV)/.installed-test demo-models wheel
 	$(PYTEST) -q tests/wheel
 
@@ -105,20 +118,33 @@ serve: install demo-models
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
+# In two processes, each test file whole in one of them: what its tests share is made once.
 unit: $(VENV)/.installed-test
-	MANTA_COMPILED=0 $(UNIT)
+	MANTA_COMPILED=0 $(UNIT) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-unit-quick: $(VENV)/.installed-test
-	MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(UNIT) -m "not slow" --numprocesses=logical --maxprocesses=4
+# The same, with the lines and branches that are reached, by room; below a floor it fails. Tests that
+# count instructions or pickle code cannot be measured and run behind the others; the two warnings
+# are of measuring branches of tests, which nobody asks for.
+UNMEASURED := tests/unit/simulation/test_scale.py tests/unit/cluster/server/test_app.py tests/unit/cluster/server/test_ingress_entry.py
+unit-measured: $(VENV)/.installed-test
+	@mkdir -p .cache
+	MANTA_COMPILED=0 $(MEASURED) -m pytest -q -p no:schemathesis tests/unit tools/tests --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 --durations-min=5 \
+		$(addprefix --ignore=,$(UNMEASURED)) -W "ignore:Module already imported" -W "ignore:Unable to activate pytest branch coverage"
+	MANTA_COMPILED=0 $(PYTEST) -q -p no:schemathesis $(UNMEASURED)
+	$(BIN)/python scripts/coverage_floors.py .cache/coverage.json
+
+# Of the tests that the change can reach; scripts/reached_tests.py --list names their files.
+unit-reached: $(VENV)/.installed-test
+	env -u PYTHONDONTWRITEBYTECODE MANTA_COMPILED=0 MANTA_EXAMPLES_PERCENT=25 $(BIN)/python scripts/reached_tests.py -m "not slow"
 
 # Side by side; installed before, once.
 check: $(VENV)/.installed-test
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-quick lint types
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-reached lint types
 
 # TensorFlow alone is 1.4 GB.
 $(VENV)/.installed-frameworks: $(VENV)/.installed-test
@@ -145,7 +171,7 @@ store-tools:
 
 # Model repositories in S3, Google's and Azure's stores, as emulators on loopback.
 stores: $(VENV)/.installed-test store-tools
-	$(PYTEST) -q -p no:schemathesis tests/stores
+	$(PYTEST) -q -p no:schemathesis tests/stores --durations=25 --durations-min=5
 
 $(VENV)/.installed-k8s: $(VENV)/.installed-test
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cpu,demo,compile,test,lint,k8s]' --constraint constraints.txt
@@ -166,7 +192,7 @@ $(VENV)/.installed-k8s: $(VENV)/.installed-test
 # KServe's own client, which a test asks with.
 kserve-client: .cache/kserve/.installed-$(KSERVE_VERSION)
 
-# Needs kustomize or kubectl. What is in ../shared/k8s is used where it is there.
+# Needs kustomize or kubectl.
 k8s-check: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION)
 	$(BIN)/python scripts/k8s_check.py
 	$(PYTEST) -q -p no:schemathesis tests/k8s
@@ -179,11 +205,22 @@ sequences: $(VENV)/.installed-test
 # and that is not CI, they run plain. Unit tests run both ways in test-all.
 SERVED_FORM = MANTA_COMPILED=$$($(BIN)/python -c 'from backends import compiled_form; print(int(compiled_form.is_compiled()))')
 test: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types unit stores k8s-check
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-measured compiled-for-tests lint types stores k8s-check
 	$(MAKE) --no-print-directory frameworks demo-models demo-frameworks interop-tools kserve-client
-	$(BIN)/python scripts/compile.py $(if $(CI),,--if-possible)
-	$(SERVED_FORM) $(PYTEST) tests/integration -m "not long"
-	$(SERVED_FORM) $(BIN)/python -m tests.chaos --minutes 3 --seed 7
+	rm -f .cache/test-times.jsonl
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line integration-half-1 integration-half-2
+	$(MAKE) --no-print-directory test-times MOST_STARTS=$(MOST_STARTS)
+	$(SERVED_FORM) $(BIN)/python -m tests.chaos --schedule tests/chaos/schedules/each_change.txt
+
+# Integration tests without the longest, in two processes that share no server.
+integration-half-%:
+	$(SERVED_FORM) $(PYTEST) tests/integration -m "not long" --half $* --durations=25 --durations-min=5
+
+# What the servers of the last run of integration tests took to start and end, by module. Starts are
+# most of that run: it fails with more of them than these.
+MOST_STARTS ?= 20
+test-times: $(VENV)/.installed-test
+	$(BIN)/python -m tests.support.start_times --most $(MOST_STARTS)
 
 # FAULTS="--only sigkill-instance" runs some; --models=N of the scrape storm.
 faults: $(VENV)/.installed-test
@@ -203,20 +240,22 @@ audit: $(VENV)/.installed-test
 	$(BIN)/python scripts/audit_pins.py --installed --pypi
 	$(BIN)/python scripts/make_sbom.py
 
-# What takes too long for every change. FUZZ_SECONDS is 10 here unless given.
-test-all: test sequences faults unit-compiled compare-forms wheel-test
-	$(SERVED_FORM) $(PYTEST) -q tests/integration -m long
-	MANTA_CHECK_MODELS=300 $(PYTEST) -q tests/integration/test_check.py
-	MANTA_STORE_FAULTS=all $(PYTEST) -q -p no:schemathesis tests/stores/test_nodes.py tests/stores/test_polling.py tests/stores/test_ray_nodes.py
-	MANTA_NODES=all $(PYTEST) -q tests/integration/test_nodes.py tests/integration/test_node_autoscaler.py
-	$(BIN)/python -m tests.chaos --minutes 30 --seed 1 2 3
-	$(BIN)/python -m tests.attack
-	MANTA_K8S_IMAGE=1 $(PYTEST) -q -p no:schemathesis tests/k8s/test_image.py
-	MANTA_UPGRADES=all $(PYTEST) -q tests/integration/test_upgrade.py
-	MANTA_ON_DEMAND_REQUESTS=600 $(PYTEST) -q tests/integration/test_on_demand.py
-	MANTA_HEAD_FAULTS=all $(PYTEST) -q tests/integration/test_head_faults.py
-	MANTA_PODS=all $(PYTEST) -q tests/integration/test_kuberay.py
-	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
+# All tests, each once: what takes too long for every change too, of which MANTA_TESTS=all opens the
+# gates. FUZZ_SECONDS is 10 here unless given. Beside it now and then: 30 minutes of chaos for each
+# seed, a million attacks, 10,000 sequences (make chaos CHAOS="--minutes 30 --seed 1 2 3", make attack,
+# make sequences).
+test-all: export MANTA_TESTS := all
+test-all: $(VENV)/.installed-k8s .cache/checkov/.installed-$(CHECKOV_VERSION) store-tools
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit compiled-for-tests lint types stores k8s-check
+	$(MAKE) --no-print-directory unit-compiled frameworks demo-models demo-frameworks interop-tools kserve-client
+	rm -f .cache/test-times.jsonl
+	$(SERVED_FORM) $(PYTEST) tests/integration
+	$(MAKE) --no-print-directory test-times MOST_STARTS=200
+	$(MAKE) --no-print-directory faults compare-forms wheel-test
+	$(SERVED_FORM) $(BIN)/python -m tests.chaos --minutes 5 --seed 1 2 3
+	$(BIN)/python -m tests.attack --requests 300000
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
+	$(MAKE) --no-print-directory mutants
 	$(if $(TRITON_CLIENT_SRC)$(PYTHON_BACKEND_SRC)$(TRITON_SERVER_SRC),$(MAKE) conformance)
 
 # TRITON_CLIENT_SRC, PYTHON_BACKEND_SRC and TRITON_SERVER_SRC name checkouts of triton-inference-server/client,
@@ -227,6 +266,16 @@ conformance: $(VENV)/.installed-test
 	$(if $(PYTHON_BACKEND_SRC),$(BIN)/python -m tests.conformance.python_backend_examples)
 	$(if $(TRITON_SERVER_SRC),$(BIN)/uv pip install --quiet --python $(BIN)/python sseclient-py)
 	$(if $(TRITON_SERVER_SRC),$(BIN)/python -m tests.conformance.upstream_qa)
+
+# An environment of its own, whose Python writes the mutants; tests run in the one of all tests.
+.cache/mutants/.installed-$(MUTMUT_VERSION): $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/mutants
+	$(BIN)/uv pip install --quiet --python .cache/mutants/bin/python mutmut==$(MUTMUT_VERSION)
+	@touch $@
+
+# MUTANTS="--room scheduling --count 40" runs some, --seed 1 others.
+mutants: $(VENV)/.installed-test .cache/mutants/.installed-$(MUTMUT_VERSION)
+	$(BIN)/python -m scripts.mutants $(MUTANTS)
 
 # FUZZ_SECONDS is for each target.
 fuzz: $(VENV)/.installed-test
@@ -266,4 +315,4 @@ lanes: $(VENV)/.installed-test
 	$(BIN)/python scripts/lane_servers.py $(LANES)
 
 clean:
-	rm -rf $(VENV) .compiled .compiled_shim dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers
+	rm -rf $(VENV) .compiled .compiled_shim .compiled_client dist .mypy_cache .ruff_cache .hypothesis configs/models configs/framework_models configs/framework_answers

@@ -70,7 +70,10 @@ PLAIN: Final = frozenset(
         "deployments/http/codec/infer_header.py",
         "deployments/http/codec/infer_spec.py",
         "deployments/instance/actor.py",
+        "deployments/instance/given_environment.py",
         "deployments/instance/loading.py",
+        "deployments/instance/main_thread.py",
+        "deployments/instance/plain_process.py",
         "deployments/instance/process_load.py",
         "deployments/instance/progress.py",
         "deployments/instance/spec.py",
@@ -149,7 +152,7 @@ class CompiledFinder:
         if name != LIBRARY and name.partition(".")[0] not in _PACKAGES:
             return None
         file = self.path / (name.replace(".", "/") + SUFFIX)
-        if not file.exists():
+        if not file.exists() or (path is not None and not _is_ours(name, path)):
             return None
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, str(file)))
 
@@ -212,6 +215,13 @@ def is_compiled() -> bool:
     sample = sources()[0].removesuffix(".py").replace("/", ".")
     spec = find_spec(sample)
     return spec is not None and str(spec.origin).endswith(SUFFIX)
+
+
+def _is_ours(name: str, path: Sequence[str]) -> bool:
+    """Whether a module is looked for in our package, not in a model's that is called so."""
+    package = name.rpartition(".")[0].replace(".", "/")
+    place = next(iter(path), "")
+    return place == f"{ROOT}/{package}" or Path(place).resolve() == ROOT / package
 
 
 def _is_beside() -> bool:

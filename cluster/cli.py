@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from backends.compiled_form import is_compiled
 from cluster import __version__
+
+if TYPE_CHECKING:
+    from cluster.fork_server.starting import ForkServer
+    from cluster.options.table import ServerOptions
 
 # As shells report a command that a signal has ended.
 _SIGNAL_EXIT_CODE = 128
@@ -23,21 +27,21 @@ _SIGNAL_EXIT_CODE = 128
 # Kubernetes manifests for Triton, KServe's among them, have its command as the first argument.
 _SERVE_COMMANDS = ("serve", "tritonserver")
 
-# By command: the module whose ``main`` takes its arguments. `explain` and `upgrade` need Ray.
-_TOOLS = {
-    "analyze": "cluster.tools.analyze.command",
-    "check": "cluster.tools.check.command",
-    "doctor": "cluster.tools.doctor.command",
-    "explain": "cluster.tools.explain",
-    "genai-perf": "cluster.tools.perf.genai.command",
-    "graph": "cluster.tools.graph",
-    "model": "cluster.tools.publish.command",
-    "node-resources": "cluster.tools.node_resources",
-    "perf": "cluster.tools.perf.command",
-    "replay": "cluster.tools.replay.command",
-    "rollout": "cluster.tools.rollout",
-    "policy": "cluster.tools.policy.command",
-    "tune": "cluster.tools.tune.command",
+# As argparse ends on a wrong command line.
+_USAGE_EXIT_CODE = 2
+
+# By command: the module whose ``main`` takes its arguments. `explain` and `upgrade` need Ray. Other
+# distributions have more, `cluster.commands.entry_points`.
+_COMMANDS = {
+    "check": "cluster.commands.check.command",
+    "doctor": "cluster.commands.doctor.command",
+    "explain": "cluster.commands.explain",
+    "graph": "cluster.commands.graph",
+    "model": "cluster.commands.publish.command",
+    "node-resources": "cluster.commands.node_resources",
+    "replay": "cluster.commands.replay.command",
+    "rollout": "cluster.commands.rollout",
+    "policy": "cluster.commands.policy.command",
     "upgrade": "cluster.server.upgrade_command",
 }
 
@@ -80,16 +84,31 @@ def _run(argv: Sequence[str] | None) -> int:
         return _serve(arguments)
     if command in _SERVE_COMMANDS:
         return _serve(arguments[1:])
-    if command in _TOOLS:
-        tool = getattr(import_module(_TOOLS[command]), "main")  # noqa: B009 - of any module
-        code: int = tool(arguments[1:])
+    if command in _COMMANDS:
+        own = getattr(import_module(_COMMANDS[command]), "main")  # noqa: B009 - of any module
+        code: int = own(arguments[1:])
         return code
     if command in ("version", "--version"):
         form = "compiled" if is_compiled() else "plain"
         _say(f"{__version__} ({form})")
         return 0
-    _say(_USAGE)
-    return 0 if command in ("", "--help", "help") else 1
+    return _run_installed(command, arguments[1:])
+
+
+def _run_installed(command: str, arguments: list[str]) -> int:
+    # Reads what all installed distributions declare: not for the server.
+    from cluster.commands import entry_points  # noqa: PLC0415
+
+    is_help = command in ("", "--help", "help")
+    try:
+        other = None if is_help else entry_points.load(command)
+    except entry_points.CommandError as error:
+        _say(f"error: {error}", sys.stderr)
+        return _USAGE_EXIT_CODE
+    if other is not None:
+        return other(arguments)
+    _say(entry_points.usage(_USAGE))
+    return 0 if is_help else 1
 
 
 def _say(text: object, stream: TextIO | None = None) -> None:
@@ -146,9 +165,19 @@ def _serve(arguments: list[str]) -> int:
 
         # Before Ray is imported. A cluster's head may be away for minutes and come back.
         os.environ.setdefault(RECONNECT_VARIABLE, f"{RECONNECT_S:g}")
+    from cluster.server.ray_environment import begun  # noqa: PLC0415
+
+    # Before anything else has imported Ray; the cluster ends it.
+    return _run_server(options, signals, begun(options, os.environ))
+
+
+def _run_server(
+    options: "ServerOptions", signals: _StopSignals, fork_server: "ForkServer | None"
+) -> int:
     # Ray takes a second to import; a mistyped flag should not.
     from backends.api.errors import TritonError  # noqa: PLC0415
     from cluster.server.ports import PortInUseError  # noqa: PLC0415
+    from cluster.server.ray_cluster import RayCluster  # noqa: PLC0415
     from cluster.server.server import Server, StartInterruptedError  # noqa: PLC0415
 
     try:
@@ -157,6 +186,7 @@ def _serve(arguments: list[str]) -> int:
             os.environ,
             signals.catch,
             signals.came.is_set,
+            lambda environment: RayCluster(environment, fork_server),
             say=lambda line: _say(line, sys.stderr),
         ) as server:
             for warning in server.warnings:

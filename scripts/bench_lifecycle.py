@@ -19,25 +19,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 import tritonclient.http as triton_http
+from bench_servers import SERVERS
+from bench_starts import ROUNDS, measure_starts, write_python_model
 from process_costs import BARE_ASYNC, BARE_SYNC, Costs
 from tritonclient.utils import InferenceServerException
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = """
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor(
-            "OUTPUT0", pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy())])
-            for request in requests]
-"""
-CONFIG = """
-backend: "python"
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-"""
 MANY = 50
 DEMO = ROOT / "configs/models"
 # Instances come to rest ten seconds after their load.
@@ -83,12 +70,6 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
         return time.monotonic() - start_s
-
-
-def _write(repository: Path, name: str) -> None:
-    (repository / name / "1").mkdir(parents=True)
-    (repository / name / "1/model.py").write_text(CODE)
-    (repository / name / "config.pbtxt").write_text(CONFIG)
 
 
 def _timed(action: Callable[[], object]) -> float:
@@ -141,15 +122,16 @@ def main() -> None:
     measure_idle()
     if "--idle-only" not in sys.argv[1:]:
         measure_lifecycle()
+        measure_starts(sorted(SERVERS), ROUNDS)
 
 
 def measure_lifecycle() -> None:
     """Print how long starting, loading, unloading and recovering take."""
     with tempfile.TemporaryDirectory(prefix="manta-lifecycle-") as folder:
         many, tiny = Path(folder, "many"), Path(folder, "tiny")
-        _write(tiny, "tiny")
+        write_python_model(tiny, "tiny")
         for number in range(MANY):
-            _write(many, f"tiny_{number:02}")
+            write_python_model(many, f"tiny_{number:02}")
         server = Server(tiny, "--model-control-mode=explicit")
         print(f"start to ready, no model: {server.ready_s:.1f} s")
         client = triton_http.InferenceServerClient(server.url, network_timeout=120)

@@ -3,9 +3,8 @@
 """Renders everything in k8s/ and checks it, without a cluster.
 
 - Kubernetes' own kinds against its strict schemas, for each of `KUBE_VERSIONS`.
-- With ../shared/k8s/validate.py beside the checkout: custom kinds against their CRDs, references
-  across objects, and what KubeRay, the shell and Ray's autoscaler read differently. Elsewhere it
-  says that this was left out.
+- By `k8s_validate.py`: custom kinds against their CRDs, references across objects, and what
+  KubeRay, the shell and Ray's autoscaler read differently.
 - checkov and hadolint, where they are installed: `make k8s-check` does.
 
 No API server is asked: what its admission, quotas or webhooks would say is not known.
@@ -32,6 +31,7 @@ from k8s_render import ROOT, Manifest, RenderError, Rendering, renderings
 KUBE_VERSIONS = ("1.30", "1.33", "1.37")
 CHECKOV = ROOT / ".cache/checkov/bin/checkov"
 HADOLINT = Path(sys.executable).parent / "hadolint"
+VALIDATOR = ROOT / "scripts/k8s_validate.py"
 KSERVE = ROOT / "k8s/kserve"
 IMAGES = ROOT / "k8s/images"
 EXTERNAL = ROOT / "k8s/external.yaml"
@@ -110,22 +110,9 @@ def core_schemas(bundles: Iterable[Rendering]) -> Iterator[str]:
                 yield f"{label}: Kubernetes {version} has no {each.get('apiVersion')}"
 
 
-def validator() -> Path | None:
-    """Find validate.py beside the checkout, or beside that of which this is a worktree."""
-    git = ["git", "-C", str(ROOT), "rev-parse", "--path-format=absolute", "--git-common-dir"]
-    done = subprocess.run(git, capture_output=True, text=True, check=False)
-    checkouts = [ROOT, *([Path(done.stdout.strip()).parent] if not done.returncode else [])]
-    found = (checkout.parent / "shared/k8s/validate.py" for checkout in checkouts)
-    return next((path for path in found if path.is_file()), None)
-
-
 def validate(files: list[Path]) -> Iterator[str]:
-    """Run validate.py, a bundle for each file."""
-    program = validator()
-    if program is None:
-        print("no ../shared/k8s/validate.py: custom kinds and references were not checked")
-        return
-    command = [sys.executable, str(program), "--external", str(EXTERNAL), *map(str, files)]
+    """Run k8s_validate.py, a bundle for each file."""
+    command = [sys.executable, str(VALIDATOR), "--external", str(EXTERNAL), *map(str, files)]
     yield from _findings(command)
 
 

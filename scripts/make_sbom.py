@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a bill of materials: this distribution and all it needs, as they are installed.
+"""Writes bills of materials: each distribution made here and all it needs, as they are installed.
 
-CycloneDX 1.6 as JSON, in dist/. The same environment gives the same file.
+CycloneDX 1.6 as JSON. The same environment gives the same files.
 
-    python scripts/make_sbom.py [--output FILE] [--extra cpu ...]
+    python scripts/make_sbom.py [--output FOLDER] [--extra cpu ...]
 """
 
 import argparse
@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-DISTRIBUTION = "manta-serve"
+SERVER, TOOLS = "manta-serve", "manta-tools"
 
 
 @cache
@@ -76,7 +76,7 @@ def component(name: str) -> dict[str, Any]:
     """Return the entry of an installed distribution."""
     metadata, version = metadata_of(name), version_of(name)
     made: dict[str, Any] = {
-        "type": "application" if name == DISTRIBUTION else "library",
+        "type": "application" if name in {SERVER, TOOLS} else "library",
         "bom-ref": reference(name),
         "name": metadata["Name"],
         "version": version,
@@ -98,10 +98,10 @@ def reference(name: str) -> str:
     return f"{name}@{version_of(name)}"
 
 
-def make_sbom(extras: Sequence[str]) -> dict[str, Any]:
-    """Return the document."""
-    needs = closure(DISTRIBUTION, extras)
-    components = [component(name) for name in needs if name != DISTRIBUTION]
+def make_sbom(distribution: str, extras: Sequence[str]) -> dict[str, Any]:
+    """Return the document of a distribution."""
+    needs = closure(distribution, extras)
+    components = [component(name) for name in needs if name != distribution]
     dependencies = [
         {"ref": reference(name), "dependsOn": [reference(each) for each in own]}
         for name, own in needs.items()
@@ -112,24 +112,24 @@ def make_sbom(extras: Sequence[str]) -> dict[str, Any]:
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, content)}",
         "version": 1,
-        "metadata": {"component": component(DISTRIBUTION)},
+        "metadata": {"component": component(distribution)},
         "components": components,
         "dependencies": dependencies,
     }
 
 
 def main() -> int:
-    """Write the file; return the exit status."""
+    """Write the files; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path)
-    parser.add_argument("--extra", nargs="*", default=["cpu"], help="default: cpu")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="default: dist")
+    parser.add_argument("--extra", nargs="*", default=["cpu"], help="of the server; default: cpu")
     given = parser.parse_args()
-    document = make_sbom(given.extra)
-    version = document["metadata"]["component"]["version"]
-    output = given.output or ROOT / f"dist/{DISTRIBUTION}-{version}.cdx.json"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(document, indent=2) + "\n")
-    print(f"{output}: {len(document['components'])} components")
+    given.output.mkdir(parents=True, exist_ok=True)
+    for distribution, extras in ((SERVER, given.extra), (TOOLS, ())):
+        document = make_sbom(distribution, extras)
+        output = given.output / f"{distribution}-{version_of(distribution)}.cdx.json"
+        output.write_text(json.dumps(document, indent=2) + "\n")
+        print(f"{output}: {len(document['components'])} components")
     return 0
 
 

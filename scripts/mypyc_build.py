@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backends import compiled_form
+from scripts.compiled_cache import CompiledCache
 
 _BUILD: Final = "build"
 _LOCK: Final = "lock"
@@ -67,8 +68,14 @@ def is_running() -> bool:
         return True
 
 
-def make(optimization: str = "2", jobs: int | None = None, *, waits: bool = True) -> str:
-    """Compile the sources, unless that is done; return what was done, in a line.
+def make(
+    optimization: str = "2",
+    jobs: int | None = None,
+    *,
+    waits: bool = True,
+    cache: CompiledCache | None = None,
+) -> str:
+    """Compile the sources, unless that is done, here or elsewhere; return what was done, in a line.
 
     To be called in the tree's root, where mypy finds its settings.
 
@@ -76,6 +83,7 @@ def make(optimization: str = "2", jobs: int | None = None, *, waits: bool = True
         optimization: The C compiler's -O.
         jobs: How many of them run at once.
         waits: Whether to wait for another process that compiles.
+        cache: Where other checkouts' compiled forms are kept; None for the user's.
 
     Raises:
         BlockingIOError: Another process compiles.
@@ -83,11 +91,17 @@ def make(optimization: str = "2", jobs: int | None = None, *, waits: bool = True
         subprocess.CalledProcessError: The C compiler fails; it has said why.
     """
     with _locked(waits=waits):
-        if compiled_form.folder().is_dir():
+        wanted = compiled_form.folder()
+        if wanted.is_dir():
             return "compiled already"
+        cache = cache or CompiledCache()
+        if cache.take(wanted, optimization) and _is_loadable(wanted):
+            _remove_old(wanted)
+            return f"compiled before, in another checkout: {wanted.relative_to(compiled_form.ROOT)}"
         begin_s = time.monotonic()
         made = Build(_compiler(), optimization, jobs or os.cpu_count() or 1).run()
         took_s = time.monotonic() - begin_s
+        cache.keep(made, optimization)
         return f"compiled in {took_s:.0f} s: {made.relative_to(compiled_form.ROOT)}"
 
 
@@ -252,6 +266,16 @@ def _require_loadable(library: Path) -> None:
             f"what was compiled cannot be loaded: {done.stderr.strip().rpartition(chr(10))[2]}; "
             f"remove {compiled_form.FOLDER}/{_BUILD} and try again"
         )
+
+
+def _is_loadable(taken: Path) -> bool:
+    """Whether a form that was compiled elsewhere loads here; else it is removed."""
+    try:
+        _require_loadable(taken / (compiled_form.LIBRARY + compiled_form.SUFFIX))
+    except SystemExit:
+        shutil.rmtree(taken)
+        return False
+    return True
 
 
 def _remove_old(wanted: Path) -> None:

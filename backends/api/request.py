@@ -180,6 +180,22 @@ def element_count(shape: Sequence[int]) -> int:
     return prod(shape)
 
 
+def count_up_to(shape: Sequence[int], most: int) -> int | None:
+    """Return the number of elements of a shape that nobody has checked, or None for over ``most``.
+
+    A product of n dims has 63 n bits, and making it costs n squared; this multiplies until it knows
+    enough.
+    """
+    if 0 in shape:
+        return 0
+    count = 1
+    for dim in shape:
+        count *= dim
+        if not -most <= count <= most:
+            return None
+    return count
+
+
 def tensor_from_numpy(name: str, array: npt.NDArray[np.generic]) -> Tensor:
     """Wrap an array; BYTES arrays are serialised, others are viewed without a copy.
 

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and writes model configs: config.pbtxt text, Triton's JSON, and protobuf messages.
 
-The protobuf classes are those of tritonclient, so that clients in the same process share them.
-They are imported at first use: importing them costs 0.3 s, which most processes never need.
+The protobuf classes are made at first use.
 
 Triton: core/src/model_config_utils.cc ModelConfigToJson, JsonToModelConfig @73aad7c
 """
@@ -12,13 +11,13 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import orjson
 
 from backends.api.errors import InternalError, InvalidArgumentError
 from backends.api.model_config import ModelConfig
+from backends.config.protocol_messages import CONFIG, messages_of
 from backends.config.views import view
 
 # The largest real configs (hundreds of warmup samples) stay below 1 MiB; parsing is slow Python.
@@ -56,11 +55,8 @@ _INVALID_ENUM = re.compile(
 )
 
 
-@cache
 def _schema() -> Any:
-    from tritonclient.grpc import model_config_pb2  # noqa: PLC0415 - 0.3 s, see the module docstring
-
-    return model_config_pb2
+    return messages_of(CONFIG)
 
 
 def from_message(message: Any) -> ModelConfig:

@@ -20,7 +20,7 @@ from backends.fil.forest import Forest, read_info, set_probabilities
 from backends.fil.formats import found_format, read_model
 from backends.fil.parameters import Parameters, read_parameters, warn_of_ignored
 from backends.fil.shapley import Explainer
-from backends.framework.inputs import Array, Feed
+from backends.framework.inputs import Array, Feed, require_all
 from backends.framework.instance import TensorInstance
 
 
@@ -122,9 +122,11 @@ class FilInstance(TensorInstance):
         """Predict, or explain, or both.
 
         Raises:
-            InvalidArgumentError: Rows have another number of features than the forest.
+            InvalidArgumentError: There are no rows, or they have another number of features than
+                the forest.
             InternalError: Treelite failed.
         """
+        require_all(self._name, (INPUT,), feed)
         rows = self._rows(feed[INPUT])
         return [self._shapes[name].of(self._made(name, rows)) for name in outputs]
 

@@ -5,7 +5,7 @@
 Triton: backend/src/backend_input_collector.cc BackendInputCollector::ProcessTensor
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,20 @@ class InputRules:
         if tensor.name in self._ragged:
             return array.reshape(-1)
         return array.reshape(()) if tensor.name in self._scalars else array
+
+
+def require_all(model: str, names: Iterable[str], feed: Feed) -> None:
+    """Check that a request has every input of a model that does without none.
+
+    Raises:
+        InvalidArgumentError: It lacks one.
+    """
+    missing = [name for name in names if name not in feed]
+    if missing:
+        raise InvalidArgumentError(
+            f"request for model '{model}' lacks input {', '.join(map(repr, missing))}, which the "
+            "model itself needs, also where its config says 'optional: true'; send it"
+        )
 
 
 def shapes_of(inputs: Sequence[Sequence[Tensor]], name: str) -> list[tuple[int, ...]]:

@@ -7,25 +7,28 @@ ModelState::AutoCompleteConfig
 """
 
 import logging
+import math
+import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import openvino
 
 from backends.api.backend import Backend, ExecuteBatch, LoadContext, ModelInstance
-from backends.api.errors import InternalError, TritonError, UnsupportedError
+from backends.api.errors import InternalError, TritonError, UnavailableError, UnsupportedError
 from backends.api.model_config import ModelConfig
 from backends.api.request import SEQUENCE_START
 from backends.framework.auto_complete import default_max_batch_size, filled, is_complete
-from backends.framework.inputs import Array, Feed
+from backends.framework.inputs import Array, Feed, require_all
 from backends.framework.instance import TensorInstance
 from backends.framework.signature import Signature
 from backends.framework.validation import validate
 from backends.openvino.failure import doing, what
-from backends.openvino.inference import Run
+from backends.openvino.inference import InferRequest
 from backends.openvino.model import MODEL_FILE, Reader, fixed_batch
 from backends.openvino.properties import device_of, is_yes
+from backends.openvino.recompilation import CompilationBudget
+from backends.openvino.shape_check import shape_check
 from backends.openvino.signature import RULES, has_batch_layout, port_name, read_signature
 
 logger = logging.getLogger(__name__)
@@ -159,27 +162,33 @@ class OpenVinoInstance(TensorInstance):
         names = _names(context.config)
         self._context = context
         self._path = reader.path
-        self._request, self._run_request = _request_of(context, reader)
+        self._request: InferRequest | None = _request_of(context, reader)
         self._input_index = _by_name(reader.model.inputs, names)
         self._output_index = _by_name(reader.model.outputs, names)
+        self._shapes = shape_check(reader.model)
         self._batch = batch
         self._pads = is_yes(context, _PADDING)
         self._keeps_state = keeps_state
+        self.compilation_budget = CompilationBudget()
 
     def execute(self, batch: ExecuteBatch) -> None:
         """Run the batch; one that starts a sequence finds the model's state as it was saved."""
         if self._keeps_state and any(
             each.request.flags & SEQUENCE_START for each in batch.requests
         ):
-            self._request.reset_state()
+            self._usable_request().reset_state()
         super().execute(batch)
 
     def run(self, feed: Feed, outputs: list[str]) -> list[Array]:
         """Run the model, padded if it takes one batch size only and the config allows it.
 
         Raises:
+            InvalidArgumentError: An input is left out.
             InternalError: The batch has another size than the model's.
+            UnavailableError: The model has to be compiled anew, and that not yet.
         """
+        # Also one that the config calls optional: OpenVINO knows no value to put in its place.
+        require_all(self._name, self._input_index, feed)
         if not self._batch:
             return self._infer(feed, outputs)
         size = next(iter(feed.values())).shape[0]
@@ -203,62 +212,52 @@ class OpenVinoInstance(TensorInstance):
         self._request = None
 
     def _infer(self, feed: Feed, outputs: list[str]) -> list[Array]:
-        request = self._request
-        # A tensor that shares memory does not keep its array alive.
-        arrays = {name: _writable(array) for name, array in feed.items()}
-        for name, array in arrays.items():
-            tensor = openvino.Tensor(array, shared_memory=True)
-            request.set_input_tensor(self._input_index[name], tensor)
-        try:
-            self._run_request(request)
-        except RuntimeError:
-            self._renew()
-            raise
-        # The next inference writes where this one's outputs are.
-        return [request.get_output_tensor(self._output_index[name]).data.copy() for name in outputs]
-
-    def _renew(self) -> None:
-        """Compile the model anew, with its state.
-
-        With OpenVINO 2026.4, what has failed over the shapes of one request leaves shapes behind
-        that later requests, if they have those of the last success, are taken to have.
-        """
-        reader = Reader(self._context, self._path)
-        reader.configure()
-        before, (self._request, self._run_request) = (
-            self._request,
-            _request_of(self._context, reader),
+        if self._shapes is not None:
+            self._shapes.check([feed[name].shape for name in self._input_index])
+        return self._usable_request().infer(
+            {index: feed[name] for name, index in self._input_index.items()},
+            [self._output_index[name] for name in outputs],
         )
+
+    def _usable_request(self) -> InferRequest:
+        """Return the infer request, of a model that is compiled anew if an inference has failed.
+
+        What failed may have done so over values only, which no check of shapes foresees.
+
+        Raises:
+            TritonError: The model cannot be compiled, or not yet.
+        """
+        request = cast("InferRequest", self._request)
+        if not request.has_failed:
+            return request
+        wait_s = self.compilation_budget.wait_s()
+        if wait_s > 0:
+            raise UnavailableError(
+                f"model '{self._name}' has to be compiled anew, because inferences failed inside "
+                f"OpenVINO, and that takes its time too often; send the request again in "
+                f"{math.ceil(wait_s)} s"
+            )
+        begun_s = time.monotonic()
+        try:
+            reader = Reader(self._context, self._path)
+            reader.configure()
+            renewed = _request_of(self._context, reader)
+        finally:
+            self.compilation_budget.spend(time.monotonic() - begun_s)
         if self._keeps_state:
-            states = {state.name: state.state for state in before.query_state()}
-            for state in self._request.query_state():
-                state.state = states[state.name]
+            renewed.take_state(request)
+        self._request = renewed
+        return renewed
 
 
-def _request_of(context: LoadContext, reader: Reader) -> tuple[Any, Run]:
+def _request_of(context: LoadContext, reader: Reader) -> InferRequest:
     compiled, run = reader.compiled()
     with doing("creating infer request object", f"model '{context.config.name}'"):
-        return compiled.create_infer_request(), run
+        return InferRequest(compiled.create_infer_request(), run, reader.model.inputs)
 
 
 def _by_name(ports: Any, names: set[str]) -> dict[str, int]:
     return {port_name(port, names): index for index, port in enumerate(ports)}
-
-
-class _Writable:
-    """Memory that numpy takes for writable, which is what OpenVINO asks of what it only reads."""
-
-    def __init__(self, array: Array) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-        self._owner = array
-
-
-def _writable(array: Array) -> Array:
-    if not array.flags.c_contiguous:
-        return array.copy()
-    return array if array.flags.writeable else np.asarray(_Writable(array))
 
 
 def _padded(array: Array, size: int) -> Array:

@@ -44,6 +44,8 @@ class PythonBackend(Backend):
 
     def __init__(self, library: str = "") -> None:
         self._library = library
+        # What has been imported to complete a config: a model's file is run once in a process.
+        self._imported: Any = None
 
     def auto_complete(self, context: LoadContext) -> ModelConfig:
         """Let the model's auto_complete_config fill in batch size, tensors and policies.
@@ -53,7 +55,8 @@ class PythonBackend(Backend):
             UnsupportedError: The model brings a Python backend of its own.
         """
         config = context.config
-        complete = getattr(load_model_class(context, self._library), "auto_complete_config", None)
+        self._imported = load_model_class(context, self._library)
+        complete = getattr(self._imported, "auto_complete_config", None)
         if complete is None:
             return config
         try:
@@ -74,7 +77,8 @@ class PythonBackend(Backend):
             InternalError: The model cannot be imported or its initialize raised.
             UnsupportedError: The model brings a Python backend of its own.
         """
-        return PythonModelInstance(context, self._library)
+        model_class, self._imported = self._imported, None
+        return PythonModelInstance(context, self._library, model_class)
 
 
 def _merge(config: ModelConfig, completed: AutoCompleteConfig) -> ModelConfig:
@@ -113,9 +117,15 @@ def _arguments(context: LoadContext) -> dict[str, str]:
 
 
 class PythonModelInstance(ModelInstance):
-    """One object of a model's class."""
+    """One object of a model's class.
 
-    def __init__(self, context: LoadContext, library: str = "") -> None:
+    Args:
+        context: The model.
+        library: See `PythonBackend`.
+        model_class: Its class; None to import it.
+    """
+
+    def __init__(self, context: LoadContext, library: str = "", model_class: Any = None) -> None:
         config = context.config
         self._model_name = config.name
         self._instance_name = context.instance_name
@@ -128,7 +138,8 @@ class PythonModelInstance(ModelInstance):
             [output.name for output in config.output],
             [state.output_name for state in states],
         )
-        model_class = load_model_class(context, library)
+        if model_class is None:
+            model_class = load_model_class(context, library)
         if not hasattr(model_class, "execute"):
             path = library or context.model_path(MODEL_FILE)
             raise InternalError(f"Python model {path} does not implement `execute` method.")

@@ -3,9 +3,10 @@
 """Imports a model's model.py, so that it and its helper modules see what they see in Triton."""
 
 import importlib.util
-import itertools
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from backends.api.backend import LoadContext
@@ -13,6 +14,7 @@ from backends.api.errors import InternalError, UnsupportedError
 from backends.python.model_side import pb_utils
 from backends.python.model_side.current_model import CURRENT
 from backends.python.model_side.failure import describe
+from backends.python.namesakes import Namesakes
 
 MODEL_FILE = "model.py"
 MODEL_CLASS = "TritonPythonModel"
@@ -22,8 +24,7 @@ _NO_PYTHON_NAME = "Python model file '{}' must have a name that ends in .py"
 
 # Names models import our pb_utils by; the second is the C++ half of it in Triton.
 _MODULE_NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
-
-_serial = itertools.count()
+_IN_CHILDREN = str(Path(__file__).parent / "in_children")
 
 
 def load_model_class(context: LoadContext, library: str = "") -> Any:
@@ -50,15 +51,19 @@ def load_model_class(context: LoadContext, library: str = "") -> Any:
     for directory in folders:
         if directory in sys.path:
             sys.path.remove(directory)
+    Namesakes(folders).install()
+    for directory in folders:
         sys.path.insert(0, directory)
+    if _IN_CHILDREN not in sys.path:
+        sys.path.append(_IN_CHILDREN)
     for name in _MODULE_NAMES:
         sys.modules[name] = pb_utils
-    module = _import_file(path)
+    # The name Triton imports it by.
+    name = Path(path).stem if library else f"{context.version}.{Path(path).stem}"
+    module = _import_file(name, path)
     try:
         return getattr(module, MODEL_CLASS)
     except AttributeError:
-        # The name Triton imports it by.
-        name = Path(path).stem if library else f"{context.version}.{Path(path).stem}"
         raise InternalError(
             f"AttributeError: module '{name}' has no attribute '{MODEL_CLASS}'"
         ) from None
@@ -95,17 +100,45 @@ def _refuse_stub(context: LoadContext) -> None:
         )
 
 
-def _import_file(path: str) -> Any:
-    # Unique, so that two models or two loads of one never share module state.
-    name = f"manta_model_{next(_serial)}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InternalError(_NO_PYTHON_NAME.format(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+def _import_file(name: str, path: str) -> ModuleType:
+    """Run a file as a module, in its folder as the package if the name has one.
+
+    Not by way of ``sys.path``, where a package of the same name elsewhere would win over a folder
+    that is none. A later load in one process begins anew.
+    """
+    package, _, stem = name.rpartition(".")
+    top = package or name
+    for each in [each for each in sys.modules if each == top or each.startswith(f"{top}.")]:
+        del sys.modules[each]
     try:
-        spec.loader.exec_module(module)
+        parent = _run(_package_spec(package, Path(path).parent)) if package else None
+        module = _run(importlib.util.spec_from_file_location(name, path))
     except Exception as error:
-        del sys.modules[name]
         raise InternalError(describe(error)) from error
+    if parent is not None:
+        setattr(parent, stem, module)
+    return module
+
+
+def _package_spec(name: str, folder: Path) -> ModuleSpec | None:
+    init = folder / "__init__.py"
+    places = [str(folder)]
+    if init.is_file():
+        return importlib.util.spec_from_file_location(name, init, submodule_search_locations=places)
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = places
+    return spec
+
+
+def _run(spec: ModuleSpec | None) -> ModuleType:
+    if spec is None:
+        raise AssertionError("model_file has looked")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    if spec.loader is not None:
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[spec.name]
+            raise
     return module

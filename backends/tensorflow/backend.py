@@ -72,7 +72,8 @@ class TensorFlowInstance(TensorInstance):
     """One session."""
 
     def __init__(self, context: LoadContext, loaded: Loaded) -> None:
-        super().__init__(context, loaded.signature)
+        # A variable that is assigned what the session is given may hold that very memory.
+        super().__init__(context, loaded.signature, writable_inputs=True)
         config = context.config
         names = {entry.name for entry in config.input} | {entry.name for entry in config.output}
         for name in sorted(names | fed_by_scheduler(config)):

@@ -137,6 +137,8 @@ class TensorRTInstance(TensorInstance):
                 f"for '{self._instance}'"
             )
         if tensor.on_host:
+            # TensorRT keeps the address, and a request's memory goes with the request.
+            array = array.copy()
             self._on_host[name] = array
             context.set_tensor_address(name, array.ctypes.data)
             return

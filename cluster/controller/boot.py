@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a controller comes to serve: from what is alive, what it must know again, and the options."""
+"""How a controller comes to serve: from what is alive, what it must know again, and the options.
+
+Routers have the table of the controller before until this one has adopted what is alive. Adopting
+that fails is tried again, and in the end by another process.
+"""
 
 import asyncio
 import logging
@@ -14,9 +18,12 @@ from cluster.controller.host import ControllerHost
 from cluster.controller.recovery import Recovered, adopt_live_instances
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.routing_publisher import RoutingPublisher
+from cluster.controller.started_with import StartedWith, started_with, wanted_now
+from cluster.controller.trying import try_again, try_or_restart
 from cluster.instances.live import LiveInstance
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.options.parsing import ServerOptions
+from cluster.options.secret_values import SECRETS_KEY, with_secrets
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +31,43 @@ _log = logging.getLogger(__name__)
 _ROUTERS_TIMEOUT_S: Final = 1.0
 # How long a restarted controller keeps its table to itself while it puts models back in service.
 _HOLD_S: Final = 10.0
+# Modes in which the repositories alone say what models are.
+_FROM_REPOSITORIES: Final = ("none", "poll")
+
+
+async def read_state(
+    host: ControllerHost, options: ServerOptions, owner: str, *, has_secrets: bool, resumes: bool
+) -> tuple[ServerOptions, DurableState]:
+    """Return the options with the secret ones, and what a controller before has left.
+
+    Args:
+        host: The cluster.
+        options: The server's options.
+        owner: Token of the server's owner.
+        has_secrets: Whether the cluster's store has values of secret options.
+        resumes: Whether the controller goes on where another one has ended, as a restarted one
+            does.
+
+    Raises:
+        Exception: What calls of the GCS raise, which leaves nothing that a second call minds.
+    """
+    if has_secrets:
+        row = await host.store.get(SECRETS_KEY)
+        if row is None:
+            _log.error(
+                "the values of secret options are gone: the server has ended; this process ends too"
+            )
+            host.end_process()
+            await asyncio.get_running_loop().create_future()
+        options = with_secrets(options, row)
+    if host.was_restarted or resumes:
+        state = await DurableState.restore(host.store, host.step_down)
+    else:
+        state = await DurableState.create(host.store, host.step_down, owner)
+    state.saved.owner = owner
+    if options.model_control_mode in _FROM_REPOSITORIES:
+        state.forget_overrides()
+    return options, state
 
 
 @dataclass(slots=True)
@@ -31,6 +75,8 @@ class Boot:
     """The start of a controller, which is also its recovery.
 
     Attributes:
+        then: What of the options of the controller before has gone into the state; None for a
+            first one.
         recovered: Set once live instances are adopted and loads may begin.
         error: Why the start-up models could not be loaded at all; None when they could.
     """
@@ -41,16 +87,17 @@ class Boot:
     source: RepositorySource
     lifecycle: ModelLifecycle
     publisher: RoutingPublisher
+    then: StartedWith | None = None
     recovered: asyncio.Event = field(default_factory=asyncio.Event)
     error: TritonError | None = None
 
     async def run(self) -> None:
         """Adopt, hand out the table, load, and note that the server is initialised."""
+        found = await try_or_restart(
+            "adoption of live instances", self._adopt, self.host.restart_process
+        )
         try:
-            await self._recover_and_load()
-        except TritonError as error:
-            _log.error("start of the models: %s", error.message)
-            self.error = error
+            await self._load(found)
         except Exception:
             # A controller that cannot start models must still answer, if only with reasons.
             _log.exception("start of the models")
@@ -60,17 +107,20 @@ class Boot:
         self.state.saved.is_initialised = True
         self.state.schedule()
 
-    async def _recover_and_load(self) -> None:
-        saved = self.state.saved
+    async def _adopt(self) -> Recovered:
         found = await adopt_live_instances(
             self.host, self.source, self.lifecycle, self.state.has_files_of
         )
         _log.info("%d live instances adopted", found.count - len(found.outdated))
+        return found
+
+    async def _load(self, found: Recovered) -> None:
+        saved = self.state.saved
         if saved.is_initialised:
             self.publisher.mark_initialised()
         for name, versions in saved.unloaded.items():
             self.lifecycle.restore_unloaded(name, versions)
-        loads = asyncio.create_task(self._load_wanted())
+        loads = asyncio.create_task(try_again("start of the models", self._load_what_is_there))
         try:
             # Routers go on with their last table until this one is as complete.
             is_restart = bool(found.count) or saved.is_initialised
@@ -101,29 +151,49 @@ class Boot:
             # What serves is there; these hold no more than their room.
             _log.exception("end of instances of earlier generations")
 
+    async def _load_what_is_there(self) -> None:
+        try:
+            await self._load_wanted()
+        except TritonError as error:
+            _log.error("start of the models: %s", error.message)
+            self.error = error
+
     async def _load_wanted(self) -> None:
-        names = await self._wanted()
-        self.state.saved.wanted = list(names) if self._is_explicit else []
+        saved = self.state.saved
+        is_on_demand = self.options.model_control_mode == "ondemand"
+        # Models whose files came with their load; listings do not tell of them.
+        has_files, listed = self.state.has_files_of, await self._wanted()
+        wanted = saved.wanted if is_on_demand else []
+        given = [name for name in wanted if name not in listed or has_files(name)]
+        names = list(dict.fromkeys((*listed, *given)))
+        saved.wanted = list(names) if self._is_explicit else given
+        saved.asked = [name for name in saved.asked if name in saved.wanted]
+        saved.started_with = now = started_with(self.options)
         self.state.schedule()
-        # Files given with a load are as they were: what is alive with them needs no reload.
+        # Files given with a load are as they were: what is alive with them needs no reload, unless
+        # other options make other instances.
+        is_same = self.then is None or self.then.instances == now.instances
         is_as_given = {
             name
             for name, record in self.lifecycle.records.items()
-            if record.ready_versions and self.state.has_files_of(name)
+            if is_same and record.ready_versions and self.state.has_files_of(name)
         }
         others = [name for name in names if name not in is_as_given]
-        if self.options.model_control_mode == "ondemand":
-            self.lifecycle.dormancy.know(names)
+        if is_on_demand:
+            self.lifecycle.dormancy.know([name for name in names if name not in given])
             # Those with instances alive: what they have too few or too many of is settled.
-            others = [name for name in others if self.lifecycle.records[name].ready_versions]
+            records = self.lifecycle.records
+            others = [n for n in others if n in given or records[n].ready_versions]
         await self.lifecycle.load_all(others, self.state.overrides)
         adopted_in_vain = [
             name
             for name, record in self.lifecycle.records.items()
             if name not in names and record.ready_versions and not self._is_composing(name)
         ]
-        if self.source.watch.is_complete:
-            await self.lifecycle.unload_all(adopted_in_vain)
+        if not (self._is_explicit and self.state.saved.is_initialised):
+            # What an error hides is not gone; a poll looks again.
+            adopted_in_vain = self.source.watch.gone(adopted_in_vain)
+        await self.lifecycle.unload_all(adopted_in_vain)
 
     @property
     def _is_explicit(self) -> bool:
@@ -136,10 +206,25 @@ class Boot:
     async def _wanted(self) -> list[str]:
         """Return the models that shall be loaded."""
         if self.state.saved.is_initialised and self._is_explicit:
-            return list(self.state.saved.wanted)
+            return await self._wanted_still()
         # Also where nothing is to be loaded: a repository that is not there stops the start.
         names, duplicates = await self.source.list_names()
         if self._is_explicit and "*" not in self.options.load_model:
-            named = [await self.source.keys_named(name) for name in self.options.load_model]
-            return list(dict.fromkeys(key for keys in named for key in keys))
+            return await self._keys_named(self.options.load_model)
         return sorted(set(names) - set(duplicates))
+
+    async def _wanted_still(self) -> list[str]:
+        """Return what clients have loaded, and what ``--load-model`` names that it did not name."""
+        saved, then = self.state.saved, self.then
+        named = self.options.load_model
+        if then is None or then.load_model == tuple(named):
+            return list(saved.wanted)
+        named_then = await self._keys_named(then.load_model)
+        return wanted_now(saved.wanted, saved.asked, named_then, await self._keys_named(named))
+
+    async def _keys_named(self, load_model: Sequence[str]) -> list[str]:
+        if "*" in load_model:
+            names, duplicates = await self.source.list_names()
+            return sorted(set(names) - set(duplicates))
+        named = [await self.source.keys_named(name) for name in load_model]
+        return list(dict.fromkeys(key for keys in named for key in keys))

@@ -22,10 +22,9 @@ from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_identifier import name_of
 from backends.api.request import ParameterValue
 from cluster.autoscaling.autoscaler import Autoscaler
-from cluster.controller.boot import Boot
+from cluster.controller.boot import Boot, read_state
 from cluster.controller.device_rules import device_rules
 from cluster.controller.draining_nodes import watch_nodes
-from cluster.controller.durable_state import DurableState
 from cluster.controller.explaining import explain
 from cluster.controller.gcs_watch import GcsWatch
 from cluster.controller.host import ControllerHost, RayControllerHost
@@ -36,11 +35,14 @@ from cluster.controller.ownership import Lifeline, Owner
 from cluster.controller.poll import follow
 from cluster.controller.preemption import Preemption
 from cluster.controller.prefetching import Prefetching
+from cluster.controller.preloading import Preloading
 from cluster.controller.prestarting import Prestarting
 from cluster.controller.repository_source import RepositorySource
 from cluster.controller.rollout_calls import RolloutCalls
 from cluster.controller.routing_publisher import RoutingPublisher
 from cluster.controller.shared_files import SharedFiles, node_files_settings
+from cluster.controller.started_with import settings_now
+from cluster.controller.trying import try_or_restart
 from cluster.models.contracts import LifecycleSettings
 from cluster.models.downloads import Downloads
 from cluster.models.lifecycle import ModelLifecycle
@@ -48,7 +50,6 @@ from cluster.models.override import NO_OVERRIDE, Override, read_override
 from cluster.models.states import index_rows
 from cluster.models.status import status_rows
 from cluster.options.parsing import ServerOptions
-from cluster.options.secret_values import SECRETS_KEY, with_secrets
 from cluster.options.settings_at_start import log_settings, settings_at_start
 from cluster.repository.model_directory import check_model_name
 from cluster.rollout.custom_counters import CustomCounters
@@ -79,7 +80,8 @@ class ModelController(OwnerCalls, RolloutCalls):
         owner: Whom the server belongs to.
         make_host: Connects the actor to its cluster; takes for how many seconds an instance may
             get nowhere before it is replaced.
-        resumes: Whether it goes on where a controller of another release has ended.
+        resumes: Whether it goes on where another controller of the same owner has ended: of another
+            release, with other options, or lost.
         has_secrets: Whether the cluster's store has values of secret options.
     """
 
@@ -94,16 +96,34 @@ class ModelController(OwnerCalls, RolloutCalls):
     ) -> None:
         set_up_logging(log_settings(options))
         self._host = host = make_host(options.instance_heartbeat_timeout_secs)
-        if has_secrets:
-            options = with_secrets(options, await host.store.get(SECRETS_KEY))
-        self._options = options
+        self._lifeline = Lifeline(owner, time.monotonic())
+
+        async def make() -> None:
+            self._make()
+
+        # Nothing here may raise: Ray restarts a controller whose process has ended, and never one
+        # whose constructor has raised. Until it returns Ray keeps all calls of it.
+        self._options, self._state = await try_or_restart(
+            "the look into the cluster's store",
+            lambda: read_state(
+                host, options, owner.token, has_secrets=has_secrets, resumes=resumes
+            ),
+            host.restart_process,
+        )
+        await try_or_restart("the making of the controller", make, host.restart_process)
+        self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
+        self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
+        self._begin_renewal()
+        self._keep_following()
+
+    def _make(self) -> None:
+        """Make all parts; none of them does anything yet."""
+        options, host = self._options, self._host
         self._is_explicit = options.model_control_mode == "explicit"
         self._shutting_down = False
         self._downloads = Downloads()
-        self._lifeline = Lifeline(owner, time.monotonic())
-        goes_on = host.was_restarted or resumes
-        make_state = DurableState.restore if goes_on else DurableState.create
-        self._state = await make_state(host.store, host.step_down)
+        saved = self._state.saved
+        self._on_demand: OnDemand | None = None
         self._gcs = GcsWatch(self._state.check_fence)
         host.use_devices(device_rules(options, self._state))
         self._caches = node_files_settings(options)
@@ -125,22 +145,30 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._publisher = RoutingPublisher(
             self._lifecycle.records,
             time.time_ns,
-            self._state.saved.settings or settings_at_start(options),
-            self._state.saved.router_ids,
+            settings_now(saved.settings, saved.started_with, settings_at_start(options)),
+            saved.router_ids,
             has_namespaces=options.model_namespacing,
             read_reachable=lambda: self._source.watch.reachable,
         )
+        if saved.settings is not None:
+            saved.settings = self._publisher.settings
         set_up_logging(self._publisher.settings.log)
         # Before any table is handed out: the first one says which versions answer.
         self._rollouts = Rollouts(
             self._lifecycle,
-            self._state.saved.rollouts,
+            saved.rollouts,
             self._state.schedule,
             CustomCounters(self._lifecycle),
         )
         self._supervisor = Supervisor("controller")
         self._boot = Boot(
-            options, host, self._state, self._source, self._lifecycle, self._publisher
+            options,
+            host,
+            self._state,
+            self._source,
+            self._lifecycle,
+            self._publisher,
+            saved.started_with,
         )
         self._autoscaler = Autoscaler(
             self._lifecycle,
@@ -148,13 +176,8 @@ class ModelController(OwnerCalls, RolloutCalls):
             self._supervisor.spawn,
             self._lifecycle.dormancy.rest,
         )
-        self._autoscaling = self._supervisor.keep("autoscaling", self._autoscaler.run)
         self._tenant_leases = LeaseBoard(time.monotonic())
-        self._boot_task = self._supervisor.spawn("start of the models", self._boot.run())
-        self._begin_renewal()
-        self._on_demand: OnDemand | None = None
         self._prefetching: asyncio.Task[None] | None = None
-        self._keep_following()
 
     def _keep_following(self) -> None:
         """Begin what goes on for as long as the controller lives."""
@@ -173,6 +196,7 @@ class ModelController(OwnerCalls, RolloutCalls):
         self._supervisor.keep("nodes", nodes)
         self._supervisor.keep("rollouts", self._rollouts.run)
         self._supervisor.keep("preemption", Preemption(host, self._lifecycle).run)
+        host.placer.on_loaded.append(Preloading().loaded)
         prestarting = Prestarting(host, self._lifecycle, options.prestart_workers)
         self._supervisor.keep("workers for instances", prestarting.run)
         fraction = options.prefetch_cache_fraction
@@ -401,7 +425,8 @@ class ModelController(OwnerCalls, RolloutCalls):
     async def _load(self, key: str, override: Override) -> TritonError | None:
         try:
             await self._lifecycle.load(key, override)
-            if self._on_demand is not None:
+            # Files that came with the load are in no repository that a first use could read.
+            if self._on_demand is not None and not override.files:
                 self._lifecycle.dormancy.know((key,))
         except TritonError as error:
             if self._lifecycle.is_pending(key):
@@ -411,8 +436,15 @@ class ModelController(OwnerCalls, RolloutCalls):
         return None
 
     async def _remember_load(self, key: str) -> None:
-        self._state.saved.want(key, self._lifecycle.records.values())
-        if not self._state.save_override(key, self._lifecycle.override_of(key)):
+        override, records = self._lifecycle.override_of(key), self._lifecycle.records.values()
+        if self._is_explicit:
+            self._state.saved.want(key, records)
+        elif override.files:
+            self._state.saved.want(key, ())
+        else:
+            # A listing tells of it; it loads with its first use again.
+            self._state.saved.forget((key,), records)
+        if not self._state.save_override(key, override):
             _log.warning("the files model '%s' was loaded with are too big to be kept", key)
         await self._state.save()
 

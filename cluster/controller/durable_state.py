@@ -22,8 +22,9 @@ import msgspec
 from backends.api.errors import UnavailableError
 from cluster.actors.lane_secret import LANE_SECRET_KEY
 from cluster.controller.fencing import FencedStore
+from cluster.controller.started_with import StartedWith
 from cluster.controller.store import Store, StoreWriter
-from cluster.models.override import Override
+from cluster.models.override import NO_OVERRIDE, Override
 from cluster.models.states import ModelRecord
 from cluster.options.secret_values import SECRETS_KEY
 from deployments.settings.server_settings import ServerSettings
@@ -31,7 +32,7 @@ from deployments.settings.server_settings import ServerSettings
 _log = logging.getLogger(__name__)
 
 # Followed by the number of the controller that wrote it.
-_STATE_PREFIX = b"controller/state/"
+STATE_PREFIX = b"controller/state/"
 # What a controller of another release is started with.
 HANDOVER_KEY = b"controller/handover"
 _OVERRIDE_PREFIX = b"controller/override/"
@@ -49,7 +50,8 @@ class SavedState(msgspec.Struct):
 
     Attributes:
         generation: Highest generation number that may be in use.
-        wanted: Models to be loaded in explicit mode.
+        wanted: Models to be loaded in explicit mode; in mode ondemand those whose files came with
+            their load.
         unloaded: Versions of unloaded models, for the index.
         is_initialised: Whether start-up loading was done once.
         settings: What clients have changed of the server; None while nothing.
@@ -57,6 +59,9 @@ class SavedState(msgspec.Struct):
         gpu_memory: By digest of a model: bytes an instance had of a GPU after its load, and at
             most.
         rollouts: By key of a model: its rollout, encoded; see `cluster.rollout.driver`.
+        asked: Of ``wanted``: those that clients have asked for, whatever ``--load-model`` names.
+        started_with: Of the options that all this was made with; None where that is not known.
+        owner: Token of the server's owner; empty where that is not known.
     """
 
     generation: int = 0
@@ -67,16 +72,21 @@ class SavedState(msgspec.Struct):
     router_ids: list[str] = []
     gpu_memory: dict[str, list[int]] = {}
     rollouts: dict[str, bytes] = {}
+    asked: list[str] = []
+    started_with: StartedWith | None = None
+    owner: str = ""
 
     def want(self, name: str, records: Iterable[ModelRecord]) -> None:
         """Note that a model was loaded; ensembles that came back with it are wanted again too."""
         self.unloaded.pop(name, None)
+        self.asked = list(dict.fromkeys((*self.asked, name)))
         back = (r.name for r in records if r.is_explicit and r.ready_versions)
         self.wanted = list(dict.fromkeys((*self.wanted, name, *back)))
 
     def forget(self, names: Collection[str], records: Iterable[ModelRecord]) -> None:
         """Note that models were unloaded; one that could not be loaded anew is still wanted."""
         self.wanted = [name for name in self.wanted if name not in names]
+        self.asked = [name for name in self.asked if name not in names]
         unloaded = {record.name: record.unloaded_versions for record in records}
         self.unloaded = {name: list(versions) for name, versions in unloaded.items() if versions}
 
@@ -125,10 +135,17 @@ class DurableState:
             on_superseded: Called when a later controller has taken over from this one.
         """
         fenced = await FencedStore.claim(store, on_superseded)
-        saved = await _latest(fenced)
+        return await cls._restored(fenced, await _latest(fenced))
+
+    @classmethod
+    async def _restored(cls, fenced: FencedStore, saved: SavedState) -> "DurableState":
         overrides = {}
         for key in await fenced.keys(_OVERRIDE_PREFIX):
-            override = msgspec.msgpack.decode(await fenced.get(key) or b"", type=_SavedOverride)
+            row = await fenced.get(key)
+            if row is None:
+                # Removed since the keys were read, by a write of the predecessor that came late.
+                continue
+            override = msgspec.msgpack.decode(row, type=_SavedOverride)
             overrides[key.removeprefix(_OVERRIDE_PREFIX).decode()] = Override(
                 override.config_json, override.files, override.directory_digest
             )
@@ -136,19 +153,25 @@ class DurableState:
 
     @classmethod
     async def create(
-        cls, store: Store, on_superseded: Callable[[], None] = lambda: None
+        cls, store: Store, on_superseded: Callable[[], None] = lambda: None, owner: str = ""
     ) -> "DurableState":
         """Begin anew; only the secret and the numbers go on, since instances may be alive.
+
+        What a controller of the same owner has left is restored: that server has lost it.
 
         Args:
             store: The cluster's store.
             on_superseded: Called when a later controller has taken over from this one.
+            owner: Token of the server's owner; empty for nobody's.
         """
         fenced = await FencedStore.claim(store, on_superseded)
         before = await _latest(fenced)
+        if owner and owner == before.owner:
+            return await cls._restored(fenced, before)
         for key in await fenced.keys(_OVERRIDE_PREFIX):
             await fenced.delete(key)
-        state = cls(fenced, SavedState(before.generation), {}, await _secret(fenced))
+        saved = SavedState(before.generation, owner=owner)
+        state = cls(fenced, saved, {}, await _secret(fenced))
         await state.save()
         return state
 
@@ -214,6 +237,11 @@ class DurableState:
         self._writer.put(key, partial(msgspec.msgpack.encode, saved))
         return True
 
+    def forget_overrides(self) -> None:
+        """Have all overrides forgotten, as where the repositories alone say what models are."""
+        for name in list(self.overrides):
+            self.save_override(name, NO_OVERRIDE)
+
     async def check_fence(self) -> None:
         """Make sure, by a look into the store, that no later controller has taken over.
 
@@ -230,7 +258,7 @@ class DurableState:
         """Stop writing and remove everything from the store but the row of the fence."""
         await self._writer.close()
         overrides = await self._store.keys(_OVERRIDE_PREFIX)
-        states = await self._store.keys(_STATE_PREFIX)
+        states = await self._store.keys(STATE_PREFIX)
         for key in (*overrides, *states, LANE_SECRET_KEY, SECRETS_KEY, HANDOVER_KEY):
             await self._store.delete(key)
 
@@ -247,12 +275,12 @@ class DurableState:
 
 
 def _state_key(number: int) -> bytes:
-    return b"%s%020d" % (_STATE_PREFIX, number)
+    return b"%s%020d" % (STATE_PREFIX, number)
 
 
 async def _latest(store: Store) -> SavedState:
     """Read the latest controller's state, and remove what those before it left."""
-    *earlier, latest = [_state_key(0), *sorted(await store.keys(_STATE_PREFIX))]
+    *earlier, latest = [_state_key(0), *sorted(await store.keys(STATE_PREFIX))]
     for key in earlier[1:]:
         await store.delete(key)
     data = await store.get(latest)

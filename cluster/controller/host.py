@@ -170,6 +170,9 @@ class ControllerHost(Protocol):
     def step_down(self) -> None:
         """End this process at once: another controller, also of the same actor, has taken over."""
 
+    def restart_process(self) -> None:
+        """End this process at once, so that Ray starts the controller again."""
+
 
 class RayControllerHost:
     """Implements `ControllerHost` inside the controller's actor.
@@ -304,6 +307,10 @@ class RayControllerHost:
         """See `ControllerHost`."""
         # Not through Ray: killing the actor would kill the successor.
         _log.error("another controller has taken over; this process ends")
+        _exit()
+
+    def restart_process(self) -> None:
+        """See `ControllerHost`."""
         _exit()
 
 

@@ -62,6 +62,8 @@ class OnDemand:
     async def look_at_names(self) -> None:
         """Know models that are new, and unload those that are gone.
 
+        A model whose files came with its load stays.
+
         Raises:
             TritonError: No repository can be listed.
         """
@@ -69,6 +71,10 @@ class OnDemand:
         wanted = set(names) - set(duplicates)
         records = self._lifecycle.records
         self._lifecycle.dormancy.know(sorted(wanted - records.keys()))
-        if self._source.watch.is_complete:
-            gone = [n for n, record in records.items() if n not in wanted and record.is_on_demand]
-            await self._lifecycle.unload_all(gone)
+        absent = [n for n, record in records.items() if n not in wanted and record.is_on_demand]
+        gone = self._source.watch.gone(n for n in absent if not self._is_given(n))
+        await self._lifecycle.unload_all(gone)
+
+    def _is_given(self, name: str) -> bool:
+        """Whether a model's files came with its load, so that no repository tells of it."""
+        return bool(self._lifecycle.override_of(name).files)

@@ -68,8 +68,8 @@ async def follow(
 async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     """Load what is new or changed in the repositories and unload what is gone.
 
-    Models in stores are read only where the listing tells that they have changed. While a store is
-    away whose models are not known, nothing is unloaded.
+    Models in stores are read only where the listing tells that they have changed. Those of a
+    repository that cannot be listed stay as they are.
 
     What cannot be listed, loaded or unloaded is logged and tried again by the next poll.
     """
@@ -78,10 +78,11 @@ async def poll_once(source: NamesSource, lifecycle: ModelLifecycle) -> None:
     except TritonError as error:
         _log.error("failed to poll the model repositories: %s", error.message)
         return
-    wanted = set(names) - set(duplicates)
-    await lifecycle.load_all(sorted(wanted - source.unchanged(wanted)), is_poll=True)
-    if not source.watch.is_complete:
-        return
-    source.watch.forget(duplicates)
+    watch, wanted = source.watch, set(names) - set(duplicates)
     records = lifecycle.records.items()
-    await lifecycle.unload_all(n for n, r in records if n not in wanted and r.versions)
+    # Before the loads: whoever asks for the index meanwhile has the repositories listed anew.
+    gone = watch.gone(n for n, r in records if n not in wanted and r.versions)
+    kept = source.unchanged(wanted) | watch.away(wanted)
+    await lifecycle.load_all(sorted(wanted - kept), is_poll=True)
+    watch.forget(duplicates)
+    await lifecycle.unload_all(gone)

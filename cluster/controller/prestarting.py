@@ -37,7 +37,7 @@ class Prestarting:
         self._count = count
         self._workers = IdleWorkers(count)
         self._was_taken = False
-        host.placer.on_loaded = self._loaded
+        host.placer.on_loaded.append(self._loaded)
 
     async def run(self) -> None:
         """Look again and again, for ever."""

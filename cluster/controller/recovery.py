@@ -14,6 +14,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from backends.api.errors import TritonError
 from backends.config.autoscaling import is_autoscaled
@@ -54,6 +55,8 @@ async def adopt_live_instances(
 ) -> Recovered:
     """Adopt what is alive and fits the options, and kill what does not fit them.
 
+    It may be called again after it has raised: nothing is adopted before all that may raise.
+
     Args:
         host: The cluster.
         source: Knows the options.
@@ -71,6 +74,8 @@ async def adopt_live_instances(
         generations.setdefault(found.name.generation, []).append(found)
     cluster = await source.look_at_cluster()
     outdated: list[LiveInstance] = []
+    misfits: list[LiveInstance] = []
+    adoptions: list[Callable[[], None]] = []
     for (name, version), generations in pools.items():
         best = _serving_generation(generations)
         outdated += [i for g, members in generations.items() if g != best for i in members]
@@ -97,12 +102,18 @@ async def adopt_live_instances(
                     missing = [spec for spec in plan if spec.index not in alive]
             except TritonError as error:
                 _log.warning("%s/%d is not adopted: %s", name, version, error.message)
-                await host.kill_instances(members)
+                misfits += members
             else:
                 digest = newest.spec.options_digest
                 files_dir = newest.spec.model_dir if is_as_given(name) else ""
                 make = _adopting(host, members, missing, taken)
-                lifecycle.adopt(name, version, digest, config, make, files_dir)
+                adoptions.append(
+                    partial(lifecycle.adopt, name, version, digest, config, make, files_dir)
+                )
+    if misfits:
+        await host.kill_instances(misfits)
+    for adopt in adoptions:
+        adopt()
     return Recovered(len(live), tuple(outdated), found_alive.late)
 
 

@@ -95,18 +95,46 @@ class RepositorySource:
         self._skeletons = Skeletons()
         self._tell_agents = tell_agents
         self._prepared = PreparedModels(_agents_folder(state.secret))
-        self._repository = ModelRepository(
-            options.model_repository,
-            model_config_name=options.model_config_name,
-            auto_complete=not options.disable_auto_complete_config,
-            open_location=lambda location: open_filesystem(location, self._skeletons),
-            agents=self._prepared,
-            policy=AgentPolicy.of(options.require_signed_models, options.trusted_keys),
-            has_namespaces=options.model_namespacing,
-        )
-        self.watch = RepositoryWatch(self._repository.paths, changed)
+        self._opened: ModelRepository | None = None
+        self.watch = RepositoryWatch(changed=changed)
         self._scan: RepositoryScan | None = None
         self._scan_s = 0.0
+        try:
+            self._open()
+        except TritonError as error:
+            # What is alive serves without; each use of the repositories opens them again.
+            _log.error("the model repositories cannot be opened: %s", error.message)
+
+    @property
+    def _repository(self) -> ModelRepository:
+        """The repositories.
+
+        Raises:
+            TritonError: One cannot be opened: of an unknown kind, or its credentials are missing.
+        """
+        return self._opened or self._open()
+
+    def _open(self) -> ModelRepository:
+        options = self._options
+        try:
+            repository = ModelRepository(
+                options.model_repository,
+                model_config_name=options.model_config_name,
+                auto_complete=not options.disable_auto_complete_config,
+                open_location=lambda location: open_filesystem(location, self._skeletons),
+                agents=self._prepared,
+                policy=AgentPolicy.of(options.require_signed_models, options.trusted_keys),
+                has_namespaces=options.model_namespacing,
+            )
+        except TritonError:
+            raise
+        except Exception as error:
+            # A store's client raises what it likes.
+            text = f"a model repository cannot be opened: {type(error).__name__}: {error}"
+            raise InternalError(text) from error
+        self.watch.follow(repository.paths)
+        self._opened = repository
+        return repository
 
     @property
     def cpus_per_instance(self) -> float:

@@ -1,8 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What looks at the repositories tell: which are away, and which models are unchanged."""
+"""What looks at the repositories tell: which are away, which models are unchanged, or gone.
+
+An error is not an absence. A model is gone when its repository was listed without it: not while the
+repository cannot be listed, nor on the first listing that has no model at all. An empty directory
+may be the place where a file system is not mounted at the moment.
+"""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from cluster.repository.contents import RepositoryScan
@@ -32,6 +38,19 @@ class RepositoryWatch:
         self._directories: Mapping[str, str] = {}
         self._digests: Mapping[str, bytes] = {}
         self._read: dict[str, tuple[bytes, tuple[int, ...]]] = {}
+        # By model that was ever listed: its repository, at last.
+        self._homes: dict[str, str] = {}
+        # By repository: the identity of its directory when it had models.
+        self._identities: dict[str, str] = {}
+        # By repository that was listed without a model: the identity of its directory.
+        self._empty: Mapping[str, str] = {}
+        # Those that were so at the look before.
+        self._empty_before: frozenset[str] = frozenset()
+        self._kept_count = 0
+
+    def follow(self, paths: Iterable[str]) -> None:
+        """Note which repositories there are, without credentials."""
+        self._paths = tuple(paths)
 
     @property
     def reachable(self) -> Mapping[str, bool]:
@@ -48,9 +67,13 @@ class RepositoryWatch:
             _log.info("model repository '%s' can be listed again", path)
         has_changed = self.errors.keys() != scan.errors.keys()
         self.errors = scan.errors
-        # A local directory that is gone has no models; a store that is away may have.
-        self.is_complete = all(path in scan.stale or "://" not in path for path in scan.errors)
+        self.is_complete = scan.stale.issuperset(scan.errors)
         self._directories = scan.directories
+        self._homes.update((name, _home(path)) for name, path in scan.directories.items())
+        listed = scan.identities.items()
+        with_models = frozenset(map(_home, scan.directories.values()))
+        self._identities.update((path, each) for path, each in listed if path in with_models)
+        self._empty = {path: each for path, each in listed if path not in with_models}
         self._digests = scan.digests
         self._read = {name: read for name, read in self._read.items() if name in scan.digests}
         if has_changed:
@@ -77,10 +100,73 @@ class RepositoryWatch:
             if name in self._digests and self._read.get(name) == (self._digests[name], gpu_ids)
         )
 
+    def away(self, names: Iterable[str]) -> frozenset[str]:
+        """Return those models whose repository cannot be listed: they stay as they are."""
+        return frozenset(name for name in names if self.errors and self.reason_of(name))
+
+    def gone(self, names: Iterable[str]) -> list[str]:
+        """Return those of models that are in no repository any more, and say what is kept, and why.
+
+        To be called once for each look, before anything else happens: which repositories have no
+        model is held against the next call.
+
+        Args:
+            names: Loaded models that the last listing is without.
+        """
+        names = list(names)
+        doubted = self._doubted(Counter(self._homes.get(name, "") for name in names))
+        gone = [name for name in names if not self._is_kept(name, doubted)]
+        for path in self._empty.keys() & self._empty_before - doubted:
+            count = sum(self._homes.get(name, path) == path for name in gone)
+            if count:
+                text = "model repository '%s' again lists no model; %d are unloaded"
+                _log.warning(text, path, count)
+        self._empty_before = frozenset(self._empty)
+        kept_count = 0 if self.is_complete else len(names) - len(gone)
+        if kept_count > self._kept_count:
+            text = "%d models go on being served that no listing has: not all repositories have one"
+            _log.warning(text, kept_count)
+        self._kept_count = kept_count
+        return gone
+
+    def _doubted(self, counts: Mapping[str, int]) -> frozenset[str]:
+        """Return the repositories that are empty for the first time, and say so.
+
+        Args:
+            counts: How many loaded models of each are not listed; of "" those of which no listing
+                has told, as after a restart.
+        """
+        doubted = set()
+        for path, identity in self._empty.items():
+            count = counts.get(path, 0) or counts.get("", 0)
+            # Who removes the last model leaves the directory as it is.
+            is_by_hand = count == 1 and self._identities.get(path) == identity
+            if count and not is_by_hand and path not in self._empty_before:
+                doubted.add(path)
+                _log.warning(
+                    "model repository '%s' lists no model any more; what is served goes on (%d"
+                    " models), and is unloaded if the next listing has none either",
+                    path,
+                    count,
+                )
+        return frozenset(doubted)
+
+    def _is_kept(self, name: str, doubted: frozenset[str]) -> bool:
+        home = self._homes.get(name)
+        if home is None:
+            # Which repository it is from is not known.
+            return bool(doubted) or not self.is_complete
+        return home in doubted
+
     def reason_of(self, name: str) -> str:
         """Say what keeps a model from being followed; empty when nothing does."""
         directory = self._directories.get(name, "")
-        path = directory.rpartition("/")[0]
+        path = _home(directory)
         if path not in self.errors:
             return ""
         return f"model repository '{path}' cannot be listed: {self.errors[path]}"
+
+
+def _home(directory: str) -> str:
+    """Return the repository of a model's directory."""
+    return directory.rpartition("/")[0]

@@ -156,11 +156,12 @@ class InstancePlace:
     async def end(self, timeout_s: float) -> None:
         """Shut the actor down, or kill it when that takes too long."""
         self.stop_watching()
-        try:
-            await self._end_actor(timeout_s)
-        finally:
-            if self._devices is not None:
-                self._devices.release(self.spec.name)
+        await self._end_actor(timeout_s)
+        # Not before: what is not known to be dead may have its device yet.
+        if self._devices is not None:
+            self._devices.release(self.spec.name)
+        if self._handle is not None:
+            await self._host.release(self.spec)
 
     async def _end_actor(self, timeout_s: float) -> None:
         if self._handle is None and self._creation is not None:
@@ -175,7 +176,6 @@ class InstancePlace:
                 async with asyncio.timeout(timeout_s + 1):
                     await self._host.call(self._handle, "shutdown")
         await self._host.kill(self._handle)
-        await self._host.release(self.spec)
 
     async def _live(self) -> None:
         while True:
@@ -393,10 +393,11 @@ class InstancePlace:
 
     async def _discard(self) -> None:
         """End the actor for good; the next attempt creates another."""
-        handle, self._handle, self._creation = self._handle, None, None
-        if handle is not None:
-            await self._host.kill(handle)
+        if self._handle is not None:
+            await self._host.kill(self._handle)
             await self._host.release(self.spec)
+        # Not before: whoever ends the place meanwhile has to end the actor too.
+        self._handle = self._creation = None
 
     async def _is_gone(self) -> bool:
         """Whether Ray has given the actor up, rather than being about to restart it."""

@@ -58,7 +58,7 @@ class Placer:
 
     Attributes:
         on_waits: Called when an instance waits for room.
-        on_loaded: Called when an instance is loaded, or was found alive.
+        on_loaded: Each is called when an instance is loaded, or was found alive.
         kept_free: Ids of nodes that no instance is placed on, as if they drained.
     """
 
@@ -67,7 +67,7 @@ class Placer:
     ) -> None:
         self.devices = devices
         self.on_waits: Callable[[], None] = lambda: None
-        self.on_loaded: Callable[[InstanceDescription], None] = lambda _: None
+        self.on_loaded: list[Callable[[InstanceDescription], None]] = []
         self.kept_free: frozenset[str] = frozenset()
         self._read = look
         self._looking: asyncio.Task[ClusterResources] | None = None
@@ -188,7 +188,8 @@ class Placer:
         self._promises.pop(spec.name, None)
         self._put(spec, description.endpoint.node_id)
         self.has_room(spec.name)
-        self.on_loaded(description)
+        for each in self.on_loaded:
+            each(description)
 
     def release(self, name: str) -> None:
         """Take an instance's place back; one that has none is no error."""

@@ -125,9 +125,15 @@ class InstancePool:
         """Add instances and wait until each is ready or waits for room in the cluster.
 
         Raises:
-            TritonError: An instance failed to load. The others go on; close the pool.
+            TritonError: An instance failed to load. The others go on until `unstart` or `close`.
         """
         await asyncio.gather(*[self._add(self._members, spec).settled for spec in specs])
+
+    async def unstart(self) -> None:
+        """End the members; those that leave drain on, and others may be started."""
+        members, self._members = self._members, []
+        self._notify()
+        await asyncio.gather(*(place.end(0) for place in members))
 
     async def wait_live(self) -> None:
         """Wait until the pool serves, however long the cluster has no room for an instance.
@@ -271,7 +277,7 @@ class InstancePool:
             self._add(self._members, free).settle()
 
     async def close(self, drain_s: float) -> None:
-        """Drain, shut down and kill every instance, in parallel.
+        """Drain, shut down and kill every instance, in parallel. Nothing is added afterwards.
 
         Those that `let_go` sees to end no later than the others, but not before this returns.
 

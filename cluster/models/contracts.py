@@ -109,6 +109,9 @@ class VersionPool(Protocol):
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
         """Add instances; return when each is ready or waits for room."""
 
+    async def unstart(self) -> None:
+        """End the members; those that a commit let go drain on."""
+
     async def wait_live(self) -> None:
         """Wait until it serves."""
 
@@ -136,7 +139,7 @@ class VersionPool(Protocol):
         """Return what each live instance has counted, by name; without those that do not say."""
 
     async def close(self, drain_s: float) -> None:
-        """Drain and end all instances."""
+        """Drain and end all instances, for good."""
 
 
 # Names some instances of a pool.
@@ -261,6 +264,9 @@ class NoInstances:
 
     async def start(self, specs: Iterable[InstanceSpec]) -> None:
         """Start nothing."""
+
+    async def unstart(self) -> None:
+        """End nothing."""
 
     async def wait_live(self) -> None:
         """Wait for nothing."""

@@ -14,6 +14,7 @@ Rules, each of which a test holds:
 - A version does not come to rest while another operation on its model is under way.
 - An unload ends a waking; a load that begins meanwhile has its turn after it. A load leaves a
   dormant version as it is when nothing has changed, and else puts live instances in its place.
+- A wake that fails, or is ended, ends what it has started; instances that still drain drain on.
 - A version that could not be woken is tried again by the next request, not sooner than after an
   interval that grows; who asks sooner gets the last error.
 """

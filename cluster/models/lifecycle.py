@@ -23,7 +23,8 @@ The way of a load, and who answers for what on it:
 - The *operation* of a model is the task `OperatedModel.work`, started and replaced under
   `OperatedModel.lock` only: a load, a resize, or a waking. Who may cancel it: an unload, at once
   and before it has the lock; a later load, with the lock, unless it is a poll that would load the
-  same; `close`. A cancelled load cleans up after itself before the next operation begins.
+  same; `close`. It is cancelled once, and cleans up after itself before the next one begins; what
+  it began ends in a task of its own (`VersionLoader`), which nobody cancels.
 - *Pending*, for want of room, is an operation that has called ``on_blocked``: `load` then returns
   to who asked and gives the lock back, and the operation goes on. `is_pending` alone tells.
 
@@ -99,7 +100,7 @@ class ModelLifecycle:
         self.desire = self._records.desire
         self.direct = self._records.direct
         self._source = source
-        self._loader = VersionLoader(source, make_pool, settings)
+        self._loader = VersionLoader(source, make_pool, settings, self._spawn)
         self._settings = settings
         self._routers_know = routers_know
         self._models: dict[str, OperatedModel] = {}
@@ -166,7 +167,7 @@ class ModelLifecycle:
         async with model.lock:
             if is_poll and operation.is_running(model.work) and await self._is_loading(name, model):
                 return
-            await operation.cancel(model.work)
+            await model.end_work()
             load = self._load(name, model, override, is_explicit=is_explicit, is_poll=is_poll)
             work = await model.run(f"load of '{name}'", load, self._followed)
         if not work.done():
@@ -178,6 +179,9 @@ class ModelLifecycle:
             raise UnavailableError(_OUTDATED)
         work.result()
         if model.has_changed:
+            # The load is over: an ensemble that loads anew and needs it again must not wait here.
+            if self._starting.get(name) is asyncio.current_task():
+                del self._starting[name]
             await self._reload_dependents(name, needed_by)
 
     async def unload(self, name: str, *, unload_dependents: bool = False) -> frozenset[str]:
@@ -223,10 +227,9 @@ class ModelLifecycle:
         for dependent in dependents_of(name, self._composing):
             gone |= await self._withdraw(dependent)
         model = self._model(name)
-        if model.work is not None:
-            model.work.cancel()
+        model.cancel()
         async with model.lock:
-            await operation.cancel(model.work)
+            await model.end_work()
             await model.versions.retire(model.versions.numbers)
         return gone
 
@@ -267,8 +270,7 @@ class ModelLifecycle:
         """Drain and end every instance. Nothing may be loaded afterwards."""
         self.dormancy.close()
         for model in self._models.values():
-            if model.work is not None:
-                model.work.cancel()
+            model.cancel()
         await asyncio.gather(*(each.versions.close(drain_s) for each in self._models.values()))
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
@@ -406,8 +408,8 @@ class ModelLifecycle:
             model = self._models[name] = OperatedModel(versions, blocked)
         return model
 
-    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        self._followed(self._supervisor.spawn(name, work))
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._followed(self._supervisor.spawn(name, work))
 
     def _followed(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
         """Have `close` wait for a task."""

@@ -26,6 +26,7 @@ class OperatedModel:
         loading: The candidate of a load in progress.
         has_changed: Whether the last load changed what ensembles are made of.
         work: The operation.
+        cancelled: The last operation that was cancelled.
     """
 
     versions: ModelVersions
@@ -36,6 +37,19 @@ class OperatedModel:
     loading: Candidate | None = None
     has_changed: bool = False
     work: operation.Work | None = None
+    cancelled: operation.Work | None = None
+
+    def cancel(self) -> None:
+        """Cancel the operation; once, since a second time would break off its cleaning up."""
+        if operation.is_running(self.work) and self.work is not self.cancelled:
+            self.cancelled = self.work
+            self.work.cancel()
+
+    async def end_work(self) -> None:
+        """Cancel the operation and wait until it has cleaned up."""
+        self.cancel()
+        if operation.is_running(self.work):
+            await asyncio.wait({self.work})
 
     async def run(
         self,

@@ -31,13 +31,6 @@ def is_running(work: Work | None) -> TypeGuard[Work]:
     return work is not None and not work.done()
 
 
-async def cancel(work: Work | None) -> None:
-    """Cancel an operation that was left pending, and wait until it has cleaned up."""
-    if is_running(work):
-        work.cancel()
-        await asyncio.wait({work})
-
-
 def _see_end(task: Work) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, TritonError):

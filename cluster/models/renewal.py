@@ -156,7 +156,7 @@ class Renewal:
             moving = _moved(model, stale)
             work = await model.run(f"renewal of {stale.name}", moving, self._followed)
         if not work.done():
-            await operation.cancel(work)
+            await model.end_work()
             by = "its successor"
             if not may_go_first or not self._displacement.displace(
                 stale.key, stale.version, (stale.name,), by

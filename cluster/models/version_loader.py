@@ -9,9 +9,11 @@ A version of which only the instance groups have changed keeps its pool: the loa
 what it lacks.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from backends.api.errors import InternalError, TritonError
 from backends.api.model_config import ModelConfig
@@ -53,7 +55,7 @@ class _Attempt:
     """One attempt: the work, given what to call when it waits for room, and how to undo it."""
 
     work: Callable[[Callable[[], None]], Awaitable[Loaded]]
-    undo: Callable[[], Awaitable[None]]
+    undo: Callable[[], Coroutine[Any, Any, None]]
 
 
 class VersionLoader:
@@ -63,6 +65,7 @@ class VersionLoader:
         source: Reads and plans models.
         make_pool: Makes an empty pool that calls its argument after each change.
         settings: Limits.
+        spawn: Runs under a name what goes on whatever becomes of who waits for it.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class VersionLoader:
         source: ModelSource,
         make_pool: Callable[[Callable[[], None]], VersionPool],
         settings: LifecycleSettings,
+        spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._source = source
         self._make_pool = make_pool
         self._retry_count = settings.retry_count
         self._slots = LoadSlots(settings.thread_count)
+        self._spawn = spawn
 
     async def load(
         self,
@@ -203,7 +208,7 @@ class VersionLoader:
                 await pool.wait_live()
             return Loaded(pool, config)
 
-        attempt = _Attempt(work, lambda: pool.close(0))
+        attempt = _Attempt(work, pool.unstart)
         name = shown(candidate.key)
         outcome = await self._try_often(name, version, lambda: attempt, on_blocked)
         return outcome if isinstance(outcome, TritonError) else None
@@ -298,15 +303,24 @@ class VersionLoader:
             try:
                 return await attempt.work(blocked)
             except TritonError as error:
-                await attempt.undo()
+                await self._undone(name, version, attempt)
                 return error
             except Exception as error:
                 _log.exception("loading %s:%d", name, version)
-                await attempt.undo()
+                await self._undone(name, version, attempt)
                 return InternalError(f"{type(error).__name__}: {error}")
             except BaseException:
-                await attempt.undo()
+                await self._undone(name, version, attempt)
                 raise
+
+    async def _undone(self, name: str, version: int, attempt: _Attempt) -> None:
+        """Wait until an attempt is undone, also when the operation is cancelled meanwhile."""
+        undoing = self._spawn(f"undoing the load of '{name}' version {version}", attempt.undo())
+        try:
+            await asyncio.shield(undoing)
+        except asyncio.CancelledError:
+            await asyncio.wait({undoing})
+            raise
 
     async def _start(
         self,

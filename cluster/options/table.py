@@ -338,6 +338,13 @@ class ServerOptions(CaptureOptions):
         values.seconds_or_auto,
     )
     dashboard: bool = _flag(False, _MANTA, "Start Ray's dashboard.")
+    no_fork_server: bool = _flag(
+        False,
+        _MANTA,
+        "Start every process of a Ray of Manta's own by itself, not forked from one that has"
+        " imported what it needs.",
+        takes_value=False,
+    )
     grpc_server: str = _flag(
         "own",
         _MANTA,

@@ -86,6 +86,8 @@ class RepositoryScan:
         errors: Repositories that could not be listed, with the reason.
         stale: Of those, the ones whose models are those of an earlier listing.
         digests: By model in a store: digest of all its files.
+        identities: By repository that could be listed: what tells its directory from another that
+            is put in its place.
     """
 
     directories: Mapping[str, str]
@@ -93,6 +95,7 @@ class RepositoryScan:
     errors: Mapping[str, str] = field(default_factory=dict)
     stale: frozenset[str] = frozenset()
     digests: Mapping[str, bytes] = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)
 
 
 def require_listed(scan: RepositoryScan) -> None:

@@ -35,11 +35,14 @@ class FileSystem(Protocol):
     """Read access to the files of a model repository."""
 
     def entries(self, path: str) -> tuple[DirectoryEntry, ...]:
-        """List a directory, sorted by name; entries that cannot be read are left out.
+        """List a directory, sorted by name; links that lead nowhere are left out.
 
         Raises:
-            InternalError: ``path`` is no directory, or cannot be read.
+            InternalError: ``path`` is no directory, or it or one of its entries cannot be read.
         """
+
+    def identity(self, path: str) -> str:
+        """Return what stands for the directory that is at ``path`` now; empty for none."""
 
     def is_directory(self, path: str) -> bool:
         """Whether ``path`` is a directory."""

@@ -71,6 +71,10 @@ class RemoteFileSystem:
             for name, digest in sorted(self.digests.items())
         )
 
+    def identity(self, path: str) -> str:
+        """See `FileSystem`; nothing can be put in a store's place."""
+        return path
+
     def view(self, path: str) -> "RemoteModel":
         """List one model; what is read of it is what was listed."""
         below = path.removeprefix(self._store.location).strip("/")
@@ -158,6 +162,10 @@ class RemoteModel:
         if found is None:
             raise InternalError(f"failed to open directory {path}: No such file or directory")
         return tuple(found[name] for name in sorted(found))
+
+    def identity(self, path: str) -> str:
+        """See `FileSystem`."""
+        return path
 
     def view(self, path: str) -> "RemoteModel":
         """Return itself."""

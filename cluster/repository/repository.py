@@ -4,7 +4,8 @@
 
 A model is a directory of a repository. Reading it means: its config.pbtxt (or none), what its
 files tell about the backend, the defaults, the checks that need no backend, and the versions its
-policy selects. Nothing is cached: each read sees the repository as it is now.
+policy selects. Nothing is cached: each read sees the repository as it is now. But the names of its
+models are kept for a repository that cannot be listed: an error is not an absence.
 
 Triton: core/src/model_repository_manager/model_repository_manager.cc @73aad7c
 """
@@ -95,6 +96,8 @@ class ModelRepository:
         self._temporary_root = temporary_root
         self._agents = agents
         self._policy = policy
+        # By repository: the models of its last listing.
+        self._listed: dict[str, tuple[str, ...]] = {}
 
     @property
     def has_stores(self) -> bool:
@@ -107,31 +110,42 @@ class ModelRepository:
         return tuple(root.path for root in self._roots.values())
 
     def scan(self) -> RepositoryScan:
-        """List the models of all repositories; hidden directories are no models."""
+        """List the models of all repositories; hidden directories are no models.
+
+        Of a repository that cannot be listed they are those of its last listing.
+        """
         found: dict[str, str] = {}
         duplicates, errors, stale = set(), {}, set()
         digests: dict[str, bytes] = {}
+        identities: dict[str, str] = {}
         for location, root in self._roots.items():
             namespace = location if self._has_namespaces else ""
             try:
-                entries = root.filesystem.entries(root.path)
+                self._listed[root.path] = _models_of(root)
+                identities[root.path] = root.filesystem.identity(root.path)
             except TritonError as error:
                 errors[root.path] = error.message
-                continue
+                if root.path not in self._listed:
+                    continue
+                stale.add(root.path)
             if isinstance(root.filesystem, RemoteFileSystem):
                 known = root.filesystem.digests.items()
                 digests |= {key_of(namespace, name): digest for name, digest in known}
                 if root.filesystem.error:
                     errors[root.path] = root.filesystem.error
                     stale.add(root.path)
-            for entry in entries:
-                if entry.is_directory and not entry.name.startswith("."):
-                    key = key_of(namespace, entry.name)
-                    if key in found:
-                        duplicates.add(key)
-                    found.setdefault(key, f"{root.path}/{entry.name}")
+            for name in self._listed[root.path]:
+                key = key_of(namespace, name)
+                if key in found:
+                    duplicates.add(key)
+                found.setdefault(key, f"{root.path}/{name}")
         return RepositoryScan(
-            dict(sorted(found.items())), frozenset(duplicates), errors, frozenset(stale), digests
+            dict(sorted(found.items())),
+            frozenset(duplicates),
+            errors,
+            frozenset(stale),
+            digests,
+            identities,
         )
 
     def keys_of(self, name: str) -> tuple[str, ...]:
@@ -353,6 +367,13 @@ class ModelRepository:
                     verify_stand_in(AgentModel(name, local, dict(call.parameters)), version)
             made[version] = replace(files, agents=agents)
         return made
+
+
+def _models_of(root: Place) -> tuple[str, ...]:
+    entries = root.filesystem.entries(root.path)
+    return tuple(
+        entry.name for entry in entries if entry.is_directory and not entry.name.startswith(".")
+    )
 
 
 def _holds(root: Place, name: str) -> bool:

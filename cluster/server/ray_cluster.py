@@ -4,28 +4,37 @@
 
 import logging
 import subprocess
+import threading
 import time
 from collections.abc import Callable, MutableMapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 import ray
 from ray.experimental.internal_kv import _internal_kv_exists
 from ray.serve.exceptions import RayServeException
 
-from backends import compiled_form
 from backends.api.errors import UnavailableError
+from cluster.actors.calls import cause_of
+from cluster.actors.controller_client import CONTROLLER_NAME
 from cluster.actors.file_registry import STORE_NAMESPACE
 from cluster.controller.ownership import Owner
+from cluster.fork_server.starting import ForkServer
 from cluster.options.parsing import ServerOptions
 from cluster.server import serve_application
 from cluster.server.app import application
 from cluster.server.claim import claim, require_unclaimed
+from cluster.server.embedded_node import embedded_node, logs_folder
+from cluster.server.ray_environment import prepare
 from cluster.server.reaper import start_reaper
 from cluster.server.start_controller import (
+    create_another,
     find_controller,
     get_or_create_controller,
+    has_left_state,
     wait_gone,
 )
+from cluster.server.worker_output import WorkerOutput
 from deployments.instance.spec import NAMESPACE
 
 _log = logging.getLogger(__name__)
@@ -35,61 +44,10 @@ _OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
 # How soon a start notices that it shall stop.
 _POLL_S: Final = 0.2
 _END_TIMEOUT_S: Final = 5.0
+# A process of the controller tries for a minute before it ends, and Ray starts the next.
+_RESTART_TIMEOUT_S: Final = 120.0
 # What Serve takes to end replicas, beside the time that the replicas take.
 _DELETE_SLACK_S: Final = 60.0
-
-# What instances import before they know their model, and for the most frequent kind of models.
-PRELOADED: Final = (
-    "deployments.instance.actor",
-    "cluster.actors.arbiter",
-    "cluster.actors.controller_client",
-    "cluster.instances.node_files",
-    "backends.python.backend",
-)
-
-# Read by Ray's processes when they start; for an embedded cluster this process is their parent.
-RAY_ENVIRONMENT: Final = {
-    "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "5000",
-    "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "1000",
-    "RAY_SERVE_LOG_TO_STDERR": "0",
-    # A replica that does not answer cannot drain either: waiting for it holds up its successor.
-    "RAY_SERVE_FORCE_STOP_UNHEALTHY_REPLICAS": "1",
-    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
-    "RAY_task_events_report_interval_ms": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_event_stats": "0",
-    # A busy laptop may take longer than the 10 s Ray gives its first node.
-    "RAY_raylet_start_wait_time_s": "60",
-    # What cannot be installed is said at once; pip and uv try again themselves.
-    "RUNTIME_ENV_RETRY_TIMES": "1",
-    # So idle workers have done it beforehand.
-    "RAY_preload_python_modules": ",".join(PRELOADED),
-    # Ray's 15 starves ingress and instances beside any other process of the machine.
-    "RAY_worker_niceness": "0",
-    # Serve looks ten times a second whether its one application is as it should be.
-    "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.25",
-    # The log monitor lists all log files ten times a second until there are a thousand.
-    "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "1",
-    "LOG_NAME_UPDATE_INTERVAL_S": "2",
-}
-
-# What only Ray's dashboard shows: its agent's look at every process, and metrics of Ray itself.
-WITHOUT_DASHBOARD: Final = {
-    "REPORTER_UPDATE_INTERVAL_MS": "3600000",
-    "RAY_enable_metrics_collection": "0",
-}
-
-
-def prepare(environment: MutableMapping[str, str]) -> None:
-    """Tell the processes of an embedded cluster, which inherit this environment, how to run."""
-    niceness = environment.get("RAY_worker_niceness")
-    environment.update(RAY_ENVIRONMENT)
-    if niceness is not None:
-        environment["RAY_worker_niceness"] = niceness
-    # Processes start as long as the server runs; all are compiled or none.
-    if not environment.get(compiled_form.VARIABLE):
-        environment[compiled_form.VARIABLE] = compiled_form.choice()
 
 
 class Controller:
@@ -101,19 +59,41 @@ class Controller:
         handle: Its actor.
         token: The owner's.
         find: Returns the actor that is the controller now; None while there is none.
+        another: Starts another actor that goes on where the lost one has ended.
     """
 
     def __init__(
-        self, handle: Any, token: str = "", find: Callable[[], Any] = find_controller
+        self,
+        handle: Any,
+        token: str = "",
+        find: Callable[[], Any] = find_controller,
+        another: Callable[[], Any] | None = None,
     ) -> None:
         self._handle = handle
         self._token = token
         self._find = find
+        self._another = another
+        self._is_ending = False
+        self._lock = threading.Lock()
         self._loading: Any = None
+
+    def is_there(self) -> bool:
+        """See `cluster.server.controller_watch.WatchedController`."""
+        return self._find() is not None
+
+    def is_left(self) -> bool:
+        """See `cluster.server.controller_watch.WatchedController`."""
+        return has_left_state()
+
+    def make_another(self) -> None:
+        """See `cluster.server.controller_watch.WatchedController`."""
+        with self._lock:
+            if not self._is_ending and self._another is not None:
+                self._handle = self._another()
 
     def begin_loading(self) -> None:
         """Ask for the start-up models; `wait_loaded` waits for them."""
-        self._loading = self._handle.start.remote()
+        self._loading = self._present().start.remote()
 
     def has_loaded(self) -> bool:
         """Whether each start-up model was loaded or has failed."""
@@ -126,39 +106,83 @@ class Controller:
             check: Called while waiting; what it raises ends the wait.
 
         Raises:
-            TritonError: There is no model repository that can be read.
+            TritonError: There is no model repository that can be read; UNAVAILABLE when the
+                controller has ended and Ray does not get another process of it to answer.
         """
-        while not ray.wait([self._loading], timeout=_POLL_S)[0]:
-            check()
+
+        def ask() -> Any:
+            self.begin_loading()
+            return self._loading
+
         try:
-            rows: list[dict[str, Any]] = ray.get(self._loading)
+            rows: list[dict[str, Any]] = self._answer(self._loading, ask, check)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         return rows
 
     def status(self) -> list[dict[str, Any]]:
         """Return name, version, backend, instances, state and reason of each model version."""
-        rows: list[dict[str, Any]] = ray.get(self._present().status.remote())
+        rows: list[dict[str, Any]] = self._ask("status")
         return rows
 
     def process_settings(self) -> tuple[int, float]:
         """Return its process's niceness, and for how many seconds it looks for a lost GCS."""
-        values: tuple[int, float] = ray.get(self._handle.process_settings.remote())
+        values: tuple[int, float] = self._ask("process_settings")
         return values
 
     def heartbeat(self) -> None:
         """Say that the owner is there; a controller that is away is logged."""
         try:
             self._present().heartbeat.remote(self._token)
-        except ray.exceptions.RayError as error:
+        except Exception as error:
+            # Ray's client raises what it likes, and the next heartbeat must follow.
             _log.warning("the controller cannot be reached: %s", error)
 
     def shutdown(self, timeout_s: float) -> None:
         """Drain and end every instance, then the controller."""
+        with self._lock:
+            self._is_ending = True
         handle = self._present()
         owner, _ = ray.get(handle.owner.remote())
         if owner.token == self._token:
             ray.get(handle.shutdown.remote(timeout_s))
+
+    def _ask(self, method: str) -> Any:
+        """Call a method that may be called again, and return its answer."""
+
+        def ask() -> Any:
+            return getattr(self._present(), method).remote()
+
+        return self._answer(ask(), ask, lambda: None)
+
+    def _answer(self, reference: Any, ask: Callable[[], Any], check: Callable[[], None]) -> Any:
+        """Wait for an answer; of a controller that has died meanwhile, for that of the next one.
+
+        Args:
+            reference: Of the call that was made.
+            ask: Makes it again.
+            check: Called while waiting; what it raises ends the wait.
+
+        Raises:
+            UnavailableError: None answers for `_RESTART_TIMEOUT_S`.
+        """
+        until_s: float | None = None
+        while True:
+            while not ray.wait([reference], timeout=_POLL_S)[0]:
+                check()
+            try:
+                return ray.get(reference)
+            except ray.exceptions.RayActorError as error:
+                now_s = time.monotonic()
+                until_s = now_s + _RESTART_TIMEOUT_S if until_s is None else until_s
+                if now_s >= until_s:
+                    raise UnavailableError(
+                        f"the model controller ends again and again: {cause_of(error)}; look into"
+                        f" the log of actor {CONTROLLER_NAME}"
+                    ) from error
+            check()
+            time.sleep(_POLL_S)
+            reference = ask()
 
     def _present(self) -> Any:
         """Return the actor that is the controller now; the last one known while there is none."""
@@ -171,17 +195,22 @@ class RayCluster:
 
     Args:
         environment: The process's environment, changed for an embedded Ray.
+        fork_server: Forks the processes of an embedded Ray; None has each start by itself.
 
     Attributes:
         is_own: Whether this process has started the cluster.
     """
 
-    def __init__(self, environment: MutableMapping[str, str]) -> None:
+    def __init__(
+        self, environment: MutableMapping[str, str], fork_server: ForkServer | None = None
+    ) -> None:
         self.is_own = False
         self._environment = environment
+        self._fork_server = fork_server
         self._has_connected = False
         self._has_deployed = False
         self._had_serve = False
+        self._output: WorkerOutput | None = None
         self._reaper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -196,19 +225,22 @@ class RayCluster:
 
     def start(self, *, dashboard: bool) -> None:
         """Start a cluster of one's own."""
-        prepare(self._environment)
-        if not dashboard:
-            self._environment.update(WITHOUT_DASHBOARD)
+        prepare(self._environment, dashboard=dashboard)
         self.is_own = True
-        ray.init(
-            address="local",
-            namespace=NAMESPACE,
-            include_dashboard=dashboard,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            logging_level=logging.ERROR,
-            log_to_driver=True,
-        )
-        self._reaper = start_reaper()
+        forks = self._fork_server
+        workers = nullcontext() if forks is None else forks.in_front_of_workers()
+        with embedded_node(dashboard=dashboard), workers:
+            ray.init(
+                address="local",
+                namespace=NAMESPACE,
+                include_dashboard=dashboard,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                logging_level=logging.ERROR,
+                log_to_driver=True,
+            )
+        self._output = WorkerOutput(logs_folder())
+        if dashboard:
+            self._reaper = start_reaper()
 
     def join(self, address: str) -> None:
         """Join a cluster, unless this process is part of one, and make sure no server runs on it.
@@ -235,6 +267,10 @@ class RayCluster:
         """Ask the GCS for anything; blocks while it is away."""
         _internal_kv_exists(b"manta", namespace=STORE_NAMESPACE)
 
+    def has_restarted_fork_server(self) -> bool:
+        """Start another fork server if it has ended; tell whether it had."""
+        return self._fork_server is not None and self._fork_server.look()
+
     def require_unclaimed(self) -> None:
         """Make sure no server runs on the cluster; see `cluster.server.claim`."""
         require_unclaimed()
@@ -251,7 +287,10 @@ class RayCluster:
         """
         # Nobody else is on a Ray of one's own: no need to wait until the controller can say so.
         take = get_or_create_controller if self.is_own else claim
-        return Controller(take(options, owner), owner.token)
+        handle = take(options, owner)
+        return Controller(
+            handle, owner.token, find_controller, lambda: create_another(options, owner)
+        )
 
     def deploy(self, options: ServerOptions, check: Callable[[], None]) -> None:
         """Put the ingress on Serve and wait until it runs.
@@ -294,9 +333,13 @@ class RayCluster:
         """End the cluster, or this process's connection with it, as it was begun."""
         if self.is_own or self._has_connected:
             ray.shutdown()
+        if self._output is not None:
+            self._output.stop()
         if self._reaper is not None:
             self._reaper.kill()
             self._reaper.wait()
+        if self._fork_server is not None:
+            self._fork_server.end()
 
 
 def _why(error: BaseException) -> str:

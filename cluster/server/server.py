@@ -26,6 +26,7 @@ from cluster.options.settings_at_start import drain_delay_s
 from cluster.repository.contents import require_listed
 from cluster.repository.repository import ModelRepository
 from cluster.repository.single_model import SingleModels
+from cluster.server.controller_watch import ControllerWatch
 from cluster.server.end_ingress import end_with_serve, end_without_serve
 from cluster.server.head_watch import HeadWatch, short_patience
 from cluster.server.ports import PortReservation
@@ -78,6 +79,7 @@ class Server:
         self._is_stopping = False
         self._last_step_until_s: float | None = None
         self._ended = threading.Event()
+        self._say = say
         self._head = HeadWatch(self._cluster.ask_head, say)
 
     @property
@@ -139,6 +141,7 @@ class Server:
     def _keep_lease(self, controller: Controller) -> None:
         """Say again and again that this process lives; only a joined cluster can outlive it."""
         self._head.start(self._ended, is_own=self._cluster.is_own)
+        ControllerWatch(controller, self._say).start(self._ended)
         threading.Thread(
             target=self._beat, args=(controller,), name="manta-lease", daemon=True
         ).start()
@@ -253,3 +256,5 @@ class Server:
             if not self._cluster.is_own:
                 controller.heartbeat()
             self._head.look()
+            if self._cluster.has_restarted_fork_server():
+                self._say("The fork server had ended: another one was started.")

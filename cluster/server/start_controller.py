@@ -8,13 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.experimental.internal_kv import _internal_kv_get
+from ray.experimental.internal_kv import (
+    _internal_kv_del,
+    _internal_kv_get,
+    _internal_kv_list,
+)
 
+from cluster.actors.calls import kill_actor
 from cluster.actors.controller_client import CONTROLLER_NAME
 from cluster.actors.file_registry import STORE_NAMESPACE
 from cluster.actors.kept_secrets import keep_secrets
 from cluster.controller.controller import ModelController
-from cluster.controller.durable_state import HANDOVER_KEY
+from cluster.controller.durable_state import HANDOVER_KEY, STATE_PREFIX
 from cluster.controller.handover import Handover, decode_handover
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions
@@ -52,7 +57,8 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
     """Return the handle of the cluster's controller, created when there is none.
 
     A controller that runs with other options, or is of another release, is replaced; the new one
-    adopts its instances, so that what has not changed serves on.
+    adopts its instances, so that what has not changed serves on. Of the same owner it goes on with
+    all that clients have loaded and set; only for another owner it begins anew.
 
     Args:
         options: The server's options.
@@ -61,6 +67,7 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
     Raises:
         UnsupportedError: The one that runs is of a release that this one cannot take over from.
     """
+    resumes = False
     try:
         handle: Any = ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
         theirs = told_release(handle)
@@ -68,10 +75,30 @@ def get_or_create_controller(options: ServerOptions, owner: Owner = _NOBODY) -> 
             return handle
         if not theirs.is_own:
             return replace_controller(handle, theirs, options, owner)
+        first, _ = ray.get(handle.owner.remote())
+        resumes = first.token == owner.token
+        if resumes:
+            _hand_over(handle)
         kill_controller(handle)
     except (ValueError, ray.exceptions.RayActorError):
         pass
-    return _create(options, owner)
+    handle = _create(options, owner, resumes=resumes)
+    # What it goes on with is in the state; the options left with that are not the latest any more.
+    _internal_kv_del(HANDOVER_KEY, namespace=STORE_NAMESPACE)
+    return handle
+
+
+def create_another(options: ServerOptions, owner: Owner) -> Any:
+    """Start a controller where a server has lost its own; it goes on with what that has left.
+
+    Returns its handle; that of a controller that somebody else has started meanwhile.
+    """
+    return _create(options, owner, resumes=True)
+
+
+def has_left_state() -> bool:
+    """Whether a controller has left its state, which the end of a server removes."""
+    return bool(_internal_kv_list(STATE_PREFIX, namespace=STORE_NAMESPACE))
 
 
 def told_release(handle: Any) -> ToldRelease:
@@ -103,7 +130,7 @@ def replace_controller(
     """
     require_compatible(theirs)
     if handle is not None:
-        ray.get(handle.hand_over.remote())
+        _hand_over(handle)
         kill_controller(handle)
     return _create(options, owner, runtime_env, resumes=True)
 
@@ -116,8 +143,15 @@ def left_behind() -> Handover | None:
 
 def kill_controller(handle: Any) -> None:
     """End a controller for good and wait until its name is free."""
-    ray.kill(handle, no_restart=True)
+    kill_actor(handle)
     wait_gone(_KILL_TIMEOUT_S)
+
+
+def _hand_over(handle: Any) -> None:
+    # One that dies meanwhile leaves what it has written. It is killed all the same: Ray may be
+    # starting it again, under its name and with its own options.
+    with contextlib.suppress(ray.exceptions.RayActorError):
+        ray.get(handle.hand_over.remote())
 
 
 def _create(

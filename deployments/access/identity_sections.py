@@ -131,12 +131,13 @@ def _key(item: Item) -> StoredKey:
 def read_issuers(item: Item) -> tuple[Issuer, ...]:
     """Return whose tokens are taken."""
     issuers = tuple(_issuer(entry) for entry in item.items())
-    names = [issuer.issuer for issuer in issuers]
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            raise item.items()[at].error(
-                f"issuer '{name}' stands twice", "list all audiences in one entry"
+    seen: set[str] = set()
+    for issuer, entry in zip(issuers, item.items(), strict=True):
+        if issuer.issuer in seen:
+            raise entry.error(
+                f"issuer '{issuer.issuer}' stands twice", "list all audiences in one entry"
             )
+        seen.add(issuer.issuer)
     return issuers
 
 

@@ -40,7 +40,9 @@ from deployments.ensembles.step import (
     StepLimits,
     StepRunner,
     StepSink,
+    fault_of,
     sequence_of,
+    tell,
 )
 
 _log = logging.getLogger(__name__)
@@ -161,6 +163,8 @@ class EnsembleRun:
                 ready = self._take(sink, response, hold)
             except TritonError as error:
                 self._stop(error)
+            except Exception as fault:
+                self._stop(fault_of(sink.step, fault))
         if ready is not None:
             if final and self._unfinished == 1:
                 self._end(ready)
@@ -262,7 +266,7 @@ class EnsembleRun:
 
     def _respond(self, response: InferenceResponse) -> None:
         self._has_responded = True
-        self._sink.respond(response, final=False)
+        tell(self._sink, response, final=False)
 
     def _request_of(self, index: int, iteration: int, frame: StepTensors) -> StepSink | None:
         """Return the request of a step that has its inputs, or None when the step is skipped."""
@@ -397,7 +401,4 @@ class EnsembleRun:
             )
         if self._on_end is not None:
             self._on_end(self, error)
-        if error is not None:
-            sink.fail(error)
-        else:
-            sink.respond(response, final=True)
+        tell(sink, response if error is None else error, final=True)

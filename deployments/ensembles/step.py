@@ -5,10 +5,11 @@
 Triton: core/src/ensemble_scheduler/ensemble_scheduler.cc @73aad7c
 """
 
+import logging
 from collections import deque
 from typing import Final, Protocol
 
-from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import (
     SEQUENCE_END,
     SEQUENCE_START,
@@ -18,6 +19,8 @@ from backends.api.request import (
 )
 from deployments.contracts.sinks import Inflight, Paced, ResponseSink
 from deployments.ensembles.graph import Step
+
+_log = logging.getLogger(__name__)
 
 # Sequence id and flags that travel with a tensor; None for the ensemble's own inputs.
 Origin = tuple[int | str, int] | None
@@ -53,38 +56,62 @@ class StepLimits:
 
     A step request counts until the requests that its response starts are in flight themselves.
 
+    A step request may have its outcome while it is being sent: an error, or an answer of the cache.
+    Then it frees the place of the next one. So whoever frees the first place sends in a loop, and
+    what is freed meanwhile is noted for it: sent from there, each would lie on the stack of the one
+    before.
+
     Args:
         limit: ``max_inflight_requests``; 0 for no limit.
     """
 
-    __slots__ = ("_inflight", "_waiting", "limit")
+    __slots__ = ("_freed", "_inflight", "_is_sending", "_waiting", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._inflight: dict[int, int] = {}
         self._waiting: dict[int, deque[StepSink]] = {}
+        # Steps of which a place is free and requests wait; once for each place.
+        self._freed: deque[int] = deque()
+        self._is_sending = False
 
     def admit(self, sink: "StepSink") -> bool:
         """Count a step request in, or keep it until `release` lets it go."""
         index = sink.step.index
-        if self._inflight.get(index, 0) >= self.limit:
+        waiting = self._waiting.get(index)
+        # A place that is free while others wait is theirs.
+        if waiting or self._inflight.get(index, 0) >= self.limit:
             self._waiting.setdefault(index, deque()).append(sink)
             return False
         self._inflight[index] = self._inflight.get(index, 0) + 1
         return True
 
     def release(self, sink: "StepSink") -> None:
-        """Count a step request out, once, and send the next one that waits."""
+        """Count a step request out, once, and have the next one sent that waits."""
         if not sink.is_admitted:
             return
         sink.is_admitted = False
         index = sink.step.index
         self._inflight[index] -= 1
-        waiting = self._waiting.get(index)
-        if waiting:
-            following = waiting.popleft()
-            self._inflight[index] += 1
-            following.send()
+        if self._waiting.get(index):
+            self._freed.append(index)
+            if not self._is_sending:
+                self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        """Send what waits for the places that are free, also for those that this frees."""
+        self._is_sending = True
+        try:
+            while self._freed:
+                index = self._freed.popleft()
+                waiting = self._waiting[index]
+                # What had waited may have been withdrawn, and others have come since.
+                if waiting and self._inflight[index] < self.limit:
+                    following = waiting.popleft()
+                    self._inflight[index] += 1
+                    following.send()
+        finally:
+            self._is_sending = False
 
     def withdraw(self, sink: "StepSink") -> bool:
         """Take back a step request that waits; False when it does not."""
@@ -173,12 +200,14 @@ class StepSink:
         self.unread_count = 0
 
     def send(self) -> None:
-        """Send the request; an error is its outcome."""
+        """Send the request; an error is its outcome, a fault of the code included."""
         self.is_admitted = True
         try:
             self.inflight = self._run.runner(self.step, self.request, self)
         except TritonError as error:
             self.fail(error)
+        except Exception as fault:
+            self.fail(fault_of(self.step, fault))
         self.let_go()
 
     def let_go(self) -> None:
@@ -202,6 +231,28 @@ class StepSink:
     def fail(self, error: TritonError, *, final: bool = True) -> None:
         """Take the step's error."""
         self._run.step_failed(self, error, final=final)
+
+
+def fault_of(step: Step, fault: Exception) -> InternalError:
+    """Log what no request may cause, and return the error that ends the one that met it."""
+    _log.error("a request for the step of model '%s' failed", step.model_name, exc_info=fault)
+    return InternalError(
+        f"a request for the step of model '{step.model_name}' failed: "
+        f"{type(fault).__name__}: {fault}; the server's log says where"
+    )
+
+
+def tell(
+    sink: ResponseSink, outcome: InferenceResponse | TritonError | None, *, final: bool
+) -> None:
+    """Tell whoever sent a request; its steps go on, and give back their places, if that raises."""
+    try:
+        if isinstance(outcome, TritonError):
+            sink.fail(outcome, final=final)
+        else:
+            sink.respond(outcome, final=final)
+    except Exception:
+        _log.exception("the sink of an ensemble raised")
 
 
 def sequence_of(

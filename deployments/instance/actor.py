@@ -7,8 +7,8 @@ then executes batches; between short executions it serves the lanes too. During 
 does (`deployments.instance.lead`). So control calls and lanes are answered while the model loads or
 computes, and a model sees one thread from its first line to its last, but for its ``is_ready``
 (`deployments.instance.readiness`). A fault in any of the three ends the process
-(`deployments.instance.ending`). Ray's main thread hands calls to its loop and otherwise rests
-(`deployments.instance.rest`).
+(`deployments.instance.ending`). The execution thread is the main one where Ray leaves that free
+(`deployments.instance.main_thread`). Ray's own thread mostly rests (`deployments.instance.rest`).
 
 The constructor only starts the load. `describe` waits for it, opens the lanes at its first call and
 raises what went wrong, as often as it is asked: a failed load must not look like a crash, which Ray
@@ -23,7 +23,6 @@ import logging
 import os
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -41,14 +40,17 @@ from ray.util.scheduling_strategies import (
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.control import ControllerLink
 from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.crash_page import CrashPage, own_log
 from deployments.instance.ending import Ending
 from deployments.instance.executor import Executor
 from deployments.instance.freed_memory import keep_freed_memory
 from deployments.instance.lanes import InstanceLanes
 from deployments.instance.lead import Lead
 from deployments.instance.loading import LoadedInstance, load_instance
+from deployments.instance.main_thread import MAIN
 from deployments.instance.model_calls import RouterCaller
 from deployments.instance.model_files import FetchToNode, with_local_files
+from deployments.instance.plain_process import become_plain
 from deployments.instance.progress import NOT_SERVING, Progress, ProgressWatch
 from deployments.instance.readiness import Readiness
 from deployments.instance.rest import Rest
@@ -114,7 +116,7 @@ class ModelInstanceActor:
     ) -> None:
         spec = spec if read_cache is None else replace(spec, cache=read_cache())
         spec = spec if read_secret is None else replace(spec, secret=read_secret())
-        logging.basicConfig(level=spec.log_level)
+        become_plain(spec.log_level)
         setproctitle.setproctitle(f"manta: {spec.title}")
         # Ray titles an idle process, and its lines of log, by class.
         self.__class__ = type(spec.title, (type(self),), {})
@@ -136,7 +138,7 @@ class ModelInstanceActor:
         self._start_arbiter = start_arbiter
         self._fetch_to_node = fetch_to_node
         self._claim: ResourceClaim | None = None
-        threading.Thread(target=self._load_and_run, name="manta-execute", daemon=True).start()
+        MAIN.run(self._load_and_run, "manta-execute")
 
     async def describe(self) -> InstanceDescription:
         """Wait for the load and return what the instance is and where its lanes end.
@@ -212,8 +214,8 @@ class ModelInstanceActor:
         if self._caller is not None:
             await self._caller.close()
         self._slabs.close()
-        # Ray's own clean-up now and then waits ten seconds for its metrics agent. By then it knows
-        # that this end is meant, and the process may go.
+        # Ray's own clean-up now and then waits ten seconds for its metrics agent; it knows by then.
+        MAIN.let_alarms_end()
         signal.alarm(_RAY_EXIT_TIMEOUT_S)
         ray.actor.exit_actor()
 
@@ -261,6 +263,7 @@ class ModelInstanceActor:
             loaded.state_files,
             Conditions(holds_of(spec.scheduler_holds), self._claim),
         )
+        executor.crash_page = page = CrashPage(own_log())
         timeout_us = execution_timeout_us(loaded.config)
         if timeout_us:
             Watchdog(spec.model_name, timeout_us, executor.activity, self._ending.die).start()
@@ -279,6 +282,7 @@ class ModelInstanceActor:
             incarnation=self._incarnation,
             limits=self._limits,
             maps=maps,
+            crash_place=page.place,
         )
         _, tcp = self._lanes.start(
             uds, host, spec.lanes.ports, tls=server_tls(spec.lanes.tls, spec.secret)
@@ -305,7 +309,6 @@ class ModelInstanceActor:
         return claim
 
     def _load_and_run(self) -> None:
-        setproctitle.setthreadtitle("manta-execute")
         try:
             claim = self._claim = self._join_arbiter()
             pause = None if claim is None else claim.paused

@@ -26,6 +26,7 @@ from backends.api.backend import ExecuteBatch, ModelInstance
 from backends.api.errors import TritonError, UnavailableError
 from backends.api.model_config import ModelConfig
 from deployments.instance.activity import Activity
+from deployments.instance.crash_page import CrashPage
 from deployments.instance.expiry import ReactorClock
 from deployments.instance.fed_groups import FedGroups
 from deployments.instance.lead import Lead
@@ -85,6 +86,7 @@ class Executor:
         make_work: Makes what is executed of a model, a request and its time of arrival.
         grant: The right to execute, where the rate limiter gives it.
         clock_ns: The same as the argument.
+        crash_page: Where it notes what it executes; None where nobody reads that.
 
     Raises:
         InvalidArgumentError: A parameter of the config is not what it has to be.
@@ -132,6 +134,7 @@ class Executor:
         self._ended = threading.Event()
         self.feeder: SequenceFeeder[AnyWork] | None = make_feeder(config, state_files or {})
         self._groups = None if self.feeder is None else FedGroups(self.feeder)
+        self.crash_page: CrashPage | None = None
         # Owned by the thread that turns the reactor.
         self._expiry = Alarm(ReactorClock(lead.reactor, clock_ns), self._expire)
 
@@ -376,6 +379,8 @@ class Executor:
         if self._buckets is not None:
             error = pad(self._buckets, works, self.model.name)
         batch = ExecuteBatch(decision.rows or works)
+        if self.crash_page is not None:
+            self.crash_page.note(works)
         self._lead.execution_begins(start_ns)
         if error is None:
             error = run_model(self._instance, batch, self.model.name)

@@ -17,6 +17,7 @@ from backends.config.validation.model import validate_before_auto_complete, vali
 from backends.environments.entry import enter_environment
 from backends.lookup import BACKEND_DIRECTORY
 from backends.registry import backend_for, backend_name, extra_named, python_library
+from deployments.instance.given_environment import given_environment, set_thread_count, take_back
 from deployments.instance.spec import DeviceAssignment, InstanceSpec
 from deployments.instance.warmup import run_warmup
 from deployments.metrics.counters import InstanceStatistics
@@ -63,7 +64,10 @@ def load_instance(
     numa_node = None if spec.device is None else spec.device.numa_node
     cores = apply_host_policy(resolved(spec.host_policy, numa_node))
     thread_count = min(spec.thread_count, len(cores)) if cores else spec.thread_count
-    _set_thread_count(thread_count)
+    given = given_environment(spec.runtime_env)
+    set_thread_count(thread_count, given)
+    if _is_python(spec):
+        take_back(given, has_devices=spec.kind == "GPU")
     context = LoadContext(
         config=spec.config,
         model_dir=spec.model_dir,
@@ -124,12 +128,6 @@ def read_state_files(config: ModelConfig, model_dir: str) -> dict[str, bytes]:
     return files
 
 
-def _set_thread_count(count: int) -> None:
-    # Read by OpenMP when a backend first loads it. Set here because an environment set through Ray
-    # costs a fresh process per instance.
-    os.environ["OMP_NUM_THREADS"] = str(max(1, count))
-
-
 def _claim_device(spec: InstanceSpec) -> int:
     """Return the index of the instance's GPU among those this process sees.
 
@@ -174,6 +172,12 @@ def _show_up_to(index: int) -> int:
     """
     os.environ[_VISIBLE] = ",".join(map(str, range(index + 1)))
     return index
+
+
+def _is_python(spec: InstanceSpec) -> bool:
+    """Whether a model.py runs the model, its own or a Python-based backend's."""
+    name = backend_name(spec.config.backend, spec.config.platform)
+    return name == "python" or _is_python_based(spec)
 
 
 def _is_python_based(spec: InstanceSpec) -> bool:

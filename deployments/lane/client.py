@@ -17,6 +17,7 @@ from deployments.contracts.routing_table import InstanceEndpoint
 from deployments.contracts.sinks import ResponseSink
 from deployments.lane.calls import PendingCalls
 from deployments.lane.connection import LaneConnection
+from deployments.lane.crash_report import Crash, CrashReport, open_report
 from deployments.lane.dial import dial
 from deployments.lane.frames import (
     CALL_ERROR,
@@ -92,6 +93,8 @@ class LaneClient(PoolClient):
         self._lost_reason = ""
         self._closes_when_idle = False
         self._silence = Silence(self._connection)
+        self._report: CrashReport | None = None
+        self._crash: Crash | None = None
         self._connection.control |= {
             TRACE: self._on_trace,
             PONG: self._on_pong,
@@ -160,8 +163,8 @@ class LaneClient(PoolClient):
 
     @property
     def request_count(self) -> int:
-        """Requests sent until now; begins anew where their numbers do."""
-        return self._last_id - self._calls.count
+        """Requests sent until now and not sent back; begins anew where their numbers do."""
+        return self._last_id - self._calls.count - self.bounce_count
 
     def submit(self, request: InferenceRequest, sink: ResponseSink) -> LaneInflight:
         """Send a request; never raises. See `start`."""
@@ -230,6 +233,10 @@ class LaneClient(PoolClient):
         """Close the lane to an instance that does not answer, without waiting for it."""
         self._connection.break_off(reason)
 
+    def crash(self) -> Crash | None:
+        """Return how a crash has ended the instance's process; None before the lane is lost."""
+        return self._crash
+
     def close(self) -> None:
         """Close the lane; requests without an outcome go to ``on_lost`` before this returns."""
         self._connection.close("closed here")
@@ -285,8 +292,10 @@ class LaneClient(PoolClient):
             # A port or a name was taken over by another process.
             raise FrameError(f"incarnation '{setup.incarnation}' answers, not '{expected}'")
         connection = self._connection
-        connection.slabs.peer_maps(setup)
-        connection.send(SETUP, 0, encode(Setup(maps_yours=connection.slabs.maps_slabs_of(setup))))
+        slabs = connection.slabs
+        slabs.peer_maps(setup)
+        connection.send(SETUP, 0, encode(Setup(maps_yours=slabs.maps_slabs_of(setup))))
+        self._report = open_report(slabs.peer_pid, setup)
         connection.set_up_done()
         self._set_ready()
 
@@ -304,6 +313,12 @@ class LaneClient(PoolClient):
         self._calls.fail_all(reason)
         self._lost_reason = reason
         self._set_ready()
+        report, self._report = self._report, None
+        if report is not None:
+            if self._pending:
+                self._crash = report.read()
+            # A lane is in circles of references: the page would wait for the collector.
+            report.close()
         if not self._is_handed_out:
             return
         orphans = list(self._pending.values())

@@ -69,6 +69,10 @@ class Setup(msgspec.Struct, array_like=True):
         probe_token: What the probe contains.
         maps_yours: Whether the sender could read the receiver's probe.
         incarnation: The instance's incarnation; empty from a client.
+        page_fd: Descriptor in that process of the page that says what an instance executes; see
+            `deployments.lane.crash_report`. -1 when there is none, or from a client.
+        lane_number: What the instance calls the lane on that page.
+        crash_log: Where the instance's process writes its stack when it crashes.
     """
 
     pid: int = 0
@@ -76,6 +80,9 @@ class Setup(msgspec.Struct, array_like=True):
     probe_token: bytes = b""
     maps_yours: bool = False
     incarnation: str = ""
+    page_fd: int = -1
+    lane_number: int = 0
+    crash_log: str = ""
 
 
 class CallMessage(msgspec.Struct, array_like=True):

@@ -61,6 +61,7 @@ class PoolClient(ABC):
     Attributes:
         endpoint: The instance.
         outstanding: Requests without a terminal outcome.
+        bounce_count: Requests that the instance has sent back.
         draining: Whether the instance has asked for no more requests.
         events: What is told of the pool; None while nobody wants to know.
         holder: The newest that the instance has said of who holds its pool's queue; None while it
@@ -78,6 +79,7 @@ class PoolClient(ABC):
         self._pending: dict[int, LaneInflight] = {}
         self.endpoint = endpoint
         self.outstanding = 0
+        self.bounce_count = 0
         self.draining = False
         self.events: PoolEvents | None = None
         self.holder: Holder | None = None
@@ -197,6 +199,7 @@ class PoolClient(ABC):
         if inflight is None:
             return
         self.outstanding -= 1
+        self.bounce_count += 1
         if self.events is not None:
             waited_ns = decode_bounce(frame.message).waited_ns if frame.message else 0
             self.events.bounced(inflight, waited_ns)

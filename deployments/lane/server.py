@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from deployments.lane.connection import LaneConnection
+from deployments.lane.crash_report import NO_PLACE, CrashPlace
 from deployments.lane.handshake import MIN_SECRET_BYTES
 from deployments.lane.messages import DEFAULT_LIMITS, LaneLimits
 from deployments.lane.server_lane import LaneHandler, ServerLane, ServerState
@@ -37,6 +38,7 @@ class LaneServer:
         incarnation: The instance's incarnation; routers that expect another one turn away.
         limits: Bounds of each lane.
         maps: Mappings of clients' shared memory.
+        crash_place: What the process leaves for routers to read when it crashes.
     """
 
     def __init__(
@@ -49,11 +51,12 @@ class LaneServer:
         incarnation: str = "",
         limits: LaneLimits = DEFAULT_LIMITS,
         maps: RegionMaps | None = None,
+        crash_place: CrashPlace = NO_PLACE,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"the lane secret needs at least {MIN_SECRET_BYTES} bytes")
         self._state = ServerState(
-            reactor, handler, slabs, incarnation, limits, maps or RegionMaps()
+            reactor, handler, slabs, incarnation, limits, maps or RegionMaps(), crash_place
         )
         self._secret = secret
         self._listeners: list[ListeningSocket] = []

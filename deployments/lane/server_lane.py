@@ -10,6 +10,7 @@ from backends.api.errors import InternalError, TritonError, UnavailableError
 from backends.api.request import Extent, InferenceResponse
 from deployments.lane.batches import Bounce
 from deployments.lane.connection import LaneConnection
+from deployments.lane.crash_report import ID_BITS, CrashPlace
 from deployments.lane.frames import (
     BOUNCE,
     CALL,
@@ -76,14 +77,18 @@ class ServerState:
         holding: Who holds the queue of the instance's pool.
         lanes: The connections, also those that have proved nothing yet.
         unproved_count: How many have not.
+        crash_place: What the process leaves for routers to read when it crashes.
+        lane_count: Lanes there have been.
     """
 
     __slots__ = (
+        "crash_place",
         "handler",
         "holding",
         "incarnation",
         "inflight_count",
         "is_draining",
+        "lane_count",
         "lanes",
         "limits",
         "maps",
@@ -100,7 +105,10 @@ class ServerState:
         incarnation: str,
         limits: LaneLimits,
         maps: RegionMaps,
+        crash_place: CrashPlace,
     ) -> None:
+        self.crash_place = crash_place
+        self.lane_count = 0
         self.reactor = reactor
         self.handler = handler
         self.slabs = slabs
@@ -144,6 +152,8 @@ class ServerLane:
         self._unanswered: dict[int, ServerRequest] = {}
         self._has_setup = False
         self._is_proved = False
+        server.lane_count += 1
+        self._number = server.lane_count
         self.connection.control[PING] = self._on_ping
         self._calls = CallAnswers(
             self.connection, server.reactor, server.handler, server.limits.max_message_bytes
@@ -183,6 +193,10 @@ class ServerLane:
         self._has_setup = True
         reply = slabs.own_setup(self._server.incarnation)
         reply.maps_yours = slabs.maps_slabs_of(setup)
+        if slabs.offers_slabs:
+            place = self._server.crash_place
+            reply.page_fd, reply.crash_log = place.fd, place.log
+            reply.lane_number = self._number
         self.connection.send(SETUP, 0, encode(reply))
 
     def send_goaway(self) -> None:
@@ -265,7 +279,7 @@ class ServerLane:
         if request_id in self._unanswered:
             raise FrameError(f"request {request_id} sent again while in flight")
         request = decode_request(frame.message)
-        accepted = ServerRequest(self, request_id, request)
+        accepted = ServerRequest(self, request_id, request, self._number << ID_BITS | request_id)
         self._unanswered[request_id] = accepted
         self._server.inflight_count += 1
         if frame.flags & FLAG_EXTENTS:

@@ -105,11 +105,24 @@ class ServerRequest:
         request: The request.
         is_cancelled: Whether nobody waits for the answer any more. Readable on any thread.
         is_finished: Whether the terminal answer was given, or the router is gone.
+        mark: What it is called on the page of `deployments.lane.crash_report`.
     """
 
-    __slots__ = ("_id", "_lane", "_report", "_window", "is_cancelled", "is_finished", "request")
+    __slots__ = (
+        "_id",
+        "_lane",
+        "_report",
+        "_window",
+        "is_cancelled",
+        "is_finished",
+        "mark",
+        "request",
+    )
 
-    def __init__(self, lane: RequestLane, request_id: int, request: InferenceRequest) -> None:
+    def __init__(
+        self, lane: RequestLane, request_id: int, request: InferenceRequest, mark: int = 0
+    ) -> None:
+        self.mark = mark
         self._lane: RequestLane | None = lane
         self._id = request_id
         self.request = request

@@ -24,10 +24,13 @@ from typing import Any, Final, TypeVar
 
 from mypy_extensions import mypyc_attr
 
+from deployments.supervision.signal_handlers import is_of_handler
+
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
+_THIS: Final = "deployments/reactor/reactor.py"
 _NS_PER_S: Final = 1_000_000_000
 # epoll counts milliseconds and rounds up. Shorter sleeps are select's, which counts microseconds.
 _COARSE_S: Final = 0.02
@@ -165,10 +168,7 @@ class Reactor:
         if self._ready or self._returns_soon:
             timeout_s = 0.0
         try:
-            if timeout_s is None or timeout_s <= 0:
-                events = self._poll(timeout_s)
-            else:
-                events = self._poll_for(timeout_s)
+            events = self._events(timeout_s)
         finally:
             self._is_sleeping = False
         handlers = self._handlers
@@ -184,6 +184,16 @@ class Reactor:
             self._run_timers()
         if self._ready:
             self.run_posted()
+
+    def _events(self, timeout_s: float | None) -> list[tuple[int, int]]:
+        try:
+            if timeout_s is None or timeout_s <= 0:
+                return self._poll(timeout_s)
+            return self._poll_for(timeout_s)
+        except Exception as error:
+            if not is_of_handler(error, _THIS):
+                raise
+            return []
 
     def _poll_for(self, timeout_s: float) -> list[tuple[int, int]]:
         fd = self._epoll.fileno()

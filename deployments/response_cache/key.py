@@ -40,6 +40,8 @@ def request_key(identity: bytes, request: InferenceRequest) -> bytes | None:
                 [(each.name, each.datatype, each.shape, each.data.nbytes) for each in inputs],
                 sorted(request.outputs),
                 request.parameters,
+                # What a model calls is answered by these versions.
+                request.pins or None,
             )
         )
     )

@@ -220,13 +220,16 @@ class LinkSet:
 
     async def _keep_connecting(self, link: Link) -> None:
         backoff = Backoff(_RECONNECT_FIRST_S, _RECONNECT_MOST_S)
+        level = logging.INFO
         while not link.closed:
             try:
                 lane = await self._connect(
                     link, lambda lane, orphans: self._lost(link, lane, orphans)
                 )
             except (OSError, TimeoutError, TritonError) as error:
-                logger.info("lane to %s: %s; trying again", link.endpoint.name, error)
+                logger.log(level, "lane to %s: %s; trying again", link.endpoint.name, error)
+                # It starts again: one line says that, not one for each attempt of these seconds.
+                level = logging.DEBUG
             except Exception:
                 # Whatever it is: requests wait for this link, and it may be over in a second.
                 logger.exception("lane to %s: fault; trying again", link.endpoint.name)

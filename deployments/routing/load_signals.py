@@ -27,6 +27,8 @@ from deployments.routing.router import Router
 
 SAMPLE_S: Final = 0.25
 REPORT_S: Final = 1.0
+# By so many the numbers of a lane's requests fall when they begin anew, at least.
+_BEGUN_ANEW: Final = 1 << 31
 
 
 class LoadSignals:
@@ -108,7 +110,9 @@ class _WatchedPool:
             ongoing += lane.outstanding
             # A lane that opened since was at 0.
             sent[lane] = lane.request_count
-            self._sent_count += max(0, sent[lane] - self._sent.get(lane, 0))
+            more = sent[lane] - self._sent.get(lane, 0)
+            # Fewer: the instance has sent some back, which count where they go next.
+            self._sent_count += more if more > -_BEGUN_ANEW else 0
         self._sent = sent
         self._ongoing_sum += ongoing + sum(map(_own_waiting, _queues(self.pool)))
         self._sample_count += 1
@@ -117,7 +121,7 @@ class _WatchedPool:
         """Return the load; None when it is as quiet as the last report has said."""
         key, version = self.pool.key
         ongoing = self._ongoing_sum / max(1, self._sample_count)
-        load = VersionLoad(key, version, ongoing, self._sent_count / period_s)
+        load = VersionLoad(key, version, ongoing, max(0, self._sent_count) / period_s)
         self._sent_count = self._ongoing_sum = self._sample_count = 0
         was_quiet, self._was_quiet = self._was_quiet, load.is_quiet
         return None if was_quiet and load.is_quiet else load

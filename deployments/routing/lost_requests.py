@@ -1,42 +1,56 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the requests that were on a lane when it broke."""
+"""What becomes of the requests that were on a lane when it broke.
 
-from collections.abc import Callable, Iterable
+Each is sent once more, unless that may repeat what it did. What ends it is UNAVAILABLE, which says
+that it may be sent again: nobody knows that it was to blame. Only where two processes crashed by a
+signal of their own making while they executed the same request is it that request's own error, and
+INTERNAL, so that neither a client nor a proxy has it crash others. Processes that were killed, told
+to end or not reached any more, and requests that waited meanwhile, do not count.
+"""
 
-from backends.api.errors import RequestCancelledError, UnavailableError
-from backends.api.request import InferenceRequest
+from collections.abc import Callable, Sequence
+
+from backends.api.errors import (
+    InternalError,
+    RequestCancelledError,
+    TritonError,
+    UnavailableError,
+)
+from deployments.lane.client import LaneClient
+from deployments.lane.crash_report import Crash
 from deployments.lane.inflight import LaneInflight
 from deployments.routing.pool import Link
 from deployments.routing.routed_request import RoutedRequest, is_stateful
 
 
 def end_or_resend(
-    link: Link, orphans: Iterable[LaneInflight], resend: Callable[[RoutedRequest], None]
+    link: Link, orphans: Sequence[LaneInflight], resend: Callable[[RoutedRequest], None]
 ) -> None:
     """Send each request once more, to another instance, or end it with an error.
 
     Args:
         link: The way to the instance that is lost.
-        orphans: The requests that had no terminal outcome.
+        orphans: The requests that had no terminal outcome, all of one lane.
         resend: Sends a request to another instance than the one that had it.
     """
+    name = link.endpoint.name
+    lost = _crash_of(orphans)
     for routed in orphans:
         if not isinstance(routed, RoutedRequest):
             continue
+        crash = lost if lost is not None and routed.id in lost.executing else None
         routed.forget_given_id()
         if routed.cancelled:
             routed.sink.fail(RequestCancelledError(""))
+        elif crash is not None and routed.crashed:
+            routed.sink.fail(_own_error(name, routed, crash))
         elif routed.has_responded or routed.retried or is_stateful(routed.request):
-            routed.sink.fail(
-                UnavailableError(
-                    f"instance '{link.endpoint.name}' of model "
-                    f"'{routed.request.model_name}' ended while it served the request; "
-                    f"{_what_to_do(routed.request)}"
-                )
-            )
+            routed.sink.fail(_unavailable(name, routed, crash))
         else:
             routed.retried = True
+            routed.lost_at = name
+            routed.crashed = "" if crash is None else name
             routed.avoid = link.endpoint.incarnation
             # Its time at the instance was no wait: that would have it expire unexecuted.
             routed.enqueue_ns = routed.request.waited_ns = 0
@@ -44,7 +58,35 @@ def end_or_resend(
             resend(routed)
 
 
-def _what_to_do(request: InferenceRequest) -> str:
-    if not request.correlation_id:
-        return "send the request again"
-    return f"sequence {request.correlation_id} ended with it, start the sequence again"
+def _crash_of(orphans: Sequence[LaneInflight]) -> Crash | None:
+    lane = orphans[0].lane if orphans else None
+    return lane.crash() if isinstance(lane, LaneClient) else None
+
+
+def _own_error(name: str, routed: RoutedRequest, crash: Crash) -> TritonError:
+    return InternalError(
+        f"{_ended(name, routed, crash)}, as was instance '{routed.crashed}' before: the request is "
+        f"not sent again; mend the model or change the request, the instance's log has the stack"
+    )
+
+
+def _unavailable(name: str, routed: RoutedRequest, crash: Crash | None) -> TritonError:
+    before = ""
+    if routed.lost_at:
+        before = f", as did instance '{routed.lost_at}' before, perhaps for other reasons"
+    return UnavailableError(f"{_ended(name, routed, crash)}{before}; {_what_to_do(routed)}")
+
+
+def _ended(name: str, routed: RoutedRequest, crash: Crash | None) -> str:
+    instance = f"instance '{name}' of model '{routed.request.model_name}'"
+    if crash is None:
+        return f"{instance} ended while it served the request"
+    place = f" in {crash.place}" if crash.place else ""
+    return f"{instance} was ended by {crash.signal}{place} while it executed the request"
+
+
+def _what_to_do(routed: RoutedRequest) -> str:
+    correlation_id = routed.request.correlation_id
+    if correlation_id:
+        return f"sequence {correlation_id} ended with it, start the sequence again"
+    return "send the request again"

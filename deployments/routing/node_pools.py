@@ -28,6 +28,7 @@ from deployments.pool_queue.own_request import OwnRequest
 from deployments.pool_queue.queued_request import NodeQueue
 from deployments.routing.instance_link import InstanceLink
 from deployments.routing.pool import Link, LinkPool
+from deployments.routing.routed_request import RoutedRequest
 from deployments.scheduling.holds import Holds
 
 _log = logging.getLogger(__name__)
@@ -395,6 +396,6 @@ class NodePools:
         """Send a request by way of the queue."""
         if inflight.cancelled:
             inflight.sink.fail(RequestCancelledError(""))
-        elif isinstance(inflight, OwnRequest):
+        elif isinstance(inflight, RoutedRequest) and inflight.may_bounce():
             inflight.wait_from(time.monotonic_ns() - waited_ns)
             self.send_again(inflight)

@@ -174,9 +174,10 @@ class NodeRoutes:
         view.promised()
         place = self._place_of(view)
         links = [link for link in place.links if link.lane is not None]
-        # One that is on its own yet is none of the queue's.
-        held = [link for link in links if not link.is_on_its_own]
-        return next(iter(held if held and place.queue is not None else links), None)
+        # One that is on its own yet is none of the queue's, and others take nothing without one.
+        has_queue = place.queue is not None
+        fitting = [link for link in links if link.is_on_its_own is not has_queue]
+        return next(iter(fitting or links), None)
 
     def queue_at(self, link: Link) -> NodeQueue | None:
         """Return the queue of a link's node; None when the instance is on its own."""

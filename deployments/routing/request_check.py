@@ -19,7 +19,8 @@ from backends.api.bytes_tensor import LENGTH_BYTES, count_elements
 from backends.api.datatypes import SIZE_BYTES
 from backends.api.errors import InvalidArgumentError, Phase
 from backends.api.model_config import ModelConfig, ModelInput
-from backends.api.request import InferenceRequest, Tensor, id_prefix
+from backends.api.quoting import quote_names, render_dims
+from backends.api.request import InferenceRequest, Tensor, count_up_to, id_prefix
 
 _INT64_MAX: Final = 2**63 - 1
 _BATCH_NOTE: Final = (
@@ -194,12 +195,15 @@ class RequestChecker:
         self, request: InferenceRequest, tensor: Tensor, expectation: _Expectation
     ) -> None:
         """Refuse a batch of no items, which to Triton is one item without a batch dimension."""
-        count = prod(tensor.shape[1:])
         if tensor.data.nbytes:
             raise self._size_mismatch(request, tensor, 0)
-        if expectation.element_bytes == 0:
+        is_text = expectation.element_bytes == 0
+        if not is_text and not expectation.check_dims:
+            return
+        count = _count(tensor, tensor.shape[1:], expectation)
+        if is_text:
             self._check_strings(request, tensor, count)
-        elif count and expectation.check_dims:
+        elif count:
             raise self._size_mismatch(request, tensor, count * expectation.element_bytes)
 
     def _check_outputs(self, request: InferenceRequest) -> None:
@@ -209,23 +213,23 @@ class RequestChecker:
                     f"unexpected inference output '{name}' for model '{self._name}'"
                 )
         if len(set(request.outputs)) != len(request.outputs):
-            twice = next(name for name in request.outputs if request.outputs.count(name) > 1)
+            twice = _first_twice(request.outputs)
             raise InvalidArgumentError(
                 f"{id_prefix(request.id)}output '{twice}' already exists in request"
             )
 
     def _check_count(self, request: InferenceRequest) -> None:
         names = [each.name for each in request.inputs]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                raise InvalidArgumentError(
-                    f"{id_prefix(request.id)}input '{name}' already exists in request"
-                )
+        known = frozenset(names)
+        if len(known) != len(names):
+            raise InvalidArgumentError(
+                f"{id_prefix(request.id)}input '{_first_twice(names)}' already exists in request"
+            )
         if len(self._required) <= len(names) <= self._input_count:
             # Triton counts and does not look which: a backend may find one missing that is not
             # optional.
             return
-        missing = [name for name in self._required if name not in names]
+        missing = [name for name in self._required if name not in known]
         has_optional = len(self._required) < self._input_count
         expects = (
             f"expected number of inputs between {len(self._required)} and {self._input_count} but "
@@ -235,8 +239,8 @@ class RequestChecker:
         )
         raise InvalidArgumentError(
             f"{id_prefix(request.id)}{expects} for model '{self._name}'. Got input(s) "
-            f"{_quoted(names)}, but missing required input(s) "
-            f"{_quoted(missing) if missing else ']'}. "
+            f"{quote_names(names)}, but missing required input(s) "
+            f"{quote_names(missing) if missing else ']'}. "
             f"Please provide all required input(s)."
         )
 
@@ -278,12 +282,7 @@ class RequestChecker:
             raise InvalidArgumentError(
                 f"tensor '{tensor.name}' contains an invalid dimension {shape}"
             )
-        count = prod(tensor.shape)
-        if count * max(expectation.element_bytes, 1) > _INT64_MAX:
-            raise InvalidArgumentError(
-                f"{'element count' if is_text else 'byte size'} for tensor '{tensor.name}' exceeds "
-                f"maximum size of {_INT64_MAX}"
-            )
+        count = _count(tensor, tensor.shape, expectation)
         if is_text:
             self._check_strings(request, tensor, count)
         elif expectation.check_dims and tensor.data.nbytes != count * expectation.element_bytes:
@@ -341,10 +340,27 @@ def _reshaped(item_shape: tuple[int, ...], expectation: _Expectation) -> tuple[i
     return tuple(next(wildcards) if dim == -1 else dim for dim in reshape)
 
 
-def render_dims(dims: Sequence[int]) -> str:
-    """Render dims as Triton does: ``[-1,3,224]``."""
-    return "[" + ",".join(map(str, dims)) + "]"
+def _count(tensor: Tensor, shape: tuple[int, ...], expectation: _Expectation) -> int:
+    """Return the number of elements of a shape of a client.
+
+    Raises:
+        InvalidArgumentError: There are too many.
+    """
+    is_text = expectation.element_bytes == 0
+    count = count_up_to(shape, _INT64_MAX // max(expectation.element_bytes, 1))
+    if count is None:
+        raise InvalidArgumentError(
+            f"{'element count' if is_text else 'byte size'} for tensor '{tensor.name}' exceeds "
+            f"maximum size of {_INT64_MAX}"
+        )
+    return count
 
 
-def _quoted(names: Sequence[str]) -> str:
-    return "[" + ",".join(f"'{name}'" for name in names) + "]"
+def _first_twice(names: Sequence[str]) -> str:
+    """Return the first name that comes again."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""

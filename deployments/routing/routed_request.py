@@ -3,6 +3,7 @@
 """One request on its way from a router to an instance."""
 
 from collections.abc import Callable
+from typing import Final
 
 from backends.api.errors import (
     InvalidArgumentError,
@@ -16,6 +17,9 @@ from deployments.contracts.sinks import ResponseSink
 from deployments.pool_queue.own_request import OwnRequest
 from deployments.routing.pool import LinkPool
 
+# An instance sends a request back once or twice while the holder of its node changes.
+MOST_BOUNCES: Final = 32
+
 
 class RoutedRequest(OwnRequest):
     """What a lane keeps of a request, and the handle its caller cancels.
@@ -27,13 +31,25 @@ class RoutedRequest(OwnRequest):
         sink: Takes everything that follows.
 
     Attributes:
+        bounce_count: How often instances have sent it back, to go by way of their queue.
+        crashed: Name of the instance that crashed while it executed this; empty for none.
         is_guess: Whether it goes where its sequence was when it was last seen.
+        lost_at: Name of the instance that ended while it had this; empty for none.
         pool: The instances of the request's model.
         retried: Whether it is not to be sent again when the lane it is on is lost, or when it was
             refused where its sequence was.
     """
 
-    __slots__ = ("_resend", "_successor", "is_guess", "pool", "retried")
+    __slots__ = (
+        "_resend",
+        "_successor",
+        "bounce_count",
+        "crashed",
+        "is_guess",
+        "lost_at",
+        "pool",
+        "retried",
+    )
 
     def __init__(
         self,
@@ -43,9 +59,11 @@ class RoutedRequest(OwnRequest):
         sink: ResponseSink,
     ) -> None:
         super().__init__(request, sink)
+        self.bounce_count = 0
         self.is_guess = False
         self.pool = pool
         self.retried = False
+        self.lost_at = self.crashed = ""
         self._resend = resend
         self._successor: RoutedRequest | None = None
 
@@ -53,7 +71,9 @@ class RoutedRequest(OwnRequest):
         """Return what goes on in this one's place, which lies in a queue yet and is not to run."""
         successor = RoutedRequest(self._resend, self.pool, self.request, self.sink)
         successor.local_only, successor.retried = self.local_only, self.retried
+        successor.lost_at, successor.crashed = self.lost_at, self.crashed
         successor.avoid, successor.enqueue_ns = self.avoid, self.enqueue_ns
+        successor.bounce_count = self.bounce_count
         self._successor = successor
         self.cancelled = True
         self.queue = None
@@ -71,6 +91,26 @@ class RoutedRequest(OwnRequest):
             self.pool.sequences.refused(self, error)
         else:
             self.sink.fail(error)
+
+    def may_bounce(self) -> bool:
+        """Count that an instance has sent it back; end it when that was too often.
+
+        Returns:
+            Whether it is to be sent again.
+        """
+        self.bounce_count += 1
+        if self.bounce_count <= MOST_BOUNCES:
+            return True
+        request = self.request
+        sequence = f" of sequence {request.correlation_id}" if request.correlation_id else ""
+        self.sink.fail(
+            UnavailableError(
+                f"a request{sequence} of model '{request.model_name}' was sent back by its "
+                f"instances {self.bounce_count} times: the queue that they are served from was not "
+                f"found; the request was not executed, try again"
+            )
+        )
+        return False
 
     def credit(self) -> None:
         """Ask for one response more of a request with a window."""

@@ -17,6 +17,9 @@ know one asks the nodes' queues, which know their backlog too, and remembers the
 router may have ended the sequence since and started it elsewhere: a request that is refused where
 it was sent by memory is asked for once.
 
+A request for an instance that takes its requests from a queue only, while that queue is nowhere to
+be found, waits as one that finds no lane. The instance would send it back, again and again.
+
 Routes and waiting requests are bounded: a route is forgotten when no request has taken it for a
 time, or when there are too many; the oldest go first.
 """
@@ -63,11 +66,15 @@ class _Route:
         is_home: Whether the sequence would start there now, or over nodes goes on there.
         is_remembered: Whether it may have become wrong, as nobody was asked just now.
         used_s: When a request last took it.
+        awaits_queue: Whether it was asked for, and requests then found no queue there.
         waiting: Requests that wait while instances are asked, and whether they need this node.
         answers: What those said who were asked for it last.
     """
 
-    __slots__ = ("answers", "generation", "is_home", "is_remembered", "link", "used_s", "waiting")
+    __slots__ = (
+        "answers", "awaits_queue", "generation", "is_home", "is_remembered", "link", "used_s",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
@@ -75,6 +82,7 @@ class _Route:
         self.is_home = True
         self.is_remembered = True
         self.used_s = 0.0
+        self.awaits_queue = False
         self.waiting: list[tuple[LaneInflight, bool]] | None = None
         self.answers: list[Answer] = []
 
@@ -132,6 +140,9 @@ class SequenceRoutes:
         if inflight.request.flags & SEQUENCE_START:
             if route is None or not self._may_begin(route.link):
                 route = self._route_to(self._home(correlation_id, local_only=local_only))
+        elif previous is not None and previous.awaits_queue and self._lacks_queue(previous.link):
+            # To ask each time that it is tried would have it wait without end.
+            route = previous
         elif route is None:
             known = None if previous is None else previous.link
             links = self._candidates(correlation_id, previous, local_only=local_only)
@@ -140,7 +151,7 @@ class SequenceRoutes:
                 return
             route = self._route_to(known or (links[0] if links else None))
         if route is None:
-            self._wait_for_lane(self._pool, inflight)
+            self._wait(inflight)
             return
         self._routes[correlation_id] = route
         route.used_s = self._loop.time()
@@ -285,6 +296,17 @@ class SequenceRoutes:
         route.is_home = route.link is home if is_hashed else bool(knowing)
         route.is_remembered = True
 
+    def _lacks_queue(self, link: Link | None) -> bool:
+        """Whether an instance takes requests from a queue only, and there is none at present."""
+        if link is None or link.lane is None or link.is_on_its_own:
+            return False
+        return self._queue_at(link) is None
+
+    def _wait(self, inflight: LaneInflight) -> None:
+        if isinstance(inflight, OwnRequest):
+            inflight.queue = None
+        self._wait_for_lane(self._pool, inflight)
+
     def _queue_at(self, link: Link) -> NodeQueue | None:
         routes = self._pool.routes
         return None if routes is None else routes.queue_at(link)
@@ -350,6 +372,11 @@ class SequenceRoutes:
                     f"another node; requests with tensors in shared memory need one on this node"
                 )
             )
+        elif routes is not None and not link.is_on_its_own:
+            # Also where it is the last request: the sequence goes on until that is there.
+            self._routes[request.correlation_id] = route
+            route.awaits_queue |= not route.is_remembered
+            self._wait(inflight)
         else:
             if isinstance(inflight, OwnRequest):
                 inflight.count_wait()

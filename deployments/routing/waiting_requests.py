@@ -171,7 +171,7 @@ class WaitingRequests:
             and (link.is_local or not local_only)
             and (awaits_queue or self._may_open(link))
             for link in pool.links
-        )
+        ) or _lacks_holder(pool)
 
     def _may_open(self, link: Link) -> bool:
         # A link that is being opened decides by its end. An instance that drains is replaced, or
@@ -187,6 +187,10 @@ class WaitingRequests:
         pool.waiting[routed] = since_s
         if not any(each is pool for each in self._pools):
             self._pools.append(pool)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Have `_sweep` called, once; asked here, where mypyc knows nothing of the timer."""
         if self._timer is None:
             self._timer = self._loop.call_later(_SWEEP_S, self._sweep)
 
@@ -205,8 +209,9 @@ class WaitingRequests:
             if pool.waiting and not pool.is_dormant:
                 self.send(pool)
         self._pools = [pool for pool in self._pools if pool.waiting]
-        if self._pools and self._timer is None:
-            self._timer = self._loop.call_later(_SWEEP_S, self._sweep)
+        if self._pools:
+            # What was sent and waits once more may have done so.
+            self._arm()
 
     def _too_many(self, model_name: str) -> ResourceExhaustedError:
         return ResourceExhaustedError(
@@ -232,6 +237,12 @@ def _why_none(pool: LinkPool) -> str:
     shown = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"no connection to {shown}{more} could be opened"
+
+
+def _lacks_holder(pool: LinkPool) -> bool:
+    """Whether an instance that has left goes on with sequences, once its queue is found again."""
+    retired = () if pool.sequences is None else pool.sequences.retired
+    return any(link.lane is not None and not link.is_on_its_own for link in retired)
 
 
 def no_instance(model_name: str, *, local_only: bool = False) -> UnavailableError:

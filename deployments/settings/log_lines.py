@@ -39,7 +39,17 @@ def set_up_logging(settings: LogSettings) -> None:
         handler = logging.StreamHandler(sys.__stderr__)
     handler.setFormatter(TritonFormatter(settings.format))
     handler.addFilter(SeverityFilter(settings))
-    level = logging.DEBUG if settings.verbose_level > 0 else logging.INFO
+    _install(handler, logging.DEBUG if settings.verbose_level > 0 else logging.INFO)
+
+
+def log_until_told(level: str) -> None:
+    """Log as `logging.basicConfig` has it until there are settings; the root is a model's."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
+    _install(handler, level)
+
+
+def _install(handler: logging.Handler, level: int | str) -> None:
     for name in _ROOTS:
         logger = logging.getLogger(name)
         logger.setLevel(level)

@@ -18,7 +18,6 @@ lock when the garbage collector strikes there. Hence they only append to a deque
 holds the lock does the book-keeping.
 """
 
-import fcntl
 import logging
 import mmap
 import os
@@ -33,6 +32,8 @@ import numpy as np
 import numpy.typing as npt
 from mypy_extensions import mypyc_attr
 
+from deployments.slabs.memfds import map_memfd, sealed_memfd
+
 logger = logging.getLogger(__name__)
 
 ALIGNMENT_BYTES: Final = 64
@@ -42,21 +43,7 @@ MIN_BLOCK_BYTES: Final = 64 << 10
 SLAB_BYTES: Final = 16 << 20
 DEFAULT_POOL_BYTES: Final = 1 << 30
 
-_NAME: Final = "manta-slab"
-_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-
 ByteArray = npt.NDArray[np.uint8]
-
-
-def _sealed_memfd(size_bytes: int) -> int:
-    fd = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.ftruncate(fd, size_bytes)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
 
 
 class Slab:
@@ -75,7 +62,7 @@ class Slab:
         self.id = slab_id
         self.size_bytes = size_bytes
         self.block_bytes = block_bytes
-        self.fd = _sealed_memfd(size_bytes)
+        self.fd = sealed_memfd(size_bytes)
         try:
             self.mapping = mmap.mmap(self.fd, size_bytes)
         except OSError:
@@ -200,7 +187,7 @@ class SlabPool:
         """A memfd that holds ``probe_token``: who can read it can read the slabs."""
         with self._lock:
             if self._probe_fd < 0 and not self._is_closed:
-                self._probe_fd = _sealed_memfd(len(self.probe_token))
+                self._probe_fd = sealed_memfd(len(self.probe_token))
                 os.pwrite(self._probe_fd, self.probe_token, 0)
             return self._probe_fd
 
@@ -318,7 +305,7 @@ class SlabReader:
             raise ValueError(f"slab {slab_id} announced twice")
         mapping = None
         try:
-            mapping = _map_memfd(pid, fd, size_bytes)
+            mapping = map_memfd(pid, fd, size_bytes)
         except (OSError, ValueError) as error:
             logger.warning("slab %d of process %d cannot be mapped: %s", slab_id, pid, error)
         self._mappings[slab_id] = mapping
@@ -378,26 +365,8 @@ def can_read_probe(pid: int, fd: int, token: bytes) -> bool:
     The token tells a process of that number in another pid namespace from the peer.
     """
     try:
-        mapping = _map_memfd(pid, fd, len(token))
+        mapping = map_memfd(pid, fd, len(token))
     except (OSError, ValueError):
         return False
     with mapping:
         return secrets.compare_digest(mapping[: len(token)], token)
-
-
-def _map_memfd(pid: int, fd: int, size_bytes: int) -> mmap.mmap:
-    """Map a peer's memfd read-only, having made sure that it is one and cannot shrink."""
-    path = f"/proc/{pid}/fd/{fd}"
-    # Opening anything else could block (a pipe) or act (a device).
-    target = os.readlink(path)  # noqa: PTH115 - Path would normalise what the kernel says
-    if not target.startswith(f"/memfd:{_NAME}"):
-        raise ValueError(f"{path} is {target}, not a slab")
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if os.fstat(opened).st_size < size_bytes or size_bytes <= 0:
-            raise ValueError(f"{path} is smaller than the {size_bytes} bytes announced")
-        if not fcntl.fcntl(opened, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
-            raise ValueError(f"{path} is not sealed against shrinking")
-        return mmap.mmap(opened, size_bytes, prot=mmap.PROT_READ)
-    finally:
-        os.close(opened)

@@ -78,6 +78,7 @@ class CompiledWheel(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         self._add_shim(build_data)
+        self._add_client(build_data)
         for file in sorted(made.rglob("*" + build.compiled_form.SUFFIX)):
             build_data["force_include"][str(file)] = file.relative_to(made).as_posix()
 
@@ -90,3 +91,12 @@ class CompiledWheel(BuildHookInterface[Any]):
             return
         made = shim_library.compile_into(ROOT / shim_library.FOLDER / shim_library.digest())
         build_data["force_include"][str(made)] = f"backends/custom/shim/{shim_library.NAME}"
+
+    def _add_client(self, build_data: dict[str, Any]) -> None:
+        """Add what asks the fork server for a process."""
+        from cluster.fork_server import client_file  # noqa: PLC0415 - of this tree
+
+        made = client_file.compiled_place()
+        self.app.display_info(client_file.compiled(made))
+        if made.is_file():
+            build_data["force_include"][str(made)] = f"cluster/fork_server/{client_file.NAME}"

@@ -4,7 +4,6 @@
 
 import functools
 import http.client
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,11 @@ from tests.support.access_matrix import (
     Caller,
     grpc_request,
     http_requests,
+    make_policy,
     names_model,
-    tls_flags,
-    write_policy,
 )
-from tests.support.certificates import Certificates, make_certificates
-from tests.support.server import RunningServer
+from tests.support.policed_server import PolicedServer
+from tests.support.unix_sockets import connection_to
 
 REFUSED_HTTP = (401, 403)
 REFUSED_GRPC = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
@@ -33,53 +31,40 @@ HIDDEN_MODEL, ABSENT_MODEL = "hidden", "absent"
 
 
 class Guarded:
-    """A server with a policy, and its callers."""
+    """A server with the matrix's policy, and its callers."""
 
-    def __init__(self, folder: Path, *, has_tls: bool) -> None:
-        self.pems: Certificates | None = make_certificates(folder) if has_tls else None
-        self.policy, callers = write_policy(folder)
-        self.callers = [each for each in callers if has_tls or not each.certificate]
-        repository = folder / "models"
+    def __init__(self, server: PolicedServer, folder: Path) -> None:
+        self.server, self.models = server, folder / "models"
+        self.has_tls = server.pems is not None
+        self.policy, callers = make_policy(folder)
+        self.callers = [each for each in callers if self.has_tls or not each.certificate]
         for name in (LIMITED_MODEL, HIDDEN_MODEL):
-            write_add_sub(repository, name)
-        flags = tls_flags(self.pems) if self.pems is not None else []
-        mode = "--model-control-mode=explicit"
-        models = [f"--load-model={name}" for name in (LIMITED_MODEL, HIDDEN_MODEL)]
-        flag = f"--access-policy={self.policy}"
-        self.server = RunningServer(repository, flag, mode, *models, *flags)
+            write_add_sub(self.models, name)
+
+    @property
+    def shown(self) -> list[str]:
+        """What the callers show."""
+        headers = [value for caller in self.callers for _, value in caller.headers]
+        return [value.removeprefix("Bearer ") for value in headers]
 
     def http(self, caller: Caller) -> http.client.HTTPConnection:
-        host, _, port = self.server.http.rpartition(":")
-        if self.pems is None:
-            return http.client.HTTPConnection(host, int(port), timeout=30)
-        context = ssl.create_default_context(cafile=str(self.pems.root))
-        if caller.certificate:
-            context.load_cert_chain(*getattr(self.pems, caller.certificate))
-        return http.client.HTTPSConnection(host, int(port), timeout=30, context=context)
+        return self.server.connection(certificate=caller.certificate)
 
     def grpc(self, caller: Caller) -> grpc.Channel:
-        if self.pems is None:
-            return grpc.insecure_channel(self.server.grpc)
-        pair = getattr(self.pems, caller.certificate) if caller.certificate else (None, None)
-        certificate, key = (path and path.read_bytes() for path in pair)
-        credentials = grpc.ssl_channel_credentials(self.pems.root.read_bytes(), key, certificate)
-        return grpc.secure_channel(
-            self.server.grpc, credentials, [("grpc.use_local_subchannel_pool", 1)]
-        )
+        return self.server.channel(caller.certificate)
 
 
-@pytest.fixture(scope="module", params=["plain", "TLS"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("policed", id="plain"), pytest.param("encrypted", id="TLS")],
+)
 def guarded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
-    here = Guarded(tmp_path_factory.mktemp("access"), has_tls=request.param == "TLS")
-    yield here
-    assert here.server.terminate() == 0
-    # Nothing that was shown is in the log.
-    log = "".join(here.server.lines)
-    for caller in here.callers:
-        for _, value in caller.headers:
-            assert value.removeprefix("Bearer ") not in log
+    server = request.getfixturevalue(request.param)
+    here = Guarded(server, tmp_path_factory.mktemp("access"))
+    with server.governed(here.policy, here.models, shown=here.shown):
+        yield here
 
 
 def ask_http(
@@ -218,8 +203,7 @@ def test_settings_of_all_models_are_not_changed_by_who_has_one(guarded: Guarded)
 
 
 def test_metrics_need_their_role(guarded: Guarded) -> None:
-    host, _, port = guarded.server.metrics.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection = connection_to(guarded.server.running.metrics)
     asked = Asked("GET", "/metrics", "")
     for caller in guarded.callers:
         if not caller.certificate:
@@ -232,7 +216,7 @@ def test_metrics_need_their_role(guarded: Guarded) -> None:
 def test_a_certificate_that_cannot_be_trusted_makes_no_connection(
     guarded: Guarded, name: str
 ) -> None:
-    if guarded.pems is None:
+    if not guarded.has_tls:
         # Without TLS no certificate is shown.
         return
     caller = Caller(name, certificate=name)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What changes under a running server: keys, the policy, an issuer's keys; and what it writes."""
 
-import http.client
 import json
 import re
 import threading
@@ -16,8 +15,9 @@ import pytest
 
 from tests.integration.conftest import write_add_sub
 from tests.support.access import ISSUER, TokenIssuer, key_entry, made_key, write_policy
+from tests.support.policed_server import PolicedServer
 from tests.support.ray_nodes import until
-from tests.support.server import RunningServer
+from tests.support.unix_sockets import connection_to
 
 GRANTS = [{"to": {"authenticated": True}, "roles": ["metadata"], "models": ["open"]}]
 
@@ -47,29 +47,28 @@ class _Keys(BaseHTTPRequestHandler):
 class Guarded:
     """A server with a policy, an issuer and an audit log."""
 
-    def __init__(self, folder: Path, issuer: Issuer) -> None:
-        self.folder, self.issuer = folder, issuer
+    def __init__(self, policed: PolicedServer, folder: Path, issuer: Issuer) -> None:
+        self.policed, self.server, self.issuer = policed, policed.running, issuer
         self.audit = folder / "audit.jsonl"
-        self.write(key_entry("robot"))
-        write_add_sub(folder / "models", "open")
-        policy = f"--access-policy={folder / 'policy.yaml'}"
-        self.server = RunningServer(folder / "models", policy)
 
     def write(self, *keys: dict[str, Any]) -> None:
         """Have the policy know these keys."""
+        write_policy(self.policed.folder, self.policy(*keys))
+
+    def policy(self, *keys: dict[str, Any]) -> dict[str, Any]:
+        """Return the policy that knows these keys."""
         issuer = {
             "issuer": ISSUER,
             "audience": "manta",
             "least_refresh_s": 1,
             "jwks_url": f"http://127.0.0.1:{self.issuer.server_address[1]}/keys",
         }
-        policy = {
+        return {
             "authentication": {"api_keys": {"keys": list(keys)}, "jwt": [issuer]},
             "grants": GRANTS,
             "public": ["health", "metrics"],
             "audit": {"file": str(self.audit)},
         }
-        write_policy(self.folder, policy)
 
     def status(self, *, model: str = "open", **headers: str) -> int:
         """What comes of asking for a model's metadata."""
@@ -89,8 +88,7 @@ class Guarded:
         return float(found[1]) if found else -1
 
     def _get(self, address: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        host, _, port = address.rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = connection_to(address)
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         text = answer.read()
@@ -99,17 +97,19 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(policed: PolicedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("access")
+    write_add_sub(folder / "models", "open")
+    keys = [made_key(name) for name in ("robot", "next", "nobody")]
     with Issuer() as issuer:
         thread = threading.Thread(target=issuer.serve_forever)
         thread.start()
-        here = Guarded(tmp_path_factory.mktemp("access"), issuer)
-        yield here
-        assert here.server.terminate() == 0
+        here = Guarded(policed, folder, issuer)
+        with policed.governed(here.policy(key_entry("robot")), folder / "models", shown=keys):
+            yield here
         issuer.shutdown()
         thread.join()
-    shown = "".join(here.server.lines) + here.audit.read_text()
-    assert not any(made_key(name) in shown for name in ("robot", "next", "nobody"))
+    assert not any(key in here.audit.read_text() for key in keys)
 
 
 def test_a_key_is_rotated_without_a_restart(guarded: Guarded) -> None:
@@ -127,7 +127,7 @@ def test_a_key_is_rotated_without_a_restart(guarded: Guarded) -> None:
 
 def test_a_policy_that_is_wrong_changes_nothing(guarded: Guarded) -> None:
     refused = 'manta_access_policy_reloads_total{result="refused"}'
-    before, policy = guarded.metric(refused), guarded.folder / "policy.yaml"
+    before, policy = guarded.metric(refused), guarded.policed.policy
     text = policy.read_text()
     policy.write_text("grants: nobody")
     until(lambda: guarded.metric(refused) == before + 1, "the policy is refused")

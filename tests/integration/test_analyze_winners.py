@@ -18,6 +18,7 @@ import pytest
 import tritonclient.http as triton_http
 
 from tests.support.server import ROOT, RunningServer
+from tests.support.shared_server import brought
 
 # Multiplies and adds; slow models are so by sleeping, so that two instances do twice as much on
 # any machine.
@@ -177,20 +178,21 @@ def answer_of(client: Any, model: str) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def analysed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysed]:
+def analysed(
+    namespaced: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Analysed]:
     repository = tmp_path_factory.mktemp("models")
     for name, (code, config) in MODELS.items():
         (repository / name / "1").mkdir(parents=True)
         (repository / name / "config.pbtxt").write_text(config)
         if code:
             (repository / name / "1" / "model.py").write_text(code)
-    server = RunningServer(repository, "--model-control-mode=explicit", "--load-model=slow")
-    before = served_by(triton_http.InferenceServerClient(server.http))
-    found = Analysed(server, repository, tmp_path_factory.mktemp("analysed"), before)
-    for name in ANALYSES:
-        found.analyze(name)
-    yield found
-    assert server.terminate() == 0
+    with brought(namespaced, repository, ("slow",)):
+        before = served_by(triton_http.InferenceServerClient(namespaced.http))
+        found = Analysed(namespaced, repository, tmp_path_factory.mktemp("analysed"), before)
+        for name in ANALYSES:
+            found.analyze(name)
+        yield found
 
 
 @pytest.mark.long

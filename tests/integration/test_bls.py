@@ -15,6 +15,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 PROBE = """
 import asyncio, json
@@ -67,7 +68,7 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def initialize(self, args):
         self.name = args["model_name"]
-        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+        self.folder = pathlib.Path(args["model_repository"]).resolve().parent.parent
 
     def execute(self, requests):
         return [self.one(request) for request in requests]
@@ -163,15 +164,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[RunningServer]:
+def running(surface: RunningServer, folder: Path) -> Iterator[RunningServer]:
     models = ("probe", "wait", "alone", "twin", "repeat", "four")
-    server = RunningServer(
-        folder / "models",
-        "--model-control-mode=explicit",
-        *(f"--load-model={name}" for name in models),
-    )
-    yield server
-    assert server.terminate() == 0
+    with brought(surface, folder / "models", models) as server:
+        yield server
 
 
 def _code(client: object, code: str) -> list[object]:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 
-from cluster.tools.replay import command
+from cluster.commands.replay import command
 from deployments.captures import provenance
 from deployments.captures.records import from_line
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 CONFIG = """
 backend: "python" max_batch_size: 8
@@ -43,27 +44,16 @@ class TritonPythonModel:
 
 
 @pytest.fixture(scope="module")
-def captured(tmp_path_factory):
-    """A server, and the folder of its captures."""
-    root = tmp_path_factory.mktemp("captures")
-    repository, folder = root / "models", root / "kept"
+def captured(surface, captures, tmp_path_factory):
+    """The server, and the folder of its captures."""
+    repository = tmp_path_factory.mktemp("captured")
     for version, most in ((1, 1e9), (2, 100)):
-        (repository / "m" / str(version)).mkdir(parents=True)
-        (repository / "m" / str(version) / "model.py").write_text(
-            MODEL.replace("{most}", str(most))
-        )
-    (repository / "m" / "config.pbtxt").write_text(CONFIG)
-    (root / "captures.yaml").write_text(
-        json.dumps(
-            {
-                "store": str(folder),
-                "captures": [{"models": ["m"], "redact": {"parameters": ["user"]}}],
-            }
-        )
-    )
-    server = RunningServer(repository, f"--capture-config={root / 'captures.yaml'}")
-    yield server, folder
-    server.terminate()
+        folder = repository / "captured" / str(version)
+        folder.mkdir(parents=True)
+        (folder / "model.py").write_text(MODEL.replace("{most}", str(most)))
+    (repository / "captured" / "config.pbtxt").write_text(CONFIG)
+    with brought(surface, repository) as server:
+        yield server, captures
 
 
 def _infer(server: RunningServer, value: float, version: str = "1", **parameters: object):
@@ -72,7 +62,7 @@ def _infer(server: RunningServer, value: float, version: str = "1", **parameters
     pin = triton_grpc.InferInput("PIN", [1, 1], "BYTES")
     pin.set_data_from_numpy(np.array([[b"1234"]], dtype=object))
     with triton_grpc.InferenceServerClient(server.grpc) as client:
-        return client.infer("m", [x, pin], version, parameters=parameters or None)
+        return client.infer("captured", [x, pin], version, parameters=parameters or None)
 
 
 def _lines(folder: Path) -> list[bytes]:
@@ -92,7 +82,7 @@ def test_answers_name_version_and_digest_when_asked_over_both_protocols(captured
         ],
         "parameters": {"manta_provenance": True},
     }
-    url = f"http://{server.http}/v2/models/m/versions/1/infer"
+    url = f"http://{server.http}/v2/models/captured/versions/1/infer"
     request = urllib.request.Request(url, json.dumps(body).encode())
     with urllib.request.urlopen(request) as answer:
         assert json.load(answer)["parameters"][provenance.DIGEST] == digest

@@ -23,7 +23,14 @@ from cluster.actors.controller_client import (
 )
 from cluster.controller.ownership import Owner
 from cluster.options.parsing import ServerOptions, parse_options
-from cluster.server.start_controller import get_or_create_controller
+from cluster.server.controller_watch import MISSING_S, ControllerWatch
+from cluster.server.start_controller import (
+    create_another,
+    find_controller,
+    get_or_create_controller,
+    has_left_state,
+    kill_controller,
+)
 from deployments.contracts.routing_table import ModelReadyState, RoutingTable
 from deployments.instance.spec import NAMESPACE
 
@@ -31,6 +38,7 @@ TENSORS = """
 input [{ name: "IN" data_type: TYPE_FP32 dims: [-1] }]
 output [{ name: "OUT" data_type: TYPE_FP32 dims: [-1] }]
 """
+EXPLICIT = ("--model-control-mode=explicit", "--load-model=chain", "--load-model=pair")
 STEP = 'input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "OUT" }'
 
 
@@ -83,8 +91,7 @@ def options(repository: Path, *more: str) -> ServerOptions:
 
 @pytest.fixture(scope="module")
 def controller(repository: Path) -> Any:
-    explicit = ["--model-control-mode=explicit", "--load-model=chain", "--load-model=pair"]
-    handle = get_or_create_controller(options(repository, *explicit))
+    handle = get_or_create_controller(options(repository, *EXPLICIT))
     rows = ray.get(handle.start.remote(), timeout=60)
     assert [(row["name"], row["state"]) for row in rows] == [
         ("chain", "READY"),
@@ -274,6 +281,75 @@ async def test_a_killed_controller_adopts_the_instances_it_finds_and_adds_what_i
         "chain": "READY",
         "one": "READY",
     }
+
+
+def serving(table: RoutingTable) -> dict[str, set[str]]:
+    return {name: incarnations(table, name) for name in table.models}
+
+
+class Driver:
+    """Implements `WatchedController` without the rest of a server."""
+
+    def __init__(self, given: ServerOptions) -> None:
+        self._given = given
+
+    def is_there(self) -> bool:
+        return find_controller() is not None
+
+    def is_left(self) -> bool:
+        return has_left_state()
+
+    def make_another(self) -> None:
+        create_another(self._given, Owner())
+
+
+async def test_a_controller_that_is_gone_for_good_is_started_again_where_it_has_ended(
+    tables: Tables, repository: Path
+) -> None:
+    before = tables.all[-1]
+    given = options(repository, *EXPLICIT)
+    said: list[str] = []
+    now_s = [0.0]
+    watch = ControllerWatch(Driver(given), said.append, lambda: now_s[0])
+    await asyncio.to_thread(kill_controller, ray.get_actor(CONTROLLER_NAME, namespace=NAMESPACE))
+    for seconds in (0.0, MISSING_S):
+        now_s[0] = seconds
+        await asyncio.to_thread(watch.look)
+    assert len(said) == 1
+    table = await tables.wait_until(lambda t: t.version > before.version)
+    assert serving(table) == serving(before)
+
+
+async def test_a_redeploy_with_other_options_keeps_what_clients_have_loaded(
+    tables: Tables, repository: Path
+) -> None:
+    before = tables.all[-1]
+    given = options(repository, *EXPLICIT, "--log-verbose=1")
+    await asyncio.to_thread(get_or_create_controller, given)
+    table = await tables.wait_until(lambda t: t.version > before.version)
+    assert serving(table) == serving(before)
+    assert table.settings.log.verbose_level == 1
+
+
+@ray.remote(max_restarts=-1, num_cpus=0)
+class EndsOnce:
+    """Ends its process in its constructor, as a controller does that cannot read its state."""
+
+    def __init__(self, mark: str) -> None:
+        if not Path(mark).exists():
+            Path(mark).touch()
+            os._exit(1)
+
+    def is_there(self) -> bool:
+        return True
+
+
+async def test_ray_restarts_an_actor_whose_process_has_ended_in_its_constructor(
+    tmp_path: Path,
+) -> None:
+    handle: Any = EndsOnce.remote(str(tmp_path / "mark"))  # type: ignore[attr-defined]
+    assert await handle.is_there.remote()
+    ray.kill(handle)
 
 
 async def test_a_controller_with_other_options_takes_over_and_follows_the_files(

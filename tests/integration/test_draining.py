@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+import tritonclient.http as triton_http
 
 from tests.faults.models import BUSY, Shape, write_model
 from tests.support.busy_clients import LOST, OK, REFUSED, BusyClients, HttpPeer, failures
@@ -44,15 +45,21 @@ def ask_once(address: str, path: str) -> int:
         peer.close()
 
 
-def test_sigterm_loses_no_answer(tmp_path: Path) -> None:
-    write_model(tmp_path, BUSY, Shape(instances=2))
-    server = RunningServer(tmp_path)
+@pytest.mark.ends_server
+def test_sigterm_loses_no_answer_and_leaves_no_process(surface: RunningServer) -> None:
+    server = surface
+    write_model(server.repository, BUSY, Shape(instances=2))
+    with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
+        client.load_model(BUSY)
+    tree = server.tree()
     with busy(server.http, server.grpc) as clients:
         terminated_s = time.monotonic()
         assert server.terminate() == 0
         outcomes = clients.stop()
     assert not failures(outcomes, REFUSED)
     assert min(each.begin_s for each in outcomes if each.kind == REFUSED) > terminated_s
+    _, alive = psutil.wait_procs(tree, timeout=30)
+    assert not alive, alive
 
 
 @pytest.mark.long
@@ -142,7 +149,7 @@ def arguments_for(repository: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("per_node", [1, 2])
+@pytest.mark.parametrize("per_node", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_redeploy_refuses_no_connection_and_loses_no_answer(tmp_path: Path, per_node: int) -> None:
     arguments = arguments_for(tmp_path) | {"ingress_per_node": per_node}
     http_port = arguments["http_port"]

@@ -16,6 +16,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.support.ensemble_models import write_ensemble, write_ensembles
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 
 @pytest.fixture(scope="module")
@@ -23,31 +24,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the models of this module leave files; the repository lies in it."""
     folder = tmp_path_factory.mktemp("ensembles")
     write_ensembles(folder / "models")
+    write_ensemble(folder / "models", "misfit", "add Q=X -> Y")
     return folder
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[RunningServer]:
-    server = RunningServer(
-        folder / "models",
-        "--model-control-mode=explicit",
-        *(
-            f"--load-model={name}"
-            for name in (
-                "chain",
-                "diamond",
-                "nested",
-                "outer",
-                "stream",
-                "paced",
-                "hanging",
-                "alone",
-            )
-        ),
-        "--ingress-per-node=2",
-    )
-    yield server
-    assert server.terminate() == 0
+def running(surface: RunningServer, folder: Path) -> Iterator[RunningServer]:
+    models = ("chain", "diamond", "nested", "outer", "stream", "paced", "hanging", "alone")
+    with brought(surface, folder / "models", models) as server:
+        yield server
 
 
 @pytest.fixture
@@ -237,9 +222,8 @@ def _states(client: triton_http.InferenceServerClient, *names: str) -> dict[str,
 
 
 def test_an_ensemble_that_does_not_fit_its_models_is_not_loaded(
-    folder: Path, http: triton_http.InferenceServerClient
+    http: triton_http.InferenceServerClient,
 ) -> None:
-    write_ensemble(folder / "models", "misfit", "add Q=X -> Y")
     with pytest.raises(InferenceServerException) as caught:
         http.load_model("misfit")
     assert (

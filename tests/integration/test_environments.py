@@ -17,6 +17,7 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 CONFIG = """
@@ -106,7 +107,7 @@ def _write_python_based(root: Path, backends: Path, name: str, environment: str 
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(backends: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("environments")
     _write_siblings(root, "one")
     _write_siblings(root, "other")
@@ -131,7 +132,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (missing / "requirements.txt").write_text("--no-index\nnowhere_zq==9.9\n")
     given = _parameter("runtime_env", '{"env_vars": {"SAID_ZQ": "5"}}')
     _write(root, "given", "import os", "os.environ['SAID_ZQ']", given)
-    backends = root.parent / "backends"
     _write_python_based(root, backends, "based")
     own = _parameter("EXECUTION_ENV_PATH", str(root / "packed/env.tar.gz"))
     _write_python_based(root, backends, "based_own", own)
@@ -143,17 +143,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(root: Path) -> Iterator[triton_http.InferenceServerClient]:
-    server = RunningServer(
-        root,
-        "--model-control-mode=explicit",
-        "--load-model=*",
-        "--exit-on-error=false",
-        f"--backend-directory={root.parent / 'backends'}",
-    )
-    with triton_http.InferenceServerClient(server.http, network_timeout=300) as client:
+def client(surface: RunningServer, root: Path) -> Iterator[triton_http.InferenceServerClient]:
+    with (
+        brought(surface, root, refused={"native", "old", "missing"}) as server,
+        triton_http.InferenceServerClient(server.http, network_timeout=300) as client,
+    ):
         yield client
-    assert server.terminate() == 0
 
 
 def _says(client: triton_http.InferenceServerClient, model: str) -> str:

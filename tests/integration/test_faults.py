@@ -11,7 +11,8 @@ from tests.faults.table import HEARTBEAT_TIMEOUT_S
 
 _FEW_CLIENTS = Options(concurrency=8)
 
-pytestmark = pytest.mark.timeout(300)
+# A start for each row; make test has these claims in test_crashes, test_wedged, test_draining.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 def _run(name: str) -> Report:
@@ -25,14 +26,12 @@ def test_killed_instance_costs_no_answer_and_is_replaced() -> None:
     _run("sigkill-instance")
 
 
-@pytest.mark.long
 def test_stopped_instance_costs_no_answer_and_is_replaced() -> None:
     report = _run("sigstop-instance")
     assert report.healed_s is not None
     assert report.healed_s > HEARTBEAT_TIMEOUT_S / 2, "it was given up before its time"
 
 
-@pytest.mark.long
 def test_dead_execution_thread_costs_no_answer_and_its_instance_is_replaced() -> None:
     _run("execution-thread")
 

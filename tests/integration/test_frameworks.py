@@ -28,6 +28,7 @@ from deployments.instance.spec import NAMESPACE
 from tests.integration.conftest import client_of
 from tests.support.c_backends import compile_libraries
 from tests.support.server import ROOT, RunningServer
+from tests.support.shared_server import brought
 
 # The first test waits for the server, which imports PyTorch nine times and TensorFlow three.
 pytestmark = pytest.mark.timeout(400)
@@ -122,21 +123,18 @@ def _made(names: Any = FILES) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(
+    surface: RunningServer, backends: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     assert _made(), "run 'make demo-frameworks' first"
-    root = tmp_path_factory.mktemp("frameworks")
-    _write_repository(root / "models")
-    shutil.copytree(PYTHON_BACKENDS, root / "backends")
-    compile_libraries(root / "backends", "crashing")
-    running = RunningServer(
-        root / "models",
-        f"--backend-directory={root / 'backends'}",
-        "--model-control-mode=explicit",
-        "--load-model=*",
-        "--exit-on-error=false",
-    )
-    yield running
-    assert running.terminate() == 0
+    repository = tmp_path_factory.mktemp("frameworks")
+    _write_repository(repository)
+    shutil.copytree(PYTHON_BACKENDS, backends, dirs_exist_ok=True)
+    compile_libraries(backends, "crashing")
+    names = [each.name for each in repository.iterdir()]
+    refused = [name for name in names if name.endswith(("_broken", "_mistyped", "_bare"))]
+    with brought(surface, repository, refused=refused) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

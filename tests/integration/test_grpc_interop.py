@@ -40,6 +40,7 @@ from tests.support.grpc_messages import (
     words_request,
 )
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 GRPC_JS = Path(__file__).parent / "grpc_js"
 GRPC_JS_CASES = (
@@ -62,12 +63,13 @@ TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
-def interop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def interop(
+    surface: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("interop")
     write_interop_models(repository)
-    running = RunningServer(repository)
-    yield running
-    assert running.terminate() == 0
+    with brought(surface, repository) as running:
+        yield running
 
 
 @pytest.fixture

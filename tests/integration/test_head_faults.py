@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GCS and the head node of a Ray cluster die under load and come back.
 
-CI runs the shortest case; `make test-all` runs all of them, with ``MANTA_HEAD_FAULTS=all``.
+CI runs the shortest case; `make test-all` runs all of them, with ``MANTA_TESTS=all``.
 """
 
 import logging
@@ -19,6 +19,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
+from tests.support.gates import is_all, takes_minutes
 from tests.support.head_and_worker import HEAD_IP, ON_WORKER, SETTINGS, WORKER_IP, HeadAndWorker
 from tests.support.server import RunningServer
 
@@ -30,11 +31,8 @@ CLIENTS = 4
 # What a client's call may take while the GCS, or the node of the controller, is away.
 BOUND_S = 45.0
 # After the restart of the head; a machine that runs other tests beside gets more.
-BACK_WITHIN_S = 15.0 if os.environ.get("MANTA_HEAD_FAULTS") == "all" else 60.0
+BACK_WITHIN_S = 15.0 if is_all() else 60.0
 ON_SURVIVOR = 'parameters { key: "ray_resources" value: { string_value: "{\\"survivor\\": 1}" } }\n'
-long = pytest.mark.skipif(
-    os.environ.get("MANTA_HEAD_FAULTS") != "all", reason="set MANTA_HEAD_FAULTS=all"
-)
 
 
 def until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
@@ -132,7 +130,13 @@ def scene_of(storage: str, repository: Path) -> Iterator[Scene]:
         yield Scene(nodes, repository)
 
 
-@pytest.mark.parametrize("storage", ["rocksdb", pytest.param("redis", marks=long)])
+@pytest.mark.parametrize(
+    "storage",
+    [
+        pytest.param("rocksdb", marks=pytest.mark.long),
+        pytest.param("redis", marks=takes_minutes),
+    ],
+)
 def test_a_gcs_that_is_killed_and_started_again_costs_no_answer(
     storage: str, tmp_path: Path
 ) -> None:
@@ -160,7 +164,7 @@ def test_a_gcs_that_is_killed_and_started_again_costs_no_answer(
         assert scene.server.terminate() == 0
 
 
-@long
+@takes_minutes
 @pytest.mark.parametrize("storage", ["rocksdb", "redis"])
 def test_a_head_that_is_lost_and_started_again_costs_only_the_connections_to_it(
     storage: str, tmp_path: Path
@@ -196,7 +200,7 @@ def test_a_head_that_is_lost_and_started_again_costs_only_the_connections_to_it(
         assert scene.server.terminate() == 0
 
 
-@long
+@takes_minutes
 def test_an_outage_longer_than_rays_own_patience_ends_no_process(tmp_path: Path) -> None:
     with scene_of("rocksdb", tmp_path) as scene:
         serving = {each.pid for each in scene.nodes.processes(WORKER_IP)}

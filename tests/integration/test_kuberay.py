@@ -3,11 +3,10 @@
 """A RayService as KubeRay 1.7 runs it: its commands, its calls of Ray's REST API, its probes.
 
 The pods are namespaces of this machine, see `tests.support.pods`; a proxy stands for the Service.
-``make test-all`` runs them, with ``MANTA_PODS=all``.
+``make test-all`` runs them, with ``MANTA_TESTS=all``.
 """
 
 import json
-import os
 import time
 import urllib.error
 import urllib.request
@@ -21,15 +20,14 @@ import pytest
 
 from tests.faults.models import BUSY, Shape, write_model
 from tests.support.busy_clients import BusyClients, failures
+from tests.support.gates import takes_minutes
 from tests.support.kuberay import GRACE_S, PROBE, RayCluster
 from tests.support.pods import Pod, PodNetwork, missing_for_pods
 from tests.support.readiness_proxy import Endpoints, ReadinessProxy, is_healthy
 
 _LACKS = missing_for_pods()
 pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("MANTA_PODS") != "all", reason="takes minutes: MANTA_PODS=all"
-    ),
+    takes_minutes,
     pytest.mark.skipif(bool(_LACKS), reason=f"pods need {_LACKS}"),
     pytest.mark.timeout(1800),
 ]

@@ -6,15 +6,16 @@
 """
 
 import asyncio
-import os
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.gates import amount
 from tests.support.sequence_load import CONFIG, MODEL, SequenceLoad, connected
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
-COUNT = int(os.environ.get("MANTA_SEQUENCES", "1000"))
+COUNT = amount(1000, 3000, "MANTA_SEQUENCES")
 SLOTS = 8
 STRATEGIES = {
     "direct": (SLOTS, "direct { }"),
@@ -26,15 +27,16 @@ CLIENTS = 40
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(
+    surface: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("many_sequences")
     for name, fields in STRATEGIES.items():
         (repository / name / "1").mkdir(parents=True)
         (repository / name / "1" / "model.py").write_text(MODEL)
         (repository / name / "config.pbtxt").write_text(CONFIG % fields)
-    running = RunningServer(repository, "--ingress-per-node=2")
-    yield running
-    assert running.terminate() == 0
+    with brought(surface, repository) as running:
+        yield running
 
 
 async def run_over(server: RunningServer, model: str) -> None:

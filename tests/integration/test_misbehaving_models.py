@@ -5,6 +5,7 @@
 The models run the code they are sent, or the code they find in a file when they start and end.
 """
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import add_sub_inputs, check_add_sub
+from tests.support.expendable_server import ExpendableServer
 from tests.support.obedient_models import CONFIG, MODELS, OBEDIENT
 from tests.support.server import RunningServer
 
@@ -28,13 +30,15 @@ DIES = {
     "abort": "os.abort()",
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
 }
+# A model for each: from the third death in a row a process comes back later and later.
+DYING = {how: f"dies_{at}" for at, how in enumerate((*DIES, "twice"))}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where models find and leave files; the repository lies in it."""
     folder = tmp_path_factory.mktemp("misbehaving")
-    for name in MODELS:
+    for name in (*MODELS, *DYING.values()):
         version = folder / "models" / name / "1"
         version.mkdir(parents=True)
         (version / "model.py").write_text(OBEDIENT)
@@ -44,17 +48,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[RunningServer]:
-    models = [name for name in (*MODELS, "healthy") if name not in {"loops", "starts"}]
-    server = RunningServer(
-        folder / "models",
-        "--model-control-mode=explicit",
-        "--exit-timeout-secs=2",
-        *(f"--load-model={name}" for name in models),
-    )
-    yield server
-    assert server.terminate() == 0
+@pytest.fixture(scope="module", autouse=True)
+def models(expendable_server: ExpendableServer, folder: Path) -> Iterator[None]:
+    load = [
+        name for name in (*MODELS, *DYING.values(), "healthy") if name not in {"loops", "starts"}
+    ]
+    with expendable_server.bringing(folder / "models", load):
+        yield
+
+
+@pytest.fixture
+def running(expendable: RunningServer) -> RunningServer:
+    return expendable
 
 
 @pytest.fixture
@@ -166,11 +171,33 @@ def test_flood_of_output_holds_nobody_up(http: triton_http.InferenceServerClient
 def test_process_that_dies_in_execute_is_one_error_and_comes_back(
     running: RunningServer, http: triton_http.InferenceServerClient, how: str
 ) -> None:
-    before = _pids(running, "obeys")
-    assert "model 'obeys'" in _error(http, DIES[how])
-    _wait_until_back(http)
-    assert _obey(http, "said = 1 + 1") == "2"
-    assert not _pids(running, "obeys") & before
+    model = DYING[how]
+    before = _pids(running, model)
+    error = _error(http, DIES[how], model)
+    assert f"model '{model}'" in error
+    # Nobody can tell who killed a process, or why it has exited.
+    signal = {"segfault": "SIGSEGV", "abort": "SIGABRT"}.get(how, "")
+    assert ("[500]" in error) == bool(signal), error
+    assert ("send the request again" in error) == (not signal)
+    if signal:
+        assert re.search(rf"was ended by {signal} in model\.py:\d+ while it executed", error), error
+    _wait_until_back(http, model)
+    assert _obey(http, "said = 1 + 1", model) == "2"
+    assert not _pids(running, model) & before
+
+
+def test_request_that_crashes_two_processes_is_internal_over_grpc(
+    running: RunningServer, http: triton_http.InferenceServerClient
+) -> None:
+    model = DYING["twice"]
+    with (
+        triton_grpc.InferenceServerClient(running.grpc) as client,
+        pytest.raises(InferenceServerException) as caught,
+    ):
+        client.infer(model, _code(triton_grpc, DIES["segfault"]), client_timeout=120)
+    assert caught.value.status() == "StatusCode.INTERNAL"
+    assert f"instance '{model}/1#0' of model '{model}' was ended by SIGSEGV" in str(caught.value)
+    _wait_until_back(http, model)
 
 
 @pytest.mark.parametrize(

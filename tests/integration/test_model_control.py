@@ -117,22 +117,22 @@ def test_parts_of_an_ensemble_come_and_go_with_it(
     surface: RunningServer, module: ModuleType
 ) -> None:
     with client_of(surface, module) as client:
-        for name in ("pipeline", "part"):
+        for name in ("pipeline", "piece"):
             client.unload_model(name)
         client.load_model("pipeline")
-        assert client.is_model_ready("part")
+        assert client.is_model_ready("piece")
         client.unload_model("pipeline")
-        assert client.is_model_ready("part")
+        assert client.is_model_ready("piece")
         client.load_model("pipeline")
         client.unload_model("pipeline", unload_dependents=True)
-        assert not client.is_model_ready("part")
+        assert not client.is_model_ready("piece")
         # Asked for by name, it stays.
-        client.load_model("part")
+        client.load_model("piece")
         client.load_model("pipeline")
         client.unload_model("pipeline", unload_dependents=True)
-        assert client.is_model_ready("part")
+        assert client.is_model_ready("piece")
         client.load_model("pipeline")
-        client.unload_model("part")
+        client.unload_model("piece")
         assert not client.is_model_ready("pipeline")
         client.load_model("pipeline")
 

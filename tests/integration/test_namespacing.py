@@ -86,15 +86,6 @@ class Server:
         return Path(step["model_namespace"]).name
 
 
-def start(folder: Path, *flags: str) -> Iterator[Server]:
-    running = RunningServer(
-        folder / "add", f"--model-repository={folder / 'sub'}", "--model-namespacing=true", *flags
-    )
-    with triton_http.InferenceServerClient(running.http, network_timeout=60) as client:
-        yield Server(running, folder, client)
-    assert running.terminate() == 0
-
-
 def wait_for(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
     ends_s = time.monotonic() + timeout_s
     while not condition():
@@ -114,7 +105,16 @@ def duplicated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def polling(duplicated: Path) -> Iterator[Server]:
-    yield from start(duplicated, "--model-control-mode=poll", "--repository-poll-secs=1")
+    running = RunningServer(
+        duplicated / "add",
+        f"--model-repository={duplicated / 'sub'}",
+        "--model-namespacing=true",
+        "--model-control-mode=poll",
+        "--repository-poll-secs=1",
+    )
+    with triton_http.InferenceServerClient(running.http, network_timeout=60) as client:
+        yield Server(running, duplicated, client)
+    assert running.terminate() == 0
 
 
 def test_models_without_a_namesake_are_found_by_name(polling: Server) -> None:
@@ -181,12 +181,9 @@ def test_an_ensemble_follows_its_part_to_the_other_repository_and_back(polling: 
 
 
 @pytest.fixture(scope="module")
-def explicit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("explicit")
-    for name in ("add", "sub"):
-        write_model(folder / name, f"part_{name}", 1)
-        write_ensemble(folder / name, "both", f"part_{name}")
-    yield from start(folder, "--model-control-mode=explicit")
+def explicit(namespaced: RunningServer) -> Iterator[Server]:
+    with triton_http.InferenceServerClient(namespaced.http, network_timeout=60) as client:
+        yield Server(namespaced, namespaced.repository.parent, client)
 
 
 def test_loads_and_unloads_mean_every_model_of_the_name(explicit: Server) -> None:

@@ -3,7 +3,6 @@
 """Ray's autoscaler adds nodes for instances that wait, and removes them when they have left."""
 
 import logging
-import os
 import re
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE
 
 from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load, add_sub_inputs, check_add_sub
+from tests.support.gates import takes_minutes
 from tests.support.ray_nodes import until
 from tests.support.scaled_ray import ScaledRay
 from tests.support.server import RunningServer
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 pytestmark = [
     pytest.mark.timeout(600),
-    pytest.mark.skipif(os.environ.get("MANTA_NODES") != "all", reason="takes minutes"),
+    takes_minutes,
 ]
 
 

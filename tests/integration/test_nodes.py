@@ -7,7 +7,6 @@ Each test but the first leaves one node, that has all instances of the busy mode
 
 import json
 import logging
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import tritonclient.http as triton_http
 from tests.faults.models import BUSY, Shape, config_of_round, write_model
 from tests.integration import test_autoscaling as autoscaling
 from tests.support.busy_clients import LOST, BusyClients, failures
+from tests.support.gates import takes_minutes
 from tests.support.ray_nodes import RayNode, RayNodes, until
 from tests.support.server import RunningServer
 
@@ -39,9 +39,6 @@ INSTANCE, SCALED = f"{BUSY}/1#", "sleeper/1#"
 INGRESS = "ray::ServeReplica:manta:Ingress"
 
 pytestmark = pytest.mark.timeout(600)
-takes_long = pytest.mark.skipif(
-    os.environ.get("MANTA_NODES") != "all", reason="takes minutes: MANTA_NODES=all"
-)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +200,7 @@ def test_a_node_that_drains_under_load_is_empty_before_its_deadline(
     assert not failures(outcomes)
 
 
-@takes_long
+@takes_minutes
 def test_a_node_whose_pod_is_deleted_leaves_early_and_costs_nothing(
     nodes: RayNodes, server: RunningServer
 ) -> None:
@@ -217,7 +214,7 @@ def test_a_node_whose_pod_is_deleted_leaves_early_and_costs_nothing(
     leaving.process.wait(60)
 
 
-@takes_long
+@takes_minutes
 def test_a_pod_with_half_a_minute_to_end_leaves_no_request_without_an_end(
     nodes: RayNodes, server: RunningServer
 ) -> None:
@@ -238,7 +235,7 @@ def test_a_pod_with_half_a_minute_to_end_leaves_no_request_without_an_end(
     leaving.process.wait(60)
 
 
-@takes_long
+@takes_minutes
 def test_a_killed_node_costs_each_client_one_request_at_most(
     nodes: RayNodes, server: RunningServer, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 """Sixty models load with their first use and five of them stay; no request is lost."""
 
 import json
-import os
 import random
 import sys
 import time
@@ -22,11 +21,12 @@ import pytest
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
+from tests.support.gates import amount
 from tests.support.server import RunningServer
 
 CAP = 5
 # Three of five start a process.
-REQUESTS = int(os.environ.get("MANTA_ON_DEMAND_REQUESTS", "100"))
+REQUESTS = amount(100, 200, "MANTA_ON_DEMAND_REQUESTS")
 MODELS = [f"m{at:02}" for at in range(60)]
 CONFIG = """
 backend: "identity" max_batch_size: 8

@@ -24,32 +24,22 @@ from schemathesis.specs.openapi.checks import (
 
 from deployments.http.openapi.operations import OPERATIONS
 from tests.support.server import RunningServer
-from tests.support.surface_models import write_surface_models
+from tests.support.shared_server import given_back
 
-MODELS = ("each_datatype", "labelled", "part")
+MODELS = ("each_datatype", "labelled", "piece")
 INPUTS: dict[str, list[dict[str, Any]]] = {
     "each_datatype": [{"name": "IN_INT8", "shape": [2], "datatype": "INT8", "data": [1, 2]}],
     "labelled": [{"name": "VALUES", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}],
-    "part": [{"name": "IN", "shape": [1], "datatype": "FP32", "data": [0.5]}],
+    "piece": [{"name": "IN", "shape": [1], "datatype": "FP32", "data": [0.5]}],
 }
 
 
 @pytest.fixture(scope="module")
-def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("described")
-    write_surface_models(repository)
-    running = RunningServer(
-        repository,
-        "--allow-grpc=true",
-        "--allow-http=true",
-        "--model-control-mode=explicit",
-        "--allow-client-shm=true",
-        *(f"--load-model={name}" for name in MODELS),
-        launch=("tritonserver", "model-store"),  # as KServe does
-    )
-    yield running
-    assert running.terminate() == 0
-    failures = [line for line in running.lines if "failed to answer" in line]
+def described(surface: RunningServer) -> Iterator[RunningServer]:
+    before = len(surface.lines)
+    with given_back(surface, MODELS):
+        yield surface
+    failures = [line for line in surface.lines[before:] if "failed to answer" in line]
     assert not failures, failures
 
 
@@ -125,6 +115,6 @@ def test_tcp_probes_that_send_nothing_are_taken_in_silence(described: RunningSer
 def test_the_server_is_none_the_worse(described: RunningServer) -> None:
     with triton_http.InferenceServerClient(described.http) as client:
         assert client.is_server_live()
-        client.load_model("part")
-        assert client.is_model_ready("part")
+        client.load_model("piece")
+        assert client.is_model_ready("piece")
         assert json.dumps(client.get_inference_statistics())

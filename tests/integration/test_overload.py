@@ -8,18 +8,16 @@ import json
 import re
 import socket
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from scripts.bench_overload import CAPACITY_PER_S, Client, Seen, write_repository
+from scripts.bench_overload import CAPACITY_PER_S, Client, Seen
+from tests.integration.conftest import PEER_CONNECTIONS, Guarded
 from tests.support.server import RunningServer
 
-PEER_CONNECTIONS = 60
 LOAD_S = 4.0
 # Of asking again until the model is overloaded; nothing is judged by it.
 MOST_CALLS = 2000
@@ -36,16 +34,8 @@ REQUEST = service_pb2.ModelInferRequest(
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository: Path = tmp_path_factory.mktemp("overload")
-    write_repository(repository)
-    running = RunningServer(
-        repository,
-        "--admission=adaptive",
-        f"--http-max-connections-per-peer={PEER_CONNECTIONS}",
-    )
-    yield running
-    assert running.terminate() == 0
+def server(guarded: Guarded) -> RunningServer:
+    return guarded.server
 
 
 async def refused_call(address: str) -> grpc.aio.AioRpcError | None:

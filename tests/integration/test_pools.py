@@ -24,6 +24,7 @@ from tests.faults.scene import INGRESS, Options, Scene
 from tests.faults.table import FAULTS
 from tests.support.busy_clients import OK, BusyClients
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 SLEEPER = """
 import time
@@ -64,10 +65,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(repository: Path) -> Iterator[RunningServer]:
-    running = RunningServer(repository, "--ingress-per-node=2")
-    yield running
-    assert running.terminate() == 0
+def server(surface: RunningServer, repository: Path) -> Iterator[RunningServer]:
+    with brought(surface, repository) as running:
+        yield running
 
 
 def sleep_request(seconds: float) -> service_pb2.ModelInferRequest:

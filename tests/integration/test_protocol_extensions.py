@@ -22,27 +22,22 @@ import tritonclient.http as triton_http
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException
 
-from cluster.tools.perf.genai.command import main as genai_perf
-from tests.integration.conftest import write_add_sub
+from manta_tools.perf.genai.command import main as genai_perf
+from tests.integration.conftest import Guarded
 from tests.integration.interop_models import write_patient, write_words
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def extended(
+    surface: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("extended")
-    write_add_sub(repository, "add_sub")
     write_words(repository)
     write_patient(repository)
-    running = RunningServer(
-        repository,
-        "--allow-client-shm=true",
-        "--ingress-per-node=2",
-        "--http-restricted-api=model-repository:x-key=s3cret",
-        "--grpc-restricted-protocol=model-repository:key=s3cret",
-    )
-    yield running
-    assert running.terminate() == 0
+    with brought(surface, repository) as running:
+        yield running
 
 
 def clients(server: RunningServer, module: Any) -> list[Any]:
@@ -191,12 +186,12 @@ def test_the_server_prints_what_an_ingress_logs(extended: RunningServer) -> None
         time.sleep(0.05)
 
 
-def test_restricted_apis_need_their_header(extended: RunningServer) -> None:
-    with triton_http.InferenceServerClient(extended.http) as client:
+def test_restricted_apis_need_their_header(guarded: Guarded) -> None:
+    with triton_http.InferenceServerClient(guarded.server.http) as client:
         with pytest.raises(InferenceServerException, match="expecting header 'x-key'"):
             client.get_model_repository_index()
-        assert client.get_model_repository_index(headers={"x-key": "s3cret"})
-    with triton_grpc.InferenceServerClient(extended.grpc) as client:
+        assert client.get_model_repository_index(headers=guarded.header)
+    with triton_grpc.InferenceServerClient(guarded.server.grpc) as client:
         with pytest.raises(InferenceServerException, match="triton-grpc-protocol-key"):
             client.get_model_repository_index()
         assert client.get_model_repository_index(headers={"triton-grpc-protocol-key": "s3cret"})

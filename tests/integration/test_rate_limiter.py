@@ -13,6 +13,7 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 # A model finds out by a lock of the kernel's whether it executes alone.
 MODEL = """
@@ -30,7 +31,7 @@ def response(value):
 
 class TritonPythonModel:
     def initialize(self, args):
-        self.folder = pathlib.Path(args["model_repository"]).parent
+        self.folder = pathlib.Path(args["model_repository"]).resolve().parent
 
     def execute(self, requests):
         return [response(self.run(request)) for request in requests]
@@ -99,7 +100,7 @@ def write(repository: Path, name: str, code: str, limits: str = ONE) -> None:
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repository = tmp_path_factory.mktemp("limited")
     write(repository, "callee", MODEL)
     write(repository, "other", MODEL)
@@ -107,15 +108,14 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]
     write(repository, "async", CALLER + ASYNC)
     write(repository, "greedy", MODEL, 'resources [ { name: "R" count: 2 } ]')
     write(repository, "worldly", MODEL, 'resources [ { name: "R" count: 1 global: true } ]')
-    running = RunningServer(
-        repository,
-        "--rate-limit=execution_count",
-        "--rate-limit-resource=R:1",
-        "--model-control-mode=explicit",
-        *(f"--load-model={name}" for name in ("callee", "other", "sync", "async")),
-    )
-    yield running
-    assert running.terminate() == 0
+    return repository
+
+
+@pytest.fixture(scope="module")
+def limited(surface: RunningServer, folder: Path) -> Iterator[RunningServer]:
+    """The server whose resource ``R`` no other models ask for."""
+    with brought(surface, folder, ("callee", "other", "sync", "async")) as running:
+        yield running
 
 
 def infer(server: RunningServer, model: str, what: int = 1) -> int:
@@ -183,12 +183,10 @@ def test_a_killed_arbiter_is_followed_by_one_that_knows_who_executes(
     assert found == [1] * 300
 
 
-def test_a_killed_instance_gives_back_what_it_holds(
-    limited: RunningServer, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_killed_instance_gives_back_what_it_holds(limited: RunningServer, folder: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         holder = threads.submit(infer, limited, "callee", 2)
-        mark = next(iter(tmp_path_factory.getbasetemp().glob("limited*"))) / "held"
+        mark = folder / "held"
         while not mark.exists():
             assert not holder.done()
         waiting = threads.submit(infer, limited, "other")

@@ -7,7 +7,8 @@ with Triton's text in the log, and the right one serves over HTTP and gRPC.
 """
 
 import hashlib
-import os
+import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,10 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from cluster.cli import main
-from tests.support.own_agent import install_own_agent, told
+from tests.integration.conftest import Guarded
+from tests.support.own_agent import told
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 IDENTITY = """
 name: "{name}"
@@ -77,29 +80,30 @@ def infer_identity(
         np.testing.assert_array_equal(client.infer("checked", [tensor]).as_numpy("OUTPUT0"), values)
 
 
-def has_logged(server: RunningServer, text: str) -> bool:
-    """Whether a server that has ended has logged a text."""
-    return any(text in line for line in server.lines)
+def wait_until_logged(server: RunningServer, text: str) -> None:
+    deadline_s = time.monotonic() + 30
+    while not any(text in line for line in server.lines):
+        assert time.monotonic() < deadline_s, text
+        time.sleep(0.05)
 
 
 def md5(content: bytes) -> str:
     return hashlib.md5(content).hexdigest()
 
 
-def test_checksums_and_own_agents(tmp_path: Path) -> None:
+def test_checksums_and_own_agents(surface: RunningServer, tmp_path: Path) -> None:
     repository, log = tmp_path / "models", tmp_path / "log"
     wrong = {"MD5:1/library": "invalid_checksum", "MD5:data_file": md5(b"data")}
     write_identity(repository, "checked", agent("checksum", **wrong))
     noted = agent("noting", log=log)
     write_identity(repository, "noted", noted)
-    environment = install_own_agent(tmp_path / "packages")
-    server = RunningServer(repository, "--model-control-mode=explicit", environment=environment)
     mismatch = (
         f"Mismatched MD5 hash for file 1/library, expect: invalid_checksum, got: {md5(b'code')}"
     )
     with (
-        triton_http.InferenceServerClient(server.http, network_timeout=60) as http,
-        triton_grpc.InferenceServerClient(server.grpc) as grpc,
+        brought(surface, repository, load=()),
+        triton_http.InferenceServerClient(surface.http, network_timeout=60) as http,
+        triton_grpc.InferenceServerClient(surface.grpc) as grpc,
     ):
         with pytest.raises(InferenceServerException, match="failed to load 'checked', failed to"):
             http.load_model("checked")
@@ -123,54 +127,41 @@ def test_checksums_and_own_agents(tmp_path: Path) -> None:
         with pytest.raises(InferenceServerException):
             http.load_model("noted")
         assert told(http, log, "LOAD", "LOAD_FAIL")
-    assert server.terminate() == 0
-    assert has_logged(server, f"Poll failed for model directory 'checked': {mismatch}")
+    wait_until_logged(surface, f"Poll failed for model directory 'checked': {mismatch}")
 
 
-def test_a_model_that_is_encrypted_and_signed_loads_and_others_do_not(tmp_path: Path) -> None:
-    repository = tmp_path / "models"
+def test_a_model_that_is_encrypted_and_signed_loads_and_others_do_not(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    server, repository, source = guarded.server, guarded.server.repository, tmp_path / "source"
     model = repository / "secret"
-    source = tmp_path / "source"
     (source / "1").mkdir(parents=True)
     (source / "config.pbtxt").write_text(SECRET)
     (source / "1" / "model.py").write_text(READS_WEIGHTS)
     (source / "1" / "weights").write_bytes(b"forty-two")
-    signing, encryption = tmp_path / "release.pem", tmp_path / "model.key"
-    keys = ("--sign-with", str(signing), "--encrypt-with", str(encryption))
-    for command in (
-        ("keygen", str(signing)),
-        ("keygen", str(encryption), "--encryption"),
-        ("add", str(source), "--name", "secret", "--to", str(repository), *keys),
-    ):
-        assert main(["model", *command]) == 0
+    command = ("add", str(source), "--name", "secret", "--to", str(repository), *guarded.keys)
+    assert main(["model", *command]) == 0
     write_identity(repository, "unsigned")
-    server = RunningServer(
-        repository,
-        "--model-control-mode=explicit",
-        "--require-signed-models=true",
-        f"--trusted-keys={tmp_path / 'release.pub.pem'}",
-        environment={
-            **os.environ,
-            "MANTA_TEST_MODEL_KEY": encryption.read_text(),
-        },
-    )
     with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
-        client.load_model("secret")
+        load = partial(client.load_model, headers=guarded.header)
+        load("secret")
         tensor = triton_http.InferInput("IN", [1], "FP32")
         tensor.set_data_from_numpy(np.zeros(1, np.float32))
         weights, place = client.infer("secret", [tensor]).as_numpy("WEIGHTS")
         assert weights == b"forty-two"
         assert Path(place.decode(), "weights").read_bytes() == weights
+        guarded.left.append(Path(place.decode()))
         assert sorted(path.name for path in (model / "1").iterdir()) == [
             *("manifest.json", "manifest.sig", "model.py.enc", "weights.enc"),
         ]
         with pytest.raises(InferenceServerException, match="failed to load 'unsigned', failed to"):
-            client.load_model("unsigned")
+            load("unsigned")
         (model / "1" / "model.py.enc").write_text(READS_WEIGHTS)
         with pytest.raises(InferenceServerException, match="failed to load 'secret', failed to"):
-            client.load_model("secret")
+            load("secret")
         assert client.infer("secret", [tensor]).as_numpy("WEIGHTS")[0] == b"forty-two"
-    assert server.terminate() == 0
-    assert not Path(place.decode()).exists()
-    assert has_logged(server, "model directory 'unsigned': model 'unsigned' is not signed: there")
-    assert has_logged(server, "'secret': file 'model.py.enc' of version 1 of model 'secret' has")
+    for said in (
+        "model directory 'unsigned': model 'unsigned' is not signed: there",
+        "'secret': file 'model.py.enc' of version 1 of model 'secret' has",
+    ):
+        wait_until_logged(server, said)

@@ -3,9 +3,6 @@
 """The response cache in front of a real model: local here, Redis where there is a redis-server."""
 
 import re
-import shutil
-import socket
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +14,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 COUNTING = """
 import numpy as np
@@ -70,11 +68,11 @@ def _model(repository: Path, name: str, config: str, code: str = "") -> None:
 
 
 def _write(repository: Path) -> Path:
-    _model(repository, "counting", CACHED, COUNTING)
+    _model(repository, "counted", CACHED, COUNTING)
     return repository
 
 
-def _count(address: str, values: list[int], protocol: str = "http", model: str = "counting") -> int:
+def _count(address: str, values: list[int], protocol: str = "http", model: str = "counted") -> int:
     module = triton_http if protocol == "http" else triton_grpc
     with module.InferenceServerClient(address) as client:
         x = module.InferInput("X", [len(values)], "INT32")
@@ -85,32 +83,6 @@ def _count(address: str, values: list[int], protocol: str = "http", model: str =
 def _metrics(server: RunningServer) -> str:
     with urllib.request.urlopen(f"http://{server.metrics}/metrics") as page:
         return str(page.read().decode())
-
-
-@pytest.fixture(scope="module")
-def redis_port() -> Iterator[int]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not installed (apt-get install redis-server)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    command = [
-        program,
-        "--port",
-        str(port),
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--daemonize",
-        "no",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert any("Ready to accept connections" in line for line in process.stdout)
-        yield port
-        process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +98,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def local(repository: Path) -> Iterator[RunningServer]:
-    server = RunningServer(
-        repository,
-        "--model-control-mode=explicit",
-        "--load-model=*",
-        "--cache-config=local,size=1048576",
-    )
-    yield server
-    assert server.terminate() == 0
+def local(server: RunningServer, repository: Path) -> Iterator[RunningServer]:
+    with brought(server, repository) as running:
+        yield running
 
 
 def test_a_repeated_request_is_answered_without_the_model_until_it_is_loaded_anew(
@@ -145,16 +111,16 @@ def test_a_repeated_request_is_answered_without_the_model_until_it_is_loaded_ane
     assert _count(local.grpc, [1, 2], "grpc") == 1
     assert _count(local.http, [2, 1]) == 2
     with triton_http.InferenceServerClient(local.http) as client:
-        stats = client.get_inference_statistics("counting")["model_stats"][0]
+        stats = client.get_inference_statistics("counted")["model_stats"][0]
         assert stats["inference_stats"]["cache_hit"]["count"] == 2
         assert stats["inference_stats"]["cache_miss"]["count"] == 2
         assert stats["inference_stats"]["success"]["count"] == 4
         assert (stats["inference_count"], stats["execution_count"]) == (2, 2)
         metrics = _metrics(local)
-        assert 'nv_cache_num_hits_per_model{model="counting",version="1"} 2' in metrics
+        assert 'nv_cache_num_hits_per_model{model="counted",version="1"} 2' in metrics
         assert re.search("nv_cache_num_entries [1-9]", metrics)
-        (repository / "counting/1/model.py").write_text(COUNTING.replace("= 0", "= 100"))
-        client.load_model("counting")
+        (repository / "counted/1/model.py").write_text(COUNTING.replace("= 0", "= 100"))
+        client.load_model("counted")
     assert _count(local.http, [1, 2]) == 101
 
 
@@ -198,23 +164,17 @@ def test_a_model_that_calls_a_cached_model_is_answered_from_the_cache(
 
 
 def test_replicas_share_answers_in_redis_and_serve_on_without_it(
-    tmp_path: Path, redis_port: int
+    surface: RunningServer, redis_port: int | None, tmp_path: Path
 ) -> None:
-    server = RunningServer(
-        _write(tmp_path),
-        "--ingress-per-node=2",
-        "--cache-config=redis,host=127.0.0.1",
-        f"--cache-config=redis,port={redis_port}",
-    )
-    try:
-        first = _count(server.http, [1, 2])
-        store = redis.Redis(port=redis_port)
+    if redis_port is None:
+        pytest.skip("redis-server is not installed (apt-get install redis-server)")
+    with brought(surface, _write(tmp_path)), redis.Redis(port=redis_port) as store:
+        before = store.dbsize()
+        first = _count(surface.http, [1, 2])
         # The entry is stored after the answer has left.
-        assert any(store.dbsize() == 1 for _ in range(10_000))
+        assert any(store.dbsize() == before + 1 for _ in range(10_000))
         # Connections are spread over both replicas; one answer serves them all.
-        assert {_count(server.http, [1, 2]) for _ in range(20)} == {first}
+        assert {_count(surface.http, [1, 2]) for _ in range(20)} == {first}
+        # No other model of this server has answers cached.
         store.shutdown(nosave=True)
-        store.close()
-        assert _count(server.http, [1, 2]) == first + 1
-    finally:
-        assert server.terminate() == 0
+        assert _count(surface.http, [1, 2]) == first + 1

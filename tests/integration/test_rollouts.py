@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from cluster.tools.rollout import main as rollout_command
+from cluster.commands.rollout import main as rollout_command
 from deployments.grpc.codec import rollouts as codec
 from tests.support.rollout_models import (
     BROKEN,
@@ -22,6 +22,7 @@ from tests.support.rollout_models import (
     write_rollout_models,
 )
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 _PATIENCE_S = 120.0
 
@@ -51,11 +52,6 @@ _DOUBTS = {"kind": "custom", "family": "voter_doubts_total", "tolerance": 0.05}
 
 
 @pytest.fixture(scope="module")
-def mismatches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mismatches")
-
-
-@pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     write_rollout_models(folder)
@@ -63,12 +59,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(models: Path, mismatches: Path) -> Iterator[RunningServer]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MANTA_ROLLOUT_DIRECTORY", str(mismatches))
-        running = RunningServer(models, "--model-control-mode=explicit", "--load-model=*")
-    yield running
-    running.terminate()
+def server(surface: RunningServer, models: Path) -> Iterator[RunningServer]:
+    with brought(surface, models) as running:
+        yield running
 
 
 @pytest.fixture

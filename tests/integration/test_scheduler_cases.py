@@ -20,6 +20,7 @@ import tritonclient.grpc as triton_grpc
 from tritonclient.utils import InferenceServerException
 
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 HEAD = """
 import pathlib, time
@@ -37,7 +38,7 @@ HOLD = """
 class TritonPythonModel:
     def initialize(self, args):
         self.name = args["model_name"]
-        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+        self.folder = pathlib.Path(args["model_repository"]).resolve().parent.parent
 
     def execute(self, requests):
         return [self.one(request) for request in requests]
@@ -127,10 +128,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[RunningServer]:
-    running = RunningServer(folder / "models")
-    yield running
-    assert running.terminate() == 0
+def server(surface: RunningServer, folder: Path) -> Iterator[RunningServer]:
+    with brought(surface, folder / "models") as running:
+        yield running
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 TENSORS = """
 backend: "python"
@@ -144,16 +145,17 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(
+    surface: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("sequences")
     for name, (size, instances, scheduling, source) in MODELS.items():
         write(repository, name, TENSORS.format(size=size, instances=instances) + scheduling, source)
     state = repository / "by_state" / "initial_state"
     state.mkdir()
     (state / "five").write_bytes(np.int32(5).tobytes())
-    running = RunningServer(repository, "--ingress-per-node=2")
-    yield running
-    assert running.terminate() == 0
+    with brought(surface, repository) as running:
+        yield running
 
 
 def write(repository: Path, name: str, config: str, source: str) -> None:
@@ -302,6 +304,7 @@ def test_a_killed_instance_ends_its_sequences_and_no_others(server: RunningServe
         for sequence_id, pid in homes.items():
             if pid != victim.pid:
                 assert send(sequence_id) == (2, pid)
+                assert send(sequence_id, sequence_end=True) == (3, pid)
                 continue
             with pytest.raises(InferenceServerException) as caught:
                 send(sequence_id)

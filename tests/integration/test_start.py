@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.integration.conftest import write_add_sub
-from tests.support.server import ROOT
+from tests.support.server import ROOT, RunningServer
+
+_LOG_DIR = "--log_dir="
 
 
 def _serve(*flags: str) -> "subprocess.CompletedProcess[str]":
@@ -27,6 +29,24 @@ def test_unknown_flag_stops_the_start_and_names_the_nearest(tmp_path: Path) -> N
     assert done.returncode == 1
     assert "--htp-port" in done.stderr
     assert "--http-port" in done.stderr
+
+
+def _logs_of_ray(server: RunningServer) -> Path:
+    arguments = [each for process in server.tree() for each in process.cmdline()]
+    return Path(next(each for each in arguments if each.startswith(_LOG_DIR))[len(_LOG_DIR) :])
+
+
+def test_two_servers_on_a_machine_share_no_port(
+    server: RunningServer, surface: RunningServer
+) -> None:
+    """Each has a Ray of its own, parts of which are on fixed ports unless told otherwise."""
+    texts = {
+        log.name: log.read_text(errors="replace")
+        for each in (server, surface)
+        for log in _logs_of_ray(each).glob("*.log")
+    }
+    assert "runtime_env_agent.log" in texts
+    assert [name for name, text in texts.items() if "ddress already in use" in text] == []
 
 
 def test_missing_repository_stops_the_start() -> None:

@@ -3,7 +3,6 @@
 """Quotas, shares, models and versions of tenants, by a policy file, with a real server."""
 
 import asyncio
-import http.client
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,8 +14,9 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from deployments.access.keys import hash_made, make_key
+from tests.support.policed_server import PolicedServer
 from tests.support.rollout_models import RolloutClient, write_rollout_models
-from tests.support.server import RunningServer
+from tests.support.unix_sockets import connection_to
 
 CONFIG = """
 backend: "python"
@@ -58,7 +58,8 @@ ROLES = ["infer", "metrics", "metadata", "control", "health"]
 class Tenants:
     """A server whose callers have a tenant each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, policed: PolicedServer, models: Path) -> None:
+        self.server, self.models = policed, models
         names = [*TENANTS, "stranger"]
         self.keys = {name: make_key(name.encode().ljust(32, b"-")) for name in names}
         stored = [
@@ -67,7 +68,7 @@ class Tenants:
             | ({"tenant": name} if name in TENANTS else {})
             for name, key in self.keys.items()
         ]
-        policy = {
+        self.policy = {
             "authentication": {"api_keys": {"keys": stored}},
             "grants": [
                 {
@@ -87,19 +88,13 @@ class Tenants:
             "public": [],
             "tenants": TENANTS,
         }
-        path = folder / "policy.yaml"
-        path.write_text(json.dumps(policy))
-        repository = folder / "models"
-        _write(repository, "slow", 0.01)
-        _write(repository, "slower", 0.05)
-        write_rollout_models(repository, versions=(1, 2), names=("voter", "pair"))
-        flags = ("--model-control-mode=explicit", "--load-model=*")
-        self.server = RunningServer(repository, f"--access-policy={path}", *flags)
+        _write(models, "slow", 0.01)
+        _write(models, "slower", 0.05)
+        write_rollout_models(models, versions=(1, 2), names=("voter", "pair"))
 
     def ask(self, tenant: str, model: str) -> tuple[int, dict[str, str], str]:
         """Return status, headers and text of the answer to one request over HTTP."""
-        host, _, port = self.server.http.rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = self.server.connection()
         connection.request("POST", f"/v2/models/{model}/infer", BODY, self.headers(tenant))
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -111,8 +106,7 @@ class Tenants:
         return {"x-api-key": self.keys[tenant]}
 
     def metrics(self) -> str:
-        host, _, port = self.server.metrics.rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = connection_to(self.server.running.metrics)
         connection.request("GET", "/metrics", headers=self.headers("light"))
         text = connection.getresponse().read().decode()
         connection.close()
@@ -127,10 +121,10 @@ def _write(repository: Path, name: str, seconds: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
-    here = Tenants(tmp_path_factory.mktemp("tenants"))
-    yield here
-    assert here.server.terminate() == 0
+def tenants(policed: PolicedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
+    here = Tenants(policed, tmp_path_factory.mktemp("tenants"))
+    with policed.governed(here.policy, here.models, shown=here.keys.values()):
+        yield here
 
 
 class Load:
@@ -155,10 +149,10 @@ class Load:
         await asyncio.gather(*askers)
 
     async def _ask(self, tenant: str, count: int) -> None:
-        host, _, port = self._here.server.http.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
+        path = self._here.server.running.http.removeprefix("unix:")
+        reader, writer = await asyncio.open_unix_connection(path)
         head = (
-            f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: {host}\r\n"
+            f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\n"
             f"x-api-key: {self._here.keys[tenant]}\r\nContent-Length: {len(BODY)}\r\n\r\n"
         ).encode()
         while len(self.order) < count:
@@ -240,7 +234,7 @@ def test_a_rule_sends_tenants_to_versions_of_their_own(tenants: Tenants) -> None
     rules = [{"arm": "early", "conditions": [{"source": "tenant", "values": ["red"]}]}]
     document = {"kind": "ab", "arms": arms, "rules": rules}
     versions = {"red": 2, "blue": 1, "light": 1}
-    with RolloutClient(tenants.server.http) as client:
+    with RolloutClient(tenants.server.running.http) as client:
         path, headers = "/v2/models/voter/rollout", tenants.headers("light")
         assert client.ask("PUT", path, document, headers)[0] == 200
         assert {
@@ -261,7 +255,7 @@ def test_a_rule_sends_tenants_to_versions_of_their_own(tenants: Tenants) -> None
 
 
 def test_a_tenant_knows_nothing_of_models_that_its_grants_do_not_name(tenants: Tenants) -> None:
-    with RolloutClient(tenants.server.http) as client:
+    with RolloutClient(tenants.server.running.http) as client:
         for tenant, models in MODELS.items():
             headers = tenants.headers(tenant)
             _, rows = client.ask("POST", "/v2/repository/index", {}, headers)

@@ -18,14 +18,9 @@ import tritonclient.http.aio as triton_http_aio
 from tritonclient.utils import InferenceServerException
 
 from tests.integration.conftest import write_add_sub
-from tests.support.certificates import Certificates, make_certificates
+from tests.support.certificates import Certificates
 from tests.support.clients import add_sub_inputs, check_add_sub
 from tests.support.server import ROOT, RunningServer
-
-
-@pytest.fixture(scope="module")
-def pems(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

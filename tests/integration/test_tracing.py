@@ -3,9 +3,7 @@
 """Traces of a real server: files as Triton writes them, and spans for an OTLP receiver."""
 
 import http.client
-import http.server
 import json
-import queue
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -16,11 +14,12 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.conftest import write_add_sub
+from tests.support.otlp_receiver import OtlpReceiver
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 CONTEXT = """
 import numpy as np
@@ -118,13 +117,13 @@ def write_model(repository: Path, name: str, config: str, code: str = "") -> Non
     (repository / name / "config.pbtxt").write_text(config)
 
 
-def add_sub(client: Any, module: Any, **options: Any) -> None:
+def add_sub(client: Any, module: Any, model: str = "add_sub", **options: Any) -> None:
     inputs = []
     for name in ("INPUT0", "INPUT1"):
         tensor = module.InferInput(name, [1, 16], "INT32")
         tensor.set_data_from_numpy(np.arange(16, dtype=np.int32).reshape(1, 16))
         inputs.append(tensor)
-    client.infer("add_sub", inputs, **options)
+    client.infer(model, inputs, **options)
 
 
 @pytest.fixture(scope="module")
@@ -138,19 +137,14 @@ def traced(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     write_add_sub(repository, "add_sub")
     write_model(repository, "twice", TWICE_CONFIG)
     write_model(repository, "asks", ASKS_CONFIG, ASKS)
-    write_model(repository, "talk", TALK_CONFIG, TALK)
     (folder / "t.json").write_text("what an earlier server left")
     running = RunningServer(
         repository,
         "--ingress-per-node=2",
-        f"--log-file={folder / 'server.log'}",
         f"--trace-config=triton,file={folder / 't.json'}",
         "--trace-config=level=TIMESTAMPS",
         "--trace-config=level=TENSORS",
         "--trace-config=rate=1",
-        "--metrics-config=summary_latencies=true",
-        "--metrics-config=histogram_latencies=true",
-        "--allow-gpu-metrics=false",
     )
     yield running
     assert running.terminate() == 0
@@ -216,35 +210,55 @@ def test_requests_of_every_ingress_are_in_one_file(traced: RunningServer, folder
     assert "COMPUTE_START" not in ensemble["names"]
 
 
-def test_a_count_is_shared_by_all_ingresses(traced: RunningServer, folder: Path) -> None:
-    with triton_grpc.InferenceServerClient(traced.grpc) as client:
+def test_a_count_is_shared_by_all_ingresses(
+    surface: RunningServer, traces: Path, tmp_path: Path
+) -> None:
+    write_add_sub(tmp_path, "traced")
+    before = len(list(traces.glob("t.json.*")))
+    names = {f"t.json.{before + number}" for number in range(3)}
+    earlier = {each.name for each in traces.iterdir()}
+
+    def written() -> set[str]:
+        return {each.name for each in traces.iterdir()} - earlier
+
+    with brought(surface, tmp_path), triton_grpc.InferenceServerClient(surface.grpc) as client:
         client.update_trace_settings(
-            "add_sub",
-            {"trace_level": ["TIMESTAMPS"], "trace_count": "3", "log_frequency": "1"},
+            "traced",
+            {
+                "trace_level": ["TIMESTAMPS"],
+                "trace_rate": "1",
+                "trace_count": "3",
+                "log_frequency": "1",
+            },
         )
         for _ in range(5):
-            add_sub(client, triton_grpc)
-        wait_for(lambda: len(list(folder.glob("t.json.*"))) == 3)
-        assert sorted(each.name for each in folder.glob("t.json.*")) == [
-            "t.json.0",
-            "t.json.1",
-            "t.json.2",
-        ]
-    for _ in range(6):
-        with triton_grpc.InferenceServerClient(traced.grpc) as client:
-            wait_for(lambda client=client: count_left(client) == 0)
-            add_sub(client, triton_grpc)
-    assert len(list(folder.glob("t.json.*"))) == 3
+            add_sub(client, triton_grpc, "traced")
+        wait_for(lambda: len(written()) == 3)
+        assert written() == names
+        for _ in range(6):
+            with triton_grpc.InferenceServerClient(surface.grpc) as another:
+                wait_for(lambda client=another: count_left(client) == 0)
+                add_sub(another, triton_grpc, "traced")
+        assert written() == names
 
 
 def count_left(client: Any) -> int:
-    shown = client.get_trace_settings("add_sub", as_json=True)["settings"]
+    shown = client.get_trace_settings("traced", as_json=True)["settings"]
     return int(shown["trace_count"]["value"][0])
 
 
-def test_log_settings_take_effect_in_instances(traced: RunningServer, folder: Path) -> None:
-    log = folder / "server.log"
-    with triton_http.InferenceServerClient(traced.http) as client:
+@pytest.fixture(scope="module")
+def talking(
+    server: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("talking")
+    write_model(repository, "talk", TALK_CONFIG, TALK)
+    with brought(server, repository) as running:
+        yield running
+
+
+def test_log_settings_take_effect_in_instances(talking: RunningServer, log: Path) -> None:
+    with triton_http.InferenceServerClient(talking.http) as client:
         for settings, word in (
             ({}, "one"),
             ({"log_verbose_level": 1, "log_format": "ISO8601"}, "two"),
@@ -254,6 +268,7 @@ def test_log_settings_take_effect_in_instances(traced: RunningServer, folder: Pa
             tensor = triton_http.InferInput("WORD", [1], "BYTES")
             tensor.set_data_from_numpy(np.array([word.encode()], np.object_))
             client.infer("talk", [tensor])
+        client.update_log_settings({"log_format": "default", "log_warning": True})
     lines = [line for line in log.read_text().splitlines() if "talk says" in line]
     said = [line.partition("] ")[2] for line in lines]
     assert said == [
@@ -268,9 +283,9 @@ def test_log_settings_take_effect_in_instances(traced: RunningServer, folder: Pa
 
 
 def test_a_load_report_that_cannot_be_is_logged_by_the_ingress(
-    traced: RunningServer, folder: Path
+    talking: RunningServer, log: Path
 ) -> None:
-    connection = http.client.HTTPConnection(traced.http, timeout=20)
+    connection = http.client.HTTPConnection(talking.http, timeout=20)
     headers = {"endpoint-load-metrics-format": "json"}
     connection.request(
         "POST", "/v2/models/talk/generate", json.dumps({"WORD": "load"}), headers=headers
@@ -278,30 +293,35 @@ def test_a_load_report_that_cannot_be_is_logged_by_the_ingress(
     answer = connection.getresponse()
     assert "endpoint-load-metrics" not in answer.headers
     connection.close()
-    lines = (folder / "server.log").read_text().splitlines()
-    (line,) = (line for line in lines if "endpoint-load-metrics" in line)
-    # In the format that the test before has set.
-    assert line.split()[1] == "E"
+    (line,) = (line for line in log.read_text().splitlines() if "endpoint-load-metrics" in line)
+    assert line[0] == "E"
 
 
-def test_latencies_are_shown_as_summaries_and_histograms(traced: RunningServer) -> None:
-    with triton_grpc.InferenceServerClient(traced.grpc) as client:
+def test_latencies_are_shown_as_summaries_and_histograms(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    write_add_sub(tmp_path, "measured")
+    with brought(server, tmp_path), triton_grpc.InferenceServerClient(server.grpc) as client:
         for _ in range(22):
-            add_sub(client, triton_grpc)
-    with urllib.request.urlopen(f"http://{traced.metrics}/metrics", timeout=20) as answer:
-        page = answer.read().decode()
+            add_sub(client, triton_grpc, "measured")
+        with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=20) as answer:
+            page = answer.read().decode()
     families = {family.name: family for family in text_string_to_metric_families(page)}
     summary = families["nv_inference_compute_infer_summary_us"]
     shown = {
         (each.name.rpartition("_")[2], each.labels.get("quantile")): each.value
         for each in summary.samples
-        if each.labels["model"] == "add_sub"
+        if each.labels["model"] == "measured"
     }
-    assert shown["count", None] >= 22
+    assert shown["count", None] == 22
     assert 0 < shown["us", "0.5"] <= shown["us", "0.999"]
     histogram = families["nv_inference_first_response_histogram_ms"]
-    totals = [each.value for each in histogram.samples if each.labels.get("le") == "+Inf"]
-    assert sum(totals) >= 22
+    totals = [
+        each.value
+        for each in histogram.samples
+        if each.labels["model"] == "measured" and each.labels.get("le") == "+Inf"
+    ]
+    assert totals == [22]
     assert families["nv_cpu_memory_total_bytes"].samples[0].value > 0
     assert "nv_gpu_utilization" not in families
 
@@ -318,69 +338,15 @@ def wait_for(condition: Any) -> None:
         tick.wait(0.05)
 
 
-class Receiver(http.server.BaseHTTPRequestHandler):
-    """An OTLP/HTTP receiver of a few lines."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.received.put((self.path, body))  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Stay quiet."""
-
-
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[http.server.HTTPServer]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    server.received = queue.Queue()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 def test_spans_reach_an_otlp_receiver_and_join_their_callers(
-    receiver: http.server.HTTPServer, tmp_path: Path
+    server: RunningServer, spans: OtlpReceiver, tmp_path: Path
 ) -> None:
     write_model(tmp_path, "context", CONTEXT_CONFIG, CONTEXT)
-    server = RunningServer(
-        tmp_path,
-        "--trace-config=mode=opentelemetry",
-        f"--trace-config=opentelemetry,url=http://127.0.0.1:{receiver.server_port}/v1/traces",
-        "--trace-config=opentelemetry,resource=service.name=manta",
-        "--trace-config=opentelemetry,resource=site=lab",
-        "--trace-config=level=TIMESTAMPS",
-        "--trace-config=rate=0",
-    )
-    contexts = []
-    for module, address in ((triton_http, server.http), (triton_grpc, server.grpc)):
-        with module.InferenceServerClient(address) as client:
-            tensor = module.InferInput("IN", [1], "INT32")
-            tensor.set_data_from_numpy(np.ones(1, np.int32))
-            headers = {"traceparent": PARENT, "tracestate": "k=v"}
-            # A rate of 0 traces only what callers trace.
-            assert client.infer("context", [tensor]).as_numpy("CONTEXT")[0] == b""
-            result = client.infer("context", [tensor], request_id="id", headers=headers)
-            contexts.append(json.loads(result.as_numpy("CONTEXT")[0]))
-    assert server.terminate() == 0
-    resources: list[dict[str, str]] = []
-    spans = []
-    while not receiver.received.empty():  # type: ignore[attr-defined]
-        path, body = receiver.received.get()  # type: ignore[attr-defined]
-        assert path == "/v1/traces"
-        for group in ExportTraceServiceRequest.FromString(body).resource_spans:
-            resources.append(
-                {each.key: each.value.string_value for each in group.resource.attributes}
-            )
-            spans += [span for scope in group.scope_spans for span in scope.spans]
-    assert all((each["service.name"], each["site"]) == ("manta", "lab") for each in resources)
-    assert len(spans) == 6
-    assert {span.trace_id.hex() for span in spans} == {PARENT.split("-")[1]}
-    named = {(span.name, span.span_id.hex()): span for span in spans}
+    with brought(server, tmp_path):
+        contexts = ask_for_contexts(server)
+    found = spans_of(spans, 6)
+    assert {span.trace_id.hex() for span in found} == {PARENT.split("-")[1]}
+    named = {(span.name, span.span_id.hex()): span for span in found}
     for context, front in zip(contexts, ("HTTP_RECV_START", "GRPC_WAITREAD_START"), strict=True):
         assert context["tracestate"] == "k=v"
         model = named["context", context["traceparent"].split("-")[2]]
@@ -392,8 +358,37 @@ def test_spans_reach_an_otlp_receiver_and_join_their_callers(
         root = named["InferRequest", model.parent_span_id.hex()]
         assert root.parent_span_id.hex() == PARENT.split("-")[2]
         assert front in {event.name for event in root.events}
-        (compute,) = (each for each in spans if each.parent_span_id == model.span_id)
+        (compute,) = (each for each in found if each.parent_span_id == model.span_id)
         assert compute.name == "compute"
         assert [event.name for event in compute.events] == COMPUTED[2:-1]
         assert root.start_time_unix_nano <= model.start_time_unix_nano
         assert model.end_time_unix_nano <= root.end_time_unix_nano
+
+
+def ask_for_contexts(server: RunningServer) -> list[dict[str, str]]:
+    """Return what the model is told of callers that trace, over HTTP and over gRPC."""
+    contexts = []
+    for module, address in ((triton_http, server.http), (triton_grpc, server.grpc)):
+        with module.InferenceServerClient(address) as client:
+            tensor = module.InferInput("IN", [1], "INT32")
+            tensor.set_data_from_numpy(np.ones(1, np.int32))
+            headers = {"traceparent": PARENT, "tracestate": "k=v"}
+            # A rate of 0 traces only what callers trace.
+            assert client.infer("context", [tensor]).as_numpy("CONTEXT")[0] == b""
+            result = client.infer("context", [tensor], request_id="id", headers=headers)
+            contexts.append(json.loads(result.as_numpy("CONTEXT")[0]))
+    return contexts
+
+
+def spans_of(receiver: OtlpReceiver, count: int) -> list[Any]:
+    """Return all spans once there are so many, which are exported in the order of their traces."""
+    spans: list[Any] = []
+    while len(spans) < count:
+        path, message = receiver.received.get(timeout=60)
+        assert path == "/v1/traces"
+        for group in message.resource_spans:
+            told = {each.key: each.value.string_value for each in group.resource.attributes}
+            assert (told["service.name"], told["site"]) == ("manta", "lab")
+            spans += [span for scope in group.scope_spans for span in scope.spans]
+    assert len(spans) == count
+    return spans

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.tools.tune import command
+from manta_tools.tune import command
 from tests.support.server import RunningServer
+from tests.support.shared_server import brought
 
 CONFIG = """
 backend: "identity" max_batch_size: 8
@@ -22,18 +23,12 @@ BODY = {"inputs": [{"name": "IN", "datatype": "FP32", "shape": [1, 1], "data": [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(surface, tmp_path_factory):
     repository = tmp_path_factory.mktemp("models")
     (repository / "m" / "1").mkdir(parents=True)
     (repository / "m" / "config.pbtxt").write_text(CONFIG)
-    running = RunningServer(
-        repository,
-        "--model-control-mode=explicit",
-        "--load-model=m",
-        "--metrics-config=summary_latencies=true",
-    )
-    yield running
-    running.terminate()
+    with brought(surface, repository) as running:
+        yield running
 
 
 class Clients:

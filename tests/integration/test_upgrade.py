@@ -3,7 +3,6 @@
 """Another release takes over on a running cluster: nothing is lost, or nothing changes."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from ray.cluster_utils import Cluster
 from tests.faults.models import BUSY, Shape, write_model, write_sequence_model
 from tests.support.busy_clients import OK, BusyClients
 from tests.support.busy_sequences import BusySequences
+from tests.support.gates import takes_minutes
 from tests.support.releases import CodeFolder, evolved
 from tests.support.server import RunningServer
 
@@ -134,9 +134,7 @@ def test_an_upgrade_loses_nothing_and_leaves_nothing_of_the_old_release(
     assert not ingresses()
 
 
-@pytest.mark.skipif(
-    os.environ.get("MANTA_UPGRADES") != "all", reason="MANTA_UPGRADES=all takes the time"
-)
+@takes_minutes
 def test_a_release_whose_instances_do_not_start_leaves_the_old_ones_serving(
     head: Cluster, old: CodeFolder, tmp_path: Path
 ) -> None:

@@ -5,31 +5,17 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 
 import psutil
-import pytest
 import tritonclient.http as triton_http
 
-from tests.integration.conftest import write_add_sub
 from tests.support.clients import Load
+from tests.support.expendable_server import HEARTBEAT_TIMEOUT_S
 from tests.support.server import RunningServer
 
 _TITLE = "ray::add_sub/1"
-_REASON = "showed no progress for 2 s; it is replaced"
+_REASON = f"showed no progress for {HEARTBEAT_TIMEOUT_S} s; it is replaced"
 _PATIENCE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def redundant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Two instances of one model, which may be silent for two seconds."""
-    repository = tmp_path_factory.mktemp("redundant")
-    write_add_sub(repository, "add_sub", instances=2)
-    running = RunningServer(
-        repository, "--instance-heartbeat-timeout-secs=2", "--exit-timeout-secs=5"
-    )
-    yield running
-    running.terminate()
 
 
 def _reason(client: triton_http.InferenceServerClient) -> str:
@@ -56,18 +42,18 @@ def _see_it_replaced(server: RunningServer, victim: psutil.Process) -> None:
     assert len(server.processes(_TITLE)) == 2
 
 
-def test_a_stopped_instance_costs_no_request_and_is_replaced(redundant: RunningServer) -> None:
-    loads = [Load(redundant.http, "add_sub"), Load(redundant.grpc, "add_sub", protocol="grpc")]
+def test_a_stopped_instance_costs_no_request_and_is_replaced(expendable: RunningServer) -> None:
+    loads = [Load(expendable.http, "add_sub"), Load(expendable.grpc, "add_sub", protocol="grpc")]
     for load in loads:
         load.wait_for(200)
-    victim = _stop_one(redundant)
-    _see_it_replaced(redundant, victim)
+    victim = _stop_one(expendable)
+    _see_it_replaced(expendable, victim)
     for load in loads:
         load.wait_for(200)
         outcomes = load.stop()
         assert set(outcomes) == {"ok"}, outcomes
 
 
-def test_a_stopped_instance_without_requests_is_replaced_too(redundant: RunningServer) -> None:
-    victim = _stop_one(redundant)
-    _see_it_replaced(redundant, victim)
+def test_a_stopped_instance_without_requests_is_replaced_too(expendable: RunningServer) -> None:
+    victim = _stop_one(expendable)
+    _see_it_replaced(expendable, victim)

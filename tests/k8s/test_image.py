@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU image, built from Debian's archive and run as a restricted pod would be.
 
-It takes minutes and root: only with MANTA_K8S_IMAGE=1, or with MANTA_K8S_IMAGE naming the root
+It takes minutes and root: only with MANTA_TESTS=all, or with MANTA_K8S_IMAGE naming the root
 file system of an image that `k8s/images/build_local.sh` has built.
 """
 
@@ -19,9 +19,10 @@ import psutil
 import pytest
 
 from tests.k8s.test_sample import mount_config_map
+from tests.support.gates import is_all
 from tests.support.server import ROOT
 
-_WANTED = os.environ.get("MANTA_K8S_IMAGE", "")
+_WANTED = os.environ.get("MANTA_K8S_IMAGE", "1" if is_all() else "")
 _TOOLS = ("mmdebstrap", "buildah", "bwrap")
 _LACKS = [tool for tool in _TOOLS if shutil.which(tool) is None] + ["root"] * bool(os.geteuid())
 _DRAIN_S = 60

@@ -26,6 +26,7 @@ from tritonclient.utils import InferenceServerException
 from cluster.repository.stores.contracts import Store
 from tests.stores.test_servers import ask, put_model, put_version
 from tests.support.file_sources import PART, random_bytes
+from tests.support.gates import is_all
 from tests.support.object_stores import RUNNING, Emulator, has_azurite
 from tests.support.server import RunningServer
 from tests.support.store_faults import (
@@ -33,7 +34,6 @@ from tests.support.store_faults import (
     GONE,
     REFUSED,
     CredentialFile,
-    is_complete_run,
     is_part_of,
     require_whole,
 )
@@ -174,7 +174,7 @@ def _polling(emulator: Emulator, folder: Path) -> Iterator[Polling]:
     assert "very-secret" not in "".join(server.lines)
 
 
-@pytest.fixture(scope="module", params=list(RUNNING) if is_complete_run() else ["s3"])
+@pytest.fixture(scope="module", params=list(RUNNING) if is_all() else ["s3"])
 def running(
     request: pytest.FixtureRequest,
     emulators: dict[str, Emulator],

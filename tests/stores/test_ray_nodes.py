@@ -19,12 +19,13 @@ from cluster.actors.file_registry import GcsRows
 from cluster.repository.stores.contracts import Store
 from tests.stores.test_servers import CODE, CONFIG, ask
 from tests.support.file_sources import random_bytes
+from tests.support.gates import takes_minutes
 from tests.support.object_stores import Emulator
 from tests.support.server import RunningServer
-from tests.support.store_faults import is_complete_run, require_whole
+from tests.support.store_faults import require_whole
 
 pytestmark = [
-    pytest.mark.skipif(not is_complete_run(), reason="takes minutes: MANTA_STORE_FAULTS=all"),
+    takes_minutes,
     # Of aiohttp, of what a test writes.
     pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
 ]

@@ -27,10 +27,11 @@ from tests.support.object_stores import Emulator
 from tests.unit.cluster.repository import test_repository as local
 
 # What is about files of this machine: links, a place without room, a walk of directories, a name
-# that ends nowhere; a store that does not exist is an error of its own.
+# that ends nowhere, a directory that goes; a store that does not exist is an error of its own.
 OF_THIS_MACHINE = {
     "test_a_label_file_that_cannot_be_opened_fails_the_poll",
     "test_a_model_in_two_repositories_is_unavailable",
+    "test_a_repository_that_cannot_be_listed_has_the_models_of_its_last_listing",
     "test_a_tree_is_walked_once_however_many_digests_are_asked_for",
     "test_scan_skips_files_and_hidden_directories",
 }

@@ -19,7 +19,6 @@ from deployments.access.keys import hash_made, make_key
 from deployments.grpc.kserve.service import PATHS
 from deployments.http.kserve.application import HttpIngress
 from deployments.http.openapi.document import RoutedPath
-from tests.support.certificates import Certificates
 from tests.support.http_plane import FakePlane
 
 ISSUER = "https://issuer.test"
@@ -115,8 +114,8 @@ class Caller:
     is_limited: bool = False
 
 
-def write_policy(folder: Path) -> tuple[Path, list[Caller]]:
-    """Write a policy, and return it with callers of each kind and state."""
+def make_policy(folder: Path) -> tuple[dict[str, Any], list[Caller]]:
+    """Return a policy, whose keys of tokens are in the folder, and callers of each kind."""
     keys = {
         name: make_key(name.encode().ljust(32, b"-")) for name in ("all", "some", "late", "old")
     }
@@ -149,9 +148,7 @@ def write_policy(folder: Path) -> tuple[Path, list[Caller]]:
             {"to": {"subjects": ["*-some"]}, "roles": [*_ROLES], "models": [LIMITED_MODEL]},
         ],
     }
-    path = folder / "policy.yaml"
-    path.write_text(json.dumps(policy))
-    return path, [
+    return policy, [
         Caller("nobody"),
         *_key_callers(keys),
         *_token_callers(signing),
@@ -207,14 +204,4 @@ def _token_callers(signing: dict[str, ec.EllipticCurvePrivateKey]) -> list[Calle
         caller("withdrawn key's", "withdrawn"),
         caller("valid", caller_traits={"is_valid": True}),
         caller("limited", caller_traits={"is_valid": True, "is_limited": True}, sub="token-some"),
-    ]
-
-
-def tls_flags(pems: Certificates) -> list[str]:
-    """TLS on both ports, where certificates may be shown."""
-    return [
-        *pems.flags("http"),
-        *pems.flags("grpc"),
-        f"--http-root-cert={pems.root}",
-        f"--grpc-root-cert={pems.root}",
     ]

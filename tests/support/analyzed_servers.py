@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backends.config.pbtxt import parse_pbtxt
-from cluster.tools.analyze.json_forms import to_json
-from cluster.tools.analyze.records import Candidate, Measured, Search, Trial
+from manta_tools.analyze.json_forms import to_json
+from manta_tools.analyze.records import Candidate, Measured, Search, Trial
 
 MODEL = 'max_batch_size: 8 backend: "python" instance_group { count: 1 kind: KIND_CPU }'
 

@@ -69,6 +69,9 @@ class ChatServer:
             data = f"data: {event}\n\n".encode()
             writer.write(b"%x\r\n%b\r\n" % (len(data), data))
             await writer.drain()
+            # A client on this loop reads each event before the next is written.
+            for _ in range(8):
+                await asyncio.sleep(0)
         writer.write(b"0\r\n\r\n")
 
     def _whole(self, path: str, body: Body, text: str) -> Body:

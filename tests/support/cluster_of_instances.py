@@ -5,6 +5,7 @@
 import itertools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +18,9 @@ from deployments.contracts.routing_table import (
     ModelVersion,
     RoutingTable,
 )
+from deployments.instance.crash_page import CrashPage
+from deployments.instance.work import ExecutedModel, UnaryWork
+from deployments.lane.crash_report import NO_PLACE
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.reactor.reactor import Reactor
 from deployments.routing.router import Router
@@ -40,9 +44,17 @@ def request(**fields: object) -> InferenceRequest:
 
 
 class Instance:
-    """A lane server with a scripted handler."""
+    """A lane server with a scripted handler.
 
-    def __init__(self, answer: Callable[[ServerRequest], None] | None = None) -> None:
+    Args:
+        answer: What the handler does with each request; None keeps them.
+        log: Where Python's faulthandler would write; None: the instance has no page either.
+    """
+
+    def __init__(
+        self, answer: Callable[[ServerRequest], None] | None = None, log: Path | None = None
+    ) -> None:
+        self.page = None if log is None else CrashPage(str(log))
         self.handler = Handler(answer)
         self.slabs = SlabPool(1 << 20)
         number = next(_names)
@@ -55,6 +67,7 @@ class Instance:
             secret=SECRET,
             slabs=self.slabs,
             incarnation=self.incarnation,
+            crash_place=NO_PLACE if self.page is None else self.page.place,
         )
         self.endpoint = InstanceEndpoint(
             f"m/1#{number}", self.incarnation, "node", self.uds, ("", 0)
@@ -64,6 +77,12 @@ class Instance:
         self.server.start(self.uds)
         await self.turning.__aenter__()
         return self
+
+    def execute(self, *requests: ServerRequest) -> None:
+        """Note what is executed from now on."""
+        assert self.page is not None
+        model = ExecutedModel(CONFIG, 1, None)
+        self.page.note([UnaryWork(model, each, 0) for each in requests])
 
     async def stop(self) -> None:
         self.server.close()

@@ -19,7 +19,7 @@ from backends.api.errors import (
 from backends.api.model_config import EnsembleStep, InstanceGroup, ModelConfig
 from backends.api.model_identifier import name_of, namespace_of
 from cluster.autoscaling.counts import InstanceCounts
-from cluster.models.contracts import Candidate, LifecycleSettings
+from cluster.models.contracts import Candidate, LifecycleSettings, VersionPool
 from cluster.models.lifecycle import ModelLifecycle
 from cluster.models.override import Override, choose_override
 from cluster.models.states import ModelRecord
@@ -58,7 +58,7 @@ def in_virtual_time(
     def run() -> None:
         virtual_time.run(test())
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees a coroutine function
+    del run.__wrapped__  # else pytest sees a coroutine function
     return run
 
 
@@ -90,6 +90,7 @@ class World:
         notices: What the source was told of candidates, in order.
         directory_digest: Of every model's directory.
         counts: How many instances versions that autoscale shall have.
+        cluster: The nodes that plans are made for.
         log: What happened: ``start``, ``ready``, ``drain`` and ``end`` with actor names, and
             ``known`` when the routers know the records as they were.
     """
@@ -116,6 +117,7 @@ class World:
         self.composed: list[tuple[str, dict[str, ModelConfig]]] = []
         self.misfits: dict[str, str] = {}
         self.counts = InstanceCounts()
+        self.cluster = ClusterResources()
         self._generation = 0
         self.lifecycle = ModelLifecycle(
             self,
@@ -125,7 +127,7 @@ class World:
             self._routers_know,
         )
 
-    def _make_pool(self, on_change: Callable[[], None]) -> "FakePool":
+    def _make_pool(self, on_change: Callable[[], None]) -> VersionPool:
         pool = FakePool(self, on_change)
         self.pools.append(pool)
         return pool
@@ -208,7 +210,7 @@ class World:
             model_namespace=candidate.namespace,
             instance_count=self.counts.of(candidate.key, version, config),
         )
-        return plan_pool(config, request, ClusterResources())
+        return plan_pool(config, request, self.cluster)
 
     async def replan(
         self, config: ModelConfig, like: InstanceSpec, count: int
@@ -298,6 +300,10 @@ class FakePool:
         self.nodes[spec.name] = world.node
         places[spec.name] = dataclasses.replace(spec, release=world.running)
         self.changed()
+
+    async def unstart(self) -> None:
+        names, self.live = list(self.live), {}
+        self._world.log.extend(f"end {name}" for name in names)
 
     async def wait_live(self) -> None:
         await self._world.unblocked.wait()

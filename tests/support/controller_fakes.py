@@ -96,7 +96,8 @@ class FakeHost:
         offers: Locations of files of loads that nodes give to others.
         told: What agents on nodes were told, by the key of their files.
         suspects: Incarnations a router got no answer from.
-        fail: Errors of calls, by the call's name.
+        fail: Errors of calls, by the call's name; each is raised once.
+        fail_always: Errors of calls that are raised each time.
         progress: What all instances say of theirs.
         draining: Nodes that drain.
         requested: Nodes that are asked for.
@@ -106,6 +107,8 @@ class FakeHost:
         held: Nodes and the keys of files that they have prefetched.
         ended_s: When the process was ended.
         stepped_down: Whether a controller has found that another has taken over.
+        restarts: When a controller has ended its process to be started again; it goes on here, and
+            does nothing any more.
     """
 
     def __init__(self, store: FakeStore | None = None) -> None:
@@ -125,6 +128,7 @@ class FakeHost:
         self.retired: list[str] = []
         self.suspects: list[str] = []
         self.fail: dict[str, Exception] = {}
+        self.fail_always: dict[str, Exception] = {}
         self.looks = 0
         self.draining: set[str] = set()
         self.requested: frozenset[NodeRequest] = frozenset()
@@ -138,11 +142,13 @@ class FakeHost:
         self.progress = Progress(turned=True, executing_for_s=0.0, is_stuck=False)
         self.ended_s: float | None = None
         self.stepped_down = False
+        self.restarts: list[float] = []
         reports = NodeDevices(self._read_devices)
         self.placer = Placer(self.read_cluster, DeviceLeases(self.read_cluster, reports))
 
     async def read_cluster(self) -> ClusterResources:
         self.looks += 1
+        self._maybe_fail("read_cluster")
         nodes = []
         for name in self.nodes:
             gpus = self.devices.get(name, Inventory()).gpus
@@ -177,6 +183,8 @@ class FakeHost:
         self.device_rules = rules
 
     async def find_live_instances(self) -> LiveInstances:
+        self._maybe_fail("find_live_instances")
+
         async def answer(live: LiveInstance | None) -> LiveInstance | None:
             return live
 
@@ -205,6 +213,7 @@ class FakeHost:
         self.offers.append(location)
 
     async def withdraw_files(self, all_but: Collection[str]) -> None:
+        self._maybe_fail("withdraw_files")
         self.offers = [location for location in self.offers if location in set(all_but)]
 
     def tell_agents(self, key: str, action: Action) -> None:
@@ -250,10 +259,15 @@ class FakeHost:
     def step_down(self) -> None:
         self.stepped_down = True
 
+    def restart_process(self) -> None:
+        self.restarts.append(now())
+
     def end_process(self) -> None:
         self.ended_s = now()
 
     def _maybe_fail(self, call: str) -> None:
+        if call in self.fail_always:
+            raise self.fail_always[call]
         if call in self.fail:
             raise self.fail.pop(call)
 
@@ -313,5 +327,5 @@ def in_virtual_time_with_folder(
     def run(tmp_path: Path) -> None:
         virtual_time.run(test(tmp_path))
 
-    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest sees a coroutine function
+    del run.__wrapped__  # else pytest sees a coroutine function
     return run

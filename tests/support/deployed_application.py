@@ -149,7 +149,7 @@ def _main() -> None:
     import ray
     from ray import serve
 
-    from cluster.server.ray_cluster import RAY_ENVIRONMENT
+    from cluster.server.ray_environment import RAY_ENVIRONMENT
 
     os.environ.update(RAY_ENVIRONMENT)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=True)

@@ -13,7 +13,7 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def initialize(self, args):
         self.name = args["model_name"]
-        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+        self.folder = pathlib.Path(args["model_repository"]).resolve().parent.parent
 
     def execute(self, requests):
         return [self.one(request) for request in requests]
@@ -107,7 +107,7 @@ MANY = (
     .replace(
         "    def execute",
         """    def initialize(self, args):
-        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+        self.folder = pathlib.Path(args["model_repository"]).resolve().parent.parent
 
     def execute""",
     )

@@ -3,6 +3,7 @@
 """Models of tests of an instance's executor, and how one of them is kept busy."""
 
 import asyncio
+from typing import Any
 
 from backends.api.model_config import (
     DynamicBatching,
@@ -19,7 +20,7 @@ BATCHING = ModelConfig("m", max_batch_size=8, dynamic_batching=DynamicBatching()
 DECOUPLED = ModelConfig("m", max_batch_size=8, decoupled=True)
 
 
-async def held(executor, model: ScriptedModel) -> RecordedRequest:
+async def held(executor: Any, model: ScriptedModel) -> RecordedRequest:
     """Submit a request and return once the model executes it and waits at its gate."""
     request = lane_request()
     executor.received([request])

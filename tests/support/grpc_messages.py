@@ -48,7 +48,7 @@ def words_request(text: str) -> service_pb2.ModelInferRequest:
 def word(answer: service_pb2.ModelStreamInferResponse) -> str:
     """The word in an answer of ``words``."""
     assert not answer.error_message
-    return answer.infer_response.raw_output_contents[0][4:].decode()
+    return str(answer.infer_response.raw_output_contents[0][4:].decode())
 
 
 def patient_request(waits: bool) -> service_pb2.ModelInferRequest:
@@ -76,4 +76,4 @@ def descriptor_set() -> bytes:
     files = descriptor_pb2.FileDescriptorSet()
     for descriptor in (*service_pb2.DESCRIPTOR.dependencies, service_pb2.DESCRIPTOR):
         descriptor.CopyToProto(files.file.add())
-    return files.SerializeToString()
+    return bytes(files.SerializeToString())

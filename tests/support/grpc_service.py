@@ -14,6 +14,7 @@ class RecordedReply:
     def __init__(self):
         self.messages, self.status, self.details = [], None, ""
         self.timeout_ns, self.retry_s = 0, 0.0
+        self.answers_held_bytes, self.let_go_bytes = 0, 0
         self.done = asyncio.Event()
 
     def send(self, message):
@@ -24,6 +25,12 @@ class RecordedReply:
         assert self.status is None, "finished twice"
         self.status, self.details, self.retry_s = status, details, retry_s
         self.done.set()
+
+    def hold(self, count_bytes):
+        self.answers_held_bytes += count_bytes
+
+    def let_go(self, count_bytes):
+        self.let_go_bytes += count_bytes
 
     def complete(self, message):
         self.send(message)

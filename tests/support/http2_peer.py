@@ -143,6 +143,7 @@ class RecordingCall:
         self.messages.append(bytes(data))
         if self.path.endswith(b"/Bidi"):
             self.reply.send(bytes(data))
+            self.reply.let_go(len(data))
         elif self.path.endswith(b"/Crash"):
             raise ValueError("a bug")
 

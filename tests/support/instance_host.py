@@ -48,6 +48,7 @@ class FakeActor:
         drain_s: How long its requests take.
         counted: What it has counted.
         resumes: Done once it is not stopped any more; None while it never was.
+        node: Where it runs.
     """
 
     spec: InstanceSpec
@@ -58,6 +59,7 @@ class FakeActor:
     drain_s: float = 0.0
     counted: Snapshot = field(default_factory=lambda: merge(()))
     resumes: asyncio.Event | None = None
+    node: str = "node"
     is_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, method: str) -> Any:
@@ -65,9 +67,8 @@ class FakeActor:
             if self.resumes is not None:
                 await self.resumes.wait()
             await asyncio.sleep(LOAD_S)
-            endpoint = InstanceEndpoint(
-                f"{self.spec.model_name}/1#{self.spec.index}", self.incarnation, "node", "", ("", 0)
-            )
+            name = f"{self.spec.model_name}/{self.spec.version}#{self.spec.index}"
+            endpoint = InstanceEndpoint(name, self.incarnation, self.node, "", ("", 0))
             return InstanceDescription(self.spec, self.spec.config, endpoint, 1, 1)
         if method == "wait_closed":
             await self.is_closed.wait()
@@ -95,6 +96,9 @@ class FakeHost:
         knocked: What becomes of connections to actors.
         cluster: The nodes there are.
         dies_silently: Whether processes die before they answer anything.
+        kill_s: How long a kill takes.
+        fail_kill: Raised by `kill`, each once.
+        node: Where actors start that were given no place.
     """
 
     def __init__(self) -> None:
@@ -107,6 +111,9 @@ class FakeHost:
         self.dies_silently = False
         self.cluster = ClusterResources(())
         self.deaths = 7
+        self.kill_s = 0.0
+        self.fail_kill: list[Exception] = []
+        self.node = "node"
         self._numbers = itertools.count()
         self._names: dict[str, FakeActor] = {}
 
@@ -118,7 +125,9 @@ class FakeHost:
         if spec.gang is not None:
             self.groups.add(spec.name)
         died = asyncio.get_running_loop().create_future()
-        actor = FakeActor(spec, f"i{next(self._numbers)}", died)
+        place = spec.device or spec.node
+        node = self.node if place is None else place.node_id
+        actor = FakeActor(spec, f"i{next(self._numbers)}", died, node=node)
         self.actors.append(actor)
         self._names[spec.name] = actor
         return actor
@@ -165,6 +174,10 @@ class FakeHost:
         return self.deaths
 
     async def kill(self, handle: FakeActor) -> None:
+        if self.kill_s:
+            await asyncio.sleep(self.kill_s)
+        if self.fail_kill:
+            raise self.fail_kill.pop(0)
         if self._names.get(handle.spec.name) is handle:
             del self._names[handle.spec.name]
             self.killed.append(handle.incarnation)
@@ -179,6 +192,11 @@ class FakeHost:
 
     async def names(self) -> list[str]:
         return [*self._names, "model-controller"]
+
+    @property
+    def alive(self) -> list[FakeActor]:
+        """The actors that nobody has killed."""
+        return list(self._names.values())
 
     async def resources(self) -> ClusterResources:
         return self.cluster

@@ -3,13 +3,19 @@
 """An instance or a router in a process of its own, for tests that kill it."""
 
 import asyncio
+import ctypes
+import faulthandler
 import os
 import sys
+from collections.abc import Callable
 
 import uvloop
 
+from backends.api.model_config import ModelConfig
 from backends.api.request import InferenceResponse
 from deployments.contracts.routing_table import InstanceEndpoint
+from deployments.instance.crash_page import CrashPage, own_log
+from deployments.instance.work import ExecutedModel, UnaryWork
 from deployments.lane.client import LaneClient
 from deployments.lane.server import LaneServer, ServerRequest
 from deployments.reactor.reactor import Reactor
@@ -29,9 +35,23 @@ def answer_once(request: ServerRequest) -> None:
 kept: list[object] = []
 
 
-def serve(uds: str) -> None:
+def crash(request: ServerRequest) -> None:
+    """Execute the request named "crash", which ends the process, and keep the others."""
+    kept.append(request)
+    if request.request.id == "crash":
+        page.note([UnaryWork(ExecutedModel(ModelConfig("model"), 1, None), request, 0)])
+        ctypes.string_at(0)
+
+
+def serve(uds: str, answer: Callable[[ServerRequest], None] = answer_once) -> None:
     reactor = Reactor()
-    server = LaneServer(Handler(answer_once), reactor=reactor, secret=SECRET, slabs=SlabPool())
+    server = LaneServer(
+        Handler(answer),
+        reactor=reactor,
+        secret=SECRET,
+        slabs=SlabPool(),
+        crash_place=page.place,
+    )
     server.start(uds)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -55,6 +75,10 @@ async def submit(uds: str) -> None:
 
 if __name__ == "__main__":
     path = "\0" + sys.argv[2]
+    faulthandler.enable()
+    page = CrashPage(own_log())
+    if sys.argv[1] == "crash":
+        serve(path, crash)
     if sys.argv[1] == "serve":
         serve(path)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

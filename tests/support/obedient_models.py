@@ -22,7 +22,8 @@ def call(model, code):
 
 class TritonPythonModel:
     def initialize(self, args):
-        self.folder = pathlib.Path(args["model_repository"]).parent.parent
+        # The model's own folder, which a server's repository may only have a link to.
+        self.folder = pathlib.Path(args["model_repository"]).resolve().parent.parent
         self.name = args["model_name"]
         self.run("at_start")
 

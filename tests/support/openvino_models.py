@@ -4,6 +4,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import openvino
@@ -35,7 +36,9 @@ def result(node: openvino.Node, *names: str, layout: str = "") -> openvino.Node:
     return found
 
 
-def save(path: str, outputs: list[openvino.Node], inputs: list[openvino.Node], **fields) -> None:
+def save(
+    path: str, outputs: list[openvino.Node], inputs: list[openvino.Node], **fields: Any
+) -> None:
     """Write the IR of a model, and its weights beside it."""
     model = openvino.Model(outputs, fields.pop("sinks", []), inputs, "test")
     openvino.save_model(model, path, compress_to_fp16=False)

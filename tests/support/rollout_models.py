@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that tell which version of them has answered, and a client that asks them over HTTP."""
 
-import http.client
 import json
 import threading
 from collections import Counter
@@ -10,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from tests.support.unix_sockets import connection_to
 
 # A version with this file in its folder does not start.
 BROKEN = "broken"
@@ -131,12 +132,12 @@ class RolloutClient:
     """Asks a server over HTTP.
 
     Args:
-        address: ``host:port``.
+        address: ``host:port``, or ``unix:/path``.
     """
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._connection = http.client.HTTPConnection(address, timeout=60)
+        self._connection = connection_to(address, 60)
 
     def ask(
         self,

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances with a sequence batcher of either strategy."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.sequence_items import (
@@ -12,6 +14,6 @@ from tests.support.sequence_items import (
 STRATEGIES = pytest.mark.parametrize("strategy", ["direct", "oldest"])
 
 
-def instance(**fields) -> Instance:
+def instance(**fields: Any) -> Instance:
     execution_us = fields.pop("execution_us", 0)
     return Instance(batcher(**fields), execution_us=execution_us)

@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 import weakref
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psutil
+
+from tests.support.start_times import StartClock
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 300.0
@@ -33,6 +36,7 @@ class RunningServer:
 
     Attributes:
         http: host:port of the HTTP endpoint; grpc and metrics likewise.
+        repository: The model repository.
         pid: Process id of the driver.
         lines: What it has printed.
         started: All servers of this process that still are in use.
@@ -61,6 +65,10 @@ class RunningServer:
             "--metrics-port=0",
             *flags,
         ]
+        self._log_files = [
+            Path(each.partition("=")[2]) for each in flags if each.startswith("--log-file=")
+        ]
+        self._clock = StartClock()
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -70,6 +78,7 @@ class RunningServer:
             env=environment,
         )
         self.started.add(self)
+        self.repository = repository
         self.pid = self.process.pid
         self.lines: list[str] = []
         ready: queue.Queue[dict[str, str]] = queue.Queue()
@@ -92,9 +101,24 @@ class RunningServer:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
+            self._clock.saw(line)
             if line.startswith("MANTA_READY "):
                 ready.put(json.loads(line.removeprefix("MANTA_READY ")))
         ready.put({})
+
+    def printed(self) -> list[str]:
+        """Return what it has printed, and what is in its log file."""
+        logs = [each.read_text(errors="replace") for each in self._log_files if each.exists()]
+        return [*self.lines, *"".join(logs).splitlines(keepends=True)]
+
+    def post(self, path: str, body: dict[str, object], timeout_s: float) -> Any:
+        """Send JSON to the HTTP port; return the answer, which is read and closed by the caller.
+
+        Raises:
+            urllib.error.HTTPError: It is refused.
+        """
+        request = urllib.request.Request(f"http://{self.http}{path}", json.dumps(body).encode())
+        return urllib.request.urlopen(request, timeout=timeout_s)
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Return the server's processes whose title starts with ``title``."""
@@ -120,6 +144,7 @@ class RunningServer:
     def terminate(self, timeout_s: float = 60.0) -> int:
         """SIGTERM the driver and return its exit code."""
         if self.process.poll() is None:
+            self._clock.told_to_end()
             self.process.send_signal(signal.SIGTERM)
         return self.wait(timeout_s)
 
@@ -129,4 +154,5 @@ class RunningServer:
         self._reader.join(10)
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self._clock.ended()
         return code

@@ -18,6 +18,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     if report.failed:
         for server in RunningServer.started:
-            text = "".join(server.lines[-_SHOWN_LINES:])
+            text = "".join(server.printed()[-_SHOWN_LINES:])
             report.sections.append((f"server {server.pid}, exit {server.process.poll()}", text))
     return report

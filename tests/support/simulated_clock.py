@@ -5,16 +5,19 @@
 import heapq
 from collections.abc import Callable
 
+# Instant, number, call and its arguments.
+_Event = tuple[int, int, Callable[..., object], tuple[object, ...]]
+
 
 class Clock:
     """The events of the simulation, in the order of their instants."""
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self._events: list = []
+        self._events: list[_Event] = []
         self._count = 0
 
-    def after(self, delay_ns: int, call: Callable, *arguments: object) -> None:
+    def after(self, delay_ns: int, call: Callable[..., object], *arguments: object) -> None:
         self._count = count = self._count + 1
         heapq.heappush(self._events, (self.now_ns + delay_ns, count, call, arguments))
 

@@ -6,7 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from cluster.tools.perf.records import Listener, Request
+from manta_tools.perf.records import Listener, Request
 
 
 def exponential(mean_ns: float, seed: int) -> Iterator[int]:

@@ -47,11 +47,6 @@ BAD_DAYS: Final[Mapping[str, Toxic]] = {
 }
 
 
-def is_complete_run() -> bool:
-    """Whether tests that take long run on all stores and with all nodes, as in `make test-all`."""
-    return os.environ.get("MANTA_STORE_FAULTS") == "all"
-
-
 class CredentialFile:
     """A file of credentials that the store takes or refuses.
 

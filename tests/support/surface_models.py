@@ -84,7 +84,7 @@ _CPU = "instance_group [ { kind: KIND_CPU } ]\n"
 
 
 def write_surface_models(repository: Path) -> None:
-    """Write all of them: each_datatype, echo_parameters, reshaped, labelled, part, pipeline."""
+    """Write all of them: each_datatype, echo_parameters, reshaped, labelled, piece, pipeline."""
     _write(repository, "each_datatype", EACH_DATATYPE, _every_datatype())
     _write(
         repository,
@@ -125,11 +125,11 @@ def _write_ensemble(repository: Path) -> None:
         'output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]\n'
     )
     steps = (
-        'ensemble_scheduling { step [ { model_name: "part" model_version: -1 '
+        'ensemble_scheduling { step [ { model_name: "piece" model_version: -1 '
         'input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "OUT" } } ] }\n'
     )
     for name, config in (
-        ("part", f'backend: "identity"\n{_CPU}{tensors}'),
+        ("piece", f'backend: "identity"\n{_CPU}{tensors}'),
         ("pipeline", f'platform: "ensemble"\n{tensors}{steps}'),
     ):
         (repository / name / "1").mkdir(parents=True)

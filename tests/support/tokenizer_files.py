@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from cluster.tools.perf.genai.corpus import corpus
+from manta_tools.perf.genai.corpus import corpus
 
 _VOCABULARY = 1500
 

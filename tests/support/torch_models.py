@@ -4,7 +4,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Dict, List, Tuple  # noqa: UP035 - what TorchScript knows
+from typing import Dict, List, Optional, Tuple  # noqa: UP035 - what TorchScript knows
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,42 @@ class InPlace(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:  # noqa: N803
         return X.add_(1)
+
+
+class MaybeSum(nn.Module):
+    """INPUT0 and, if it is given, INPUT1."""
+
+    def forward(self, INPUT0: Tensor, INPUT1: Optional[Tensor]) -> Tensor:  # noqa: N803, UP045
+        if INPUT1 is None:
+            return INPUT0 + 0
+        return INPUT0 + INPUT1
+
+
+class LastAddend(nn.Module):
+    """INPUT0 and INPUT1, or the INPUT1 of an earlier call."""
+
+    def forward(self, INPUT0: Tensor, INPUT1: Optional[Tensor]) -> Tensor:  # noqa: N803, UP045
+        if INPUT1 is not None:
+            self.last = INPUT1
+        return INPUT0 + self.last
+
+
+class Sum(nn.Module):
+    def forward(self, INPUT0: Tensor, INPUT1: Tensor) -> Tensor:  # noqa: N803
+        return INPUT0 + INPUT1
+
+
+class Before(nn.Module):
+    """What it was given in the call before; of two, the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.zeros(1)
+
+    def forward(self, INPUT0: Tensor) -> Tensor:  # noqa: N803
+        last = self.last
+        self.last = INPUT0
+        return last
 
 
 class Running(nn.Module):

@@ -32,7 +32,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jump.offset_s
 
-    def run_in_executor(  # type: ignore[override]
+    def run_in_executor(
         self, executor: object, func: Callable[..., T], *args: object
     ) -> "asyncio.Future[T]":
         """Run blocking work at once: on a thread it would take time of another clock."""

@@ -34,7 +34,16 @@ def environment(**more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
-    found = list((ROOT / "dist").glob("*.whl"))
+    return made("manta_serve")
+
+
+@pytest.fixture(scope="module")
+def wheel_of_tools() -> Path:
+    return made("manta_tools")
+
+
+def made(distribution: str) -> Path:
+    found = list((ROOT / "dist").glob(f"{distribution}-*.whl"))
     assert len(found) == 1, "run 'make wheel' first"
     return found[0]
 
@@ -57,10 +66,14 @@ def bin_of_venv(wheel: Path, place: Path) -> Path:
     return venv / "bin"
 
 
-def call(*command: str, cwd: Path, **more: str) -> str:
-    done = subprocess.run(
+def run(*command: str, cwd: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
         command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False
     )
+
+
+def call(*command: str, cwd: Path, **more: str) -> str:
+    done = run(*command, cwd=cwd, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -142,6 +155,32 @@ def test_no_process_of_the_server_uses_the_sources_and_those_that_serve_are_comp
 
 def test_server_stops_cleanly(server):
     assert server.terminate() == 0
+
+
+def test_wheel_of_tools_is_for_all_and_has_what_pages_are_drawn_with(wheel_of_tools):
+    assert wheel_of_tools.name.endswith("-py3-none-any.whl")
+    names = zipfile.ZipFile(wheel_of_tools).namelist()
+    assert "manta_tools/pages/page.html.jinja" in names
+    outside = {each.partition("/")[0] for each in names if ".dist-info/" not in each}
+    assert outside == {"manta_tools"}
+
+
+# Last, for it installs into the environment.
+def test_tools_are_asked_for_until_they_are_installed_beside_the_server(
+    bin_of_venv, place, wheel_of_tools
+):
+    missing = run(str(bin_of_venv / "manta"), "perf", "--help", cwd=place)
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr.endswith("pip install manta-tools\n")
+    call(
+        *(str(UV), "pip", "install", "--quiet", "--python", str(bin_of_venv / "python")),
+        *("--constraint", str(ROOT / "constraints.txt"), str(wheel_of_tools)),
+        cwd=place,
+    )
+    assert call(str(bin_of_venv / "manta"), "perf", "--help", cwd=place).startswith(
+        "Usage: manta perf -m MODEL"
+    )
+    assert "pip install" not in call(str(bin_of_venv / "manta"), "--help", cwd=place)
 
 
 def opened(process: psutil.Process) -> list[str]:

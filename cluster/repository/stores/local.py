@@ -6,15 +6,21 @@ Links are followed, as Triton does; trees are walked to a bounded depth, so a li
 directory ends.
 """
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from backends.api.errors import InternalError, NotFoundError, UnavailableError
 from cluster.repository.filesystem import MAX_DEPTH, DirectoryEntry, reason_of
 from cluster.repository.stores.contracts import PIECE_BYTES, StoredFile
 from deployments.model_files.contracts import FileChangedError, Write
+
+# Of links that lead nowhere, and files that were removed once they were listed. Others are errors.
+_NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 
 class LocalFileSystem:
@@ -28,6 +34,14 @@ class LocalFileSystem:
         except (OSError, ValueError) as error:
             raise InternalError(f"failed to open directory {path}: {reason_of(error)}") from None
         return tuple(sorted((row for row in rows if row is not None), key=lambda row: row.name))
+
+    def identity(self, path: str) -> str:
+        """See `FileSystem`; a directory that is mounted, or made, in place of another differs."""
+        try:
+            status = os.stat(path)  # noqa: PTH116  As in is_directory.
+        except (OSError, ValueError):
+            return ""
+        return f"{status.st_dev}:{status.st_ino}"
 
     def is_directory(self, path: str) -> bool:
         """See `FileSystem`."""
@@ -95,15 +109,15 @@ class LocalStore:
             )
         try:
             with os.scandir(directory) as found:
-                items = [(f"{i.name}/" if i.is_dir() else i.name, i) for i in found]
+                items = [_stored(item) for item in found]
         except OSError as error:
             raise self._unavailable(prefix, error) from None
-        # With its slash a directory comes where the paths of its files do.
-        for name, item in sorted(items, key=lambda each: each[0]):
-            if name.endswith("/"):
-                yield from self._walk(Path(item.path), f"{prefix}{name}", depth - 1)
-            elif (entry := _entry(item)) is not None:
-                yield StoredFile(f"{prefix}{name}", item.stat().st_size, entry.stamp)
+        for row in sorted((row for row in items if row is not None), key=lambda row: row.path):
+            if row.path.endswith("/"):
+                below = f"{prefix}{row.path}"
+                yield from self._walk(directory / row.path, below, depth - 1)
+            else:
+                yield replace(row, path=f"{prefix}{row.path}")
         if not items and prefix:
             yield StoredFile(prefix, 0, "empty")
 
@@ -231,7 +245,29 @@ def _stamp(status: os.stat_result) -> str:
 
 
 def _entry(item: os.DirEntry[str]) -> DirectoryEntry | None:
-    try:
-        return DirectoryEntry(item.name, item.is_dir(), _stamp(item.stat()))
-    except OSError:
+    status = _status(item)
+    return None if status is None else DirectoryEntry(item.name, item.is_dir(), _stamp(status))
+
+
+def _stored(item: os.DirEntry[str]) -> StoredFile | None:
+    status = _status(item)
+    if status is None:
         return None
+    # With its slash a directory comes where the paths of its files do.
+    name = f"{item.name}/" if item.is_dir() else item.name
+    return StoredFile(name, status.st_size, _stamp(status))
+
+
+def _status(item: os.DirEntry[str]) -> os.stat_result | None:
+    """Look at an entry, once; None where nothing is there.
+
+    Raises:
+        OSError: There is something that cannot be looked at. It must not be left out of a listing:
+            who reads that would take it for removed.
+    """
+    try:
+        return item.stat()
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            return None
+        raise OSError(error.errno, f"{item.name}: {reason_of(error)}") from error

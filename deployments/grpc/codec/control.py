@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
-from tritonclient.grpc import service_pb2
 
 from backends.api.errors import InternalError, InvalidArgumentError, UnsupportedError
 from backends.api.request import ParameterValue
+from deployments.grpc.codec.messages import service_pb2
 from deployments.grpc.codec.request import MALFORMED
 from deployments.grpc.codec.wire import varint
 

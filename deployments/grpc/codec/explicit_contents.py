@@ -15,16 +15,18 @@ from array import array
 from typing import Any, Final
 
 import numpy as np
-from tritonclient.grpc import service_pb2
 
 from backends.api.bytes_tensor import LENGTH_BYTES, serialize_bytes
 from backends.api.datatypes import numpy_dtype
 from backends.api.errors import InvalidArgumentError
+from deployments.grpc.codec.messages import service_pb2
 from deployments.grpc.codec.wire import length_delimited, varint
 
 _INPUTS_TAG: Final = 5 << 3 | 2
 _CONTENTS_TAG: Final = 5 << 3 | 2
 _EMPTY_CONTENTS: Final = bytes((_CONTENTS_TAG, 0))
+# Fields of a message, or of an input, that are looked at here: more are left to protobuf.
+_MOST_FIELDS: Final = 1024
 # Fewer strings protobuf splits in the time of the calls of numpy.
 _LEAST_UNIFORM: Final = 32
 
@@ -115,28 +117,29 @@ def cut_contents(message: bytes) -> tuple[bytes, list[Contents | None]] | None:
     kept: list[bytes] = []
     found: list[Contents | None] = []
     is_explicit = False
-    fields = length_delimited(view)
-    if fields is None:
+    fields = length_delimited(view, at_most=_MOST_FIELDS + 1)
+    if fields is None or len(fields) > _MOST_FIELDS:
         return None
     for tag, start, content, stop in fields:
         if tag != _INPUTS_TAG:
             kept.append(message[start:stop])
             continue
-        inner = length_delimited(view[content:stop])
-        if inner is None:
+        inner = length_delimited(view[content:stop], at_most=_MOST_FIELDS + 1)
+        if inner is None or len(inner) > _MOST_FIELDS:
             return None
         contents: Contents | None = None
-        rest = b""
+        parts: list[bytes] = []
         for inner_tag, inner_start, inner_content, inner_stop in inner:
             if inner_tag != _CONTENTS_TAG:
-                rest += message[content + inner_start : content + inner_stop]
+                parts.append(message[content + inner_start : content + inner_stop])
                 continue
             if contents is not None:
                 return None
             contents = _read(view[content + inner_content : content + inner_stop])
-            rest += _EMPTY_CONTENTS
+            parts.append(_EMPTY_CONTENTS)
             is_explicit = True
         found.append(contents)
+        rest = b"".join(parts)
         kept.append(b"%c%b%b" % (_INPUTS_TAG, varint(len(rest)), rest))
     return (b"".join(kept), found) if is_explicit else None
 

@@ -13,10 +13,9 @@ from typing import Any, Final
 from google.protobuf import struct_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
-from grpc_reflection.v1alpha import reflection_pb2
-from tritonclient.grpc import model_config_pb2, service_pb2
 
 from backends.api.errors import GRPC_STATUS, InternalError, InvalidArgumentError, NotFoundError
+from deployments.grpc.codec.messages import model_config_pb2, reflection_pb2, service_pb2
 from deployments.grpc.codec.request import MALFORMED
 from deployments.grpc.codec.rollouts import FILE as ROLLOUTS
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
-from tritonclient.grpc import service_pb2
 
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.request import (
@@ -29,6 +28,7 @@ from backends.api.request import (
     checked_correlation_id,
 )
 from deployments.grpc.codec.explicit_contents import Contents, cut_contents
+from deployments.grpc.codec.messages import service_pb2
 from deployments.grpc.codec.request_tensors import (
     SHARED_MEMORY_FIELDS,
     datatype_of,
@@ -50,6 +50,8 @@ _UINT64_MASK: Final = 2**64 - 1
 # makes up new ones all the time must not cost memory.
 _HEAD_COUNT_LIMIT: Final = 1024
 _HEAD_SIZE_LIMIT_BYTES: Final = 4096
+# Inputs of a message that are read before its model is known.
+_EARLY_INPUT_COUNT: Final = 1024
 
 _SEQUENCE_FLAGS: Final = {"sequence_start": SEQUENCE_START, "sequence_end": SEQUENCE_END}
 _CUSTOM_KINDS: Final = frozenset(("int64_param", "bool_param", "string_param", "double_param"))
@@ -61,7 +63,7 @@ class _Head:
 
     Attributes:
         inputs: Name, datatype and shape of each input.
-        message: The message, when inputs need more than their elements.
+        message: The message, when inputs need more than their elements, or are very many.
         classes: Classification counts by output name.
         regions: Where outputs shall be written, by output name.
         problem: The rule the request breaks, raised once the model is known to exist.
@@ -123,6 +125,12 @@ class DecodedRequest:
     def wants_empty_final(self) -> bool:
         """Whether a stream shall also carry a final response without tensors."""
         return self._head.wants_empty_final
+
+    @property
+    def input_count(self) -> int:
+        """Number of inputs."""
+        head = self._head
+        return len(head.inputs) if head.message is None else len(head.message.inputs)
 
     def build(self, model_version: int) -> InferenceRequest:
         """Return the request; its tensors are views of the message.
@@ -262,6 +270,10 @@ def _head(message: Any, *, are_contents_cut: bool = False) -> _Head:
         return head
     if head.regions:
         head.message = message
+    if len(message.inputs) > _EARLY_INPUT_COUNT:
+        # Most likely the model has not so many, and it takes microseconds to read one.
+        head.message = message
+        return head
     for each in message.inputs:
         head.inputs.append((each.name, datatype_of(each), tuple(each.shape)))
         is_plain = (are_contents_cut or not each.HasField("contents")) and not (

@@ -12,10 +12,10 @@ Triton: server/src/grpc/infer_handler.cc, stream_infer_handler.cc @e1db8a6
 from collections.abc import Mapping
 from typing import Final
 
-from tritonclient.grpc import service_pb2
-
 from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.quoting import MOST_TEXT_CHARACTERS, shorten
 from backends.api.request import InferenceResponse, ParameterValue
+from deployments.grpc.codec.messages import service_pb2
 from deployments.grpc.codec.wire import varint
 from deployments.http2.frames import Buffer
 
@@ -151,9 +151,13 @@ def encode_empty_final(request_id: str, model_name: str) -> bytes:
     return bytes(message.SerializeToString())
 
 
+def _text(error: TritonError) -> str:
+    return shorten(error.message, MOST_TEXT_CHARACTERS)
+
+
 def encode_rejection(error: TritonError, request_id: str) -> bytes:
     """Return the streamed error of a request that was not accepted."""
-    message = service_pb2.ModelStreamInferResponse(error_message=error.message)
+    message = service_pb2.ModelStreamInferResponse(error_message=_text(error))
     message.infer_response.id = request_id
     return bytes(message.SerializeToString())
 
@@ -162,7 +166,7 @@ def encode_failure(
     error: TritonError, request_id: str, model_name: str, *, final: bool = True
 ) -> bytes:
     """Return a streamed error of a request that was accepted."""
-    message = service_pb2.ModelStreamInferResponse(error_message=error.message)
+    message = service_pb2.ModelStreamInferResponse(error_message=_text(error))
     message.infer_response.id = request_id
     message.infer_response.model_name = model_name
     message.infer_response.parameters[FINAL_KEY].bool_param = final

@@ -8,9 +8,8 @@ Triton: server/src/grpc/grpc_server.cc @e1db8a6
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tritonclient.grpc import service_pb2
-
 from backends.api.errors import InvalidArgumentError
+from deployments.grpc.codec.messages import service_pb2
 from deployments.protocol import settings_values as values
 from deployments.settings.server_settings import LogSettings, Region, TraceSettings
 

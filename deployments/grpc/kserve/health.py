@@ -37,6 +37,7 @@ class WatchCall:
     def message(self, data: bytes | memoryview) -> None:
         """Begin to watch; the service's name plays no part, as in Check."""
         if self._timer is not None:
+            self._reply.let_go(len(data))
             return
         try:
             parse("Check", data)

@@ -30,6 +30,7 @@ from deployments.grpc.codec.response import (
 from deployments.grpc.rpc.service import Metadata, RpcReply
 from deployments.protocol.classification import classify
 from deployments.protocol.forwarded_headers import forwarded_headers
+from deployments.protocol.input_count import check_input_count
 from deployments.settings.forward_pattern import compile_forward_pattern
 from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.tracer import GRPC, Arrival
@@ -109,6 +110,7 @@ class InferContext:
         Raises:
             TritonError: The request breaks a rule.
         """
+        check_input_count(decoded.input_count, model.config, decoded.id)
         request = decoded.build(model.version)
         if self._header_pattern is not None:
             request.parameters.update(
@@ -164,6 +166,7 @@ class InferCall:
     def message(self, data: bytes | memoryview) -> None:
         """Take the request."""
         if self._ended or self._model is not None:
+            self._reply.let_go(len(data))
             return
         context = self._context
         tracer = context.plane.tracer

@@ -32,6 +32,7 @@ class ReflectionCall:
 
         try:
             self._reply.send(grpc_reflection.answer(data))
+            self._reply.let_go(len(data))
         except TritonError as error:
             self._reply.finish(GRPC_STATUS[error.code], error.message)
 

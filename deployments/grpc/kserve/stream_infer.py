@@ -25,7 +25,7 @@ from deployments.grpc.codec.response import (
     encode_rejection,
 )
 from deployments.grpc.kserve.infer import InferContext, classify_outputs, fault
-from deployments.grpc.rpc.service import Metadata, RpcReply
+from deployments.grpc.rpc.service import Metadata, RpcReply, message_bytes
 from deployments.http2.frames import Buffer
 
 # Metadata with which a client asks that the first error end its stream with the error's status.
@@ -80,7 +80,7 @@ class StreamCall:
         except TritonError as error:
             self._abort(error)
             return
-        request = _StreamedRequest(self, context, decoded)
+        request = _StreamedRequest(self, context, decoded, len(data))
         self._open[request] = None
         try:
             model = context.resolve(decoded)
@@ -149,6 +149,7 @@ class StreamCall:
             return
         if request.is_ordered and self._order[0] is not request:
             request.held.append(message)
+            self._reply.hold(message_bytes(message))
         else:
             self._reply.send(message)
 
@@ -166,6 +167,8 @@ class StreamCall:
         if self._status_mode:
             self._abort(error)
             return
+        if final:
+            self.let_go(request)
         self.deliver(request, message)
         if final:
             self.closed(request)
@@ -176,14 +179,22 @@ class StreamCall:
             return
         del self._open[request]
         request.inflight = None
+        self.let_go(request)
         order = self._order
         while order and order[0] not in self._open:
             order.popleft()
             if order:
                 for message in order[0].held:
+                    self._reply.let_go(message_bytes(message))
                     self._reply.send(message)
                 order[0].held.clear()
         self._finish_when_idle()
+
+    def let_go(self, request: "_StreamedRequest") -> None:
+        """Count a request's message no more: its last answer is there."""
+        if request.is_counted:
+            request.is_counted = False
+            self._reply.let_go(request.message_bytes)
 
     def _keep_order(self, request: "_StreamedRequest") -> None:
         if not request.is_ordered:
@@ -224,11 +235,19 @@ class _StreamedRequest:
         "held",
         "id",
         "inflight",
+        "is_counted",
         "is_ordered",
+        "message_bytes",
         "model",
     )
 
-    def __init__(self, stream: StreamCall, context: InferContext, decoded: DecodedRequest) -> None:
+    def __init__(
+        self,
+        stream: StreamCall,
+        context: InferContext,
+        decoded: DecodedRequest,
+        message_bytes: int,
+    ) -> None:
         self._stream = stream
         self._context = context
         self._model_name = decoded.model_name
@@ -238,10 +257,15 @@ class _StreamedRequest:
         self.model: PlaneModel | None = None
         self.inflight: Inflight | None = None
         self.is_ordered = False
+        # Whether the call counts its message among what it holds.
+        self.is_counted = True
+        self.message_bytes = message_bytes
         self.held: list[bytes | list[Buffer]] = []
 
     def respond(self, response: InferenceResponse | None, *, final: bool) -> None:
         """Pass a response on; a final one without tensors only when the client wants to know."""
+        if final:
+            self._stream.let_go(self)
         if response is not None:
             try:
                 if self._classes and self.model is not None:

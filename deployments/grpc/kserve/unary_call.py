@@ -46,6 +46,7 @@ class UnaryCall:
     def message(self, data: bytes | memoryview) -> None:
         """Run the handler."""
         if self._started or self._ended:
+            self._reply.let_go(len(data))
             return
         self._started = True
         try:

@@ -12,7 +12,7 @@ from deployments.grpc.rpc.inbox import Inbox, InboxHost
 from deployments.grpc.rpc.inflation import MessageError
 from deployments.grpc.rpc.messages import LARGE_MESSAGE_BYTES, PREFIX_BYTES, MessageAssembler
 from deployments.grpc.rpc.request_head import RequestHead
-from deployments.grpc.rpc.service import RpcCall, RpcService
+from deployments.grpc.rpc.service import RpcCall, RpcService, message_bytes
 from deployments.grpc.rpc.status import (
     DEADLINE_EXCEEDED,
     INTERNAL,
@@ -28,6 +28,7 @@ from deployments.http2.errors import ErrorCode
 from deployments.http2.frames import Buffer
 from deployments.http2.outbound import LARGE_BYTES
 from deployments.http2.streams import Stream
+from deployments.supervision.memory_budget import MemoryBudget
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +41,15 @@ _TAIL: Final = struct.Struct(f">IBI{len(TRAILERS_OK)}s")
 _TAIL_WORD: Final = len(TRAILERS_OK) << 8 | frames.HEADERS
 _END_FLAGS: Final = frames.END_STREAM | frames.END_HEADERS
 _MAX_MESSAGE_BYTES: Final = (1 << 32) - 1
+# What a message costs beyond its bytes while it waits for a model: its request, tensors and sink.
+MESSAGE_OVERHEAD_BYTES: Final = 1024
 
 
 class CallHost(InboxHost, Protocol):
     """What a call needs of its connection."""
 
     h2: Http2Connection[RequestHead]
+    budget: MemoryBudget
     service: RpcService
     deadlines: Deadlines
 
@@ -65,6 +69,7 @@ class GrpcCall:
     __slots__ = (
         "_connection",
         "_due_bytes",
+        "_held_bytes",
         "_inbox",
         "_is_counted",
         "_path",
@@ -88,6 +93,8 @@ class GrpcCall:
         self._watched = False
         self._is_counted = False
         self._due_bytes = 0
+        # What messages that the service has been given, and answers it holds, have of the budget.
+        self._held_bytes = 0
 
     # ---- from the client -----------------------------------------------------------------------
 
@@ -118,7 +125,8 @@ class GrpcCall:
                 return
         try:
             if self._inbox is None and self._is_whole(data):
-                rpc.message(bytes(data[PREFIX_BYTES:]))
+                if self._is_held(len(data) - PREFIX_BYTES):
+                    rpc.message(bytes(data[PREFIX_BYTES:]))
                 if ended and not self.done:
                     rpc.half_closed()
             elif data or self._inbox is not None:
@@ -150,8 +158,9 @@ class GrpcCall:
 
     def deliver(self, message: bytes | memoryview) -> None:
         """Give the service a message."""
-        if self._rpc is not None:
-            self._rpc.message(message)
+        rpc = self._rpc
+        if rpc is not None and self._is_held(len(message)):
+            rpc.message(message)
 
     def deliver_end(self) -> None:
         """Tell the service that no further message comes."""
@@ -167,6 +176,21 @@ class GrpcCall:
             lambda size, first: service.allocate(path, size, first),
         )
         return Inbox(connection, assembler, self)
+
+    def _is_held(self, count_bytes: int) -> bool:
+        """Take a message's memory from the budget; a refusal ends the call."""
+        count_bytes += MESSAGE_OVERHEAD_BYTES
+        connection = self._connection
+        if connection.budget.try_take(count_bytes):
+            self._held_bytes += count_bytes
+            return True
+        self.abort(RESOURCE_EXHAUSTED, connection.received.explain("a message"))
+        return False
+
+    def _give_back(self) -> None:
+        held_bytes, self._held_bytes = self._held_bytes, 0
+        if held_bytes:
+            self._connection.budget.give_back(held_bytes)
 
     def cancel(self) -> None:
         """Note that the client gave the call up, or that the connection is lost."""
@@ -193,6 +217,7 @@ class GrpcCall:
         # Cut here, stream and call are freed without the collector.
         self.stream.owner = None
         connection = self._connection
+        self._give_back()
         if self._inbox is not None:
             self._inbox.close()
             self._inbox = None
@@ -200,6 +225,20 @@ class GrpcCall:
             connection.deadlines.forget_one()
 
     # ---- from the service ----------------------------------------------------------------------
+
+    def hold(self, count_bytes: int) -> None:
+        """Count an answer that waits for its turn."""
+        if not self.done:
+            count_bytes += MESSAGE_OVERHEAD_BYTES
+            self._connection.budget.take(count_bytes)
+            self._held_bytes += count_bytes
+
+    def let_go(self, count_bytes: int) -> None:
+        """Count a message, or an answer, no more."""
+        if not self.done:
+            count_bytes += MESSAGE_OVERHEAD_BYTES
+            self._connection.budget.give_back(count_bytes)
+            self._held_bytes -= count_bytes
 
     def send(self, message: bytes | list[Buffer]) -> None:
         """Send one response message."""
@@ -212,6 +251,8 @@ class GrpcCall:
         """Send the only response message and status OK."""
         if self.done:
             return
+        # Its request is answered: the answer may need the memory.
+        self._give_back()
         stream = self.stream
         out = self._connection.h2.out
         if not self._started and isinstance(message, bytes):
@@ -255,7 +296,7 @@ class GrpcCall:
         """
         stream = self.stream
         if isinstance(message, list):
-            size = sum(map(_size, message))
+            size = message_bytes(message)
             if size < LARGE_BYTES:
                 message = b"".join(message)
         else:
@@ -335,7 +376,10 @@ class CompressingCall(GrpcCall):
 
     def complete(self, message: bytes | list[Buffer]) -> None:
         """Send the only response message and status OK."""
-        if not self.done and self._send_coded(message):
+        if self.done:
+            return
+        self._give_back()
+        if self._send_coded(message):
             self._end_well()
 
     def _send_coded(self, message: bytes | list[Buffer]) -> bool:
@@ -346,7 +390,7 @@ class CompressingCall(GrpcCall):
             out = self._connection.h2.out
             out.write(frames.frame(frames.HEADERS, frames.END_HEADERS, self.stream.id, block))
         parts = message if isinstance(message, list) else [message]
-        coded = coding.encode(parts, sum(map(_size, parts)))
+        coded = coding.encode(parts, message_bytes(parts))
         return self._send(message) if coded is None else self._send(b"".join(coded), flag=1)
 
 
@@ -362,10 +406,6 @@ def _whole_answer(stream_id: int, message: bytes, size: int) -> bytes:
             _TAIL.pack(_TAIL_WORD, _END_FLAGS, stream_id, TRAILERS_OK),
         )
     )  # fmt: skip
-
-
-def _size(buffer: Buffer) -> int:
-    return buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
 
 
 def _tell_cancelled(rpc: RpcCall | None) -> None:

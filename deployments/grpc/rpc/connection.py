@@ -39,10 +39,11 @@ class GrpcConnection:
         on_output: Called when output is there that no `receive` is going to return with.
         now_ns: The clock.
         compression: What responses are compressed with.
-        budget: What messages that are incomplete, or wait to be sent, take their memory from.
+        budget: What messages take their memory from until they are answered or sent.
         offload: Runs what takes long on a thread.
 
     Attributes:
+        budget: The same.
         h2: The HTTP/2 layer.
         received: What incomplete messages have of the budget.
         service: Gets the calls.
@@ -51,6 +52,7 @@ class GrpcConnection:
     __slots__ = (
         "_on_output",
         "_receiving",
+        "budget",
         "deadlines",
         "h2",
         "limits",
@@ -79,6 +81,7 @@ class GrpcConnection:
         self.service = service
         self._on_output = on_output
         self._receiving = False
+        self.budget = budget
         self.received = MemoryAccount(budget)
         self.offload = offload
 

@@ -116,6 +116,8 @@ class Inbox:
             if isinstance(message, Inflation):
                 self._inflate(message)
                 return
+            if self._held_bytes:
+                self._let_go()
             recipient.deliver(message)
             if recipient.done:
                 return
@@ -162,6 +164,13 @@ class Inbox:
         self._recipient.deliver(inflation.message)
         if not self._recipient.done:
             self._deliver()
+
+    def _let_go(self) -> None:
+        """Count no more what is about to be delivered, since the call counts it then."""
+        surplus = self._held_bytes - self._assembler.held_bytes - self._waiting_bytes
+        if surplus > 0:
+            self._host.received.let_go(surplus)
+            self._held_bytes -= surplus
 
     def _hold(self, inflation: Inflation | None) -> None:
         """Make the budget know what is held: parts, messages that wait, and what is inflated."""

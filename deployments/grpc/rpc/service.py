@@ -10,6 +10,13 @@ from deployments.http2.frames import Buffer
 Metadata = Sequence[tuple[bytes, bytes]]
 
 
+def message_bytes(message: bytes | Sequence[Buffer]) -> int:
+    """Return the size of a response message."""
+    if isinstance(message, bytes):
+        return len(message)
+    return sum([each.nbytes if isinstance(each, memoryview) else len(each) for each in message])
+
+
 class RpcReply(Protocol):
     """The transport's end of one call; used on the loop's thread only.
 
@@ -37,6 +44,22 @@ class RpcReply(Protocol):
 
     def complete(self, message: bytes | list[Buffer]) -> None:
         """`send` and `finish` with status OK in one write."""
+
+    def hold(self, count_bytes: int) -> None:
+        """Count an answer that cannot be sent yet among what the call holds of the memory budget.
+
+        Args:
+            count_bytes: Its size.
+        """
+
+    def let_go(self, count_bytes: int) -> None:
+        """Count no more a message that the call has been given, or an answer that `hold` counted.
+
+        Only for calls of several messages: what is left at the end of a call is given back with it.
+
+        Args:
+            count_bytes: Its size.
+        """
 
 
 class RpcCall(Protocol):

@@ -281,6 +281,12 @@ class _Reply:
         self.send(message)
         self.finish()
 
+    def hold(self, count_bytes: int) -> None:
+        """Messages are grpcio's, which has its own bounds."""
+
+    def let_go(self, count_bytes: int) -> None:
+        """As `hold`."""
+
     async def wait(self) -> None:
         """Wait until the service says something more."""
         self.waiter = asyncio.get_running_loop().create_future()

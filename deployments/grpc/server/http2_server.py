@@ -43,8 +43,8 @@ class Http2Server:
         limits: All bounds.
         tls: Set to serve TLS.
         compression: What responses are compressed with.
-        budget: What messages that are incomplete, or wait to be sent, take their memory from;
-            without one, as much as a single connection may use.
+        budget: What messages take their memory from until they are answered or sent; without one,
+            as much as a single connection may use.
         clock_ns: The clock, in nanoseconds.
         service_for: Returns the service of a connection by its peer; None where all have one.
 

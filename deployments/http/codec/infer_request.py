@@ -19,13 +19,13 @@ Triton: server/src/http_server.cc ParseJsonTritonIO, ParseJsonTritonParams @e1db
 
 import re
 from collections.abc import Iterable, Mapping
-from math import prod
 from typing import Final
 
 import msgspec
 
 from backends.api.datatypes import SIZE_BYTES
 from backends.api.errors import InvalidArgumentError, TritonError
+from backends.api.quoting import render_dims
 from backends.api.request import (
     EMPTY,
     SEQUENCE_END,
@@ -34,6 +34,7 @@ from backends.api.request import (
     InferenceRequest,
     ParameterValue,
     Tensor,
+    count_up_to,
 )
 from deployments.http.codec import input_limits, raw_input
 from deployments.http.codec.bare_tokens import cut
@@ -58,7 +59,9 @@ from deployments.http.codec.infer_spec import (
 )
 from deployments.http.codec.json_data import tensor_bytes
 from deployments.http.codec.json_parser import parse
+from deployments.http.codec.json_text import find
 from deployments.http.codec.request_parameters import correlation_id, custom_parameter, flag, number
+from deployments.protocol.input_count import check_input_count
 
 # Templates kept, and the largest header kept: a cluster serves some hundred kinds of requests, and
 # a client that makes up new ones all the time must not cost memory.
@@ -165,6 +168,7 @@ class InferDecoder:
         assembly = _Assembly(model, body[len(header) :], self.max_input_bytes)
         try:
             fast = read_fast(header)
+            check_input_count(len(fast.inputs), model.config, fast.id)
             return assembly.assemble(fast.id, fast.parameters, fast.inputs, fast.outputs)
         except (ValueError, RecursionError):
             # msgspec's errors and bad UTF-8 are ValueErrors: the careful way says what is wrong.
@@ -218,18 +222,22 @@ def _fill(template: _Template, request_id: str, body: memoryview, offset: int) -
 
 
 def _assemble(assembly: "_Assembly", document: object, inputs: Iterable[Input]) -> DecodedInfer:
+    request_id = careful_id(document)
+    given = find(document, "inputs")
+    if isinstance(given, list):
+        check_input_count(len(given), assembly.model.config, request_id)
     return assembly.assemble(
-        careful_id(document), careful_parameters(document), inputs, careful_outputs(document)
+        request_id, careful_parameters(document), inputs, careful_outputs(document)
     )
 
 
 class _Assembly:
     """Puts a request together from the parts of a header, in Triton's order of checks."""
 
-    __slots__ = ("_is_binary", "_max_input_bytes", "_model", "_offset", "_request", "_tail")
+    __slots__ = ("_is_binary", "_max_input_bytes", "_offset", "_request", "_tail", "model")
 
     def __init__(self, model: RequestedModel, tail: memoryview, max_input_bytes: int) -> None:
-        self._model = model
+        self.model = model
         self._tail = tail
         self._offset = 0
         self._max_input_bytes = max_input_bytes
@@ -253,7 +261,7 @@ class _Assembly:
         request.inputs = [self._tensor(each) for each in inputs]
         if self._offset < self._tail.nbytes:
             raise InvalidArgumentError(
-                f"unexpected additional input data for model '{self._model.name}'"
+                f"unexpected additional input data for model '{self.model.name}'"
             )
         by_name: dict[str, RequestedOutput] = {}
         names: list[str] = []
@@ -315,7 +323,7 @@ class _Assembly:
         if missing > 0:
             raise InvalidArgumentError(
                 f"unexpected size for input '{name}', expecting {missing} additional bytes for "
-                f"model '{self._model.name}'"
+                f"model '{self.model.name}'"
             )
         self._offset = start + size
         return self._tail[start : start + size]
@@ -331,14 +339,14 @@ class _Assembly:
         shape = given.shape
         if any(dim > INT64_MAX for dim in shape):
             raise InvalidArgumentError(
-                f"invalid shape for input '{given.name}': shape {_rendered(shape)} contains one or "
-                f"more invalid dimensions"
+                f"invalid shape for input '{given.name}': shape {render_dims(shape)} contains one "
+                f"or more invalid dimensions"
             )
         # To Triton a shape without dimensions has no elements, and the core checks refuse it.
-        count = prod(shape) if shape else 0
-        if count > INT64_MAX:
+        count = count_up_to(shape, INT64_MAX) if shape else 0
+        if count is None:
             raise InvalidArgumentError(
-                f"invalid shape for input '{given.name}': shape {_rendered(shape)} causes total "
+                f"invalid shape for input '{given.name}': shape {render_dims(shape)} causes total "
                 f"element count to exceed maximum size of {INT64_MAX}"
             )
         size = count * SIZE_BYTES.get(given.datatype, 0)
@@ -350,10 +358,6 @@ class _Assembly:
                 f"maximum allowed value of {self._max_input_bytes} bytes. {input_limits.LIMIT_HINT}"
             )
         return count
-
-
-def _rendered(shape: tuple[int, ...]) -> str:
-    return "[" + ",".join(map(str, shape)) + "]"
 
 
 def _requested(parameters: OutputParameters) -> RequestedOutput:

@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from backends.api.errors import InternalError
+from backends.api.quoting import MOST_TEXT_CHARACTERS, shorten
 from deployments.http.codec.json_parser import parse
 
 _UINT64_LIMIT: Final = 2**64
@@ -116,6 +117,7 @@ def as_uint(value: object) -> int:
 
 def error_body(message: str) -> bytes:
     """Return Triton's error JSON."""
+    message = shorten(message, MOST_TEXT_CHARACTERS)
     try:
         return orjson.dumps({"error": message})
     except TypeError:  # lone surrogates, from a peer's bytes that were no UTF-8

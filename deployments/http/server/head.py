@@ -34,6 +34,7 @@ _PLAIN_LENGTH_DIGITS: Final = 9
 
 MALFORMED: Final = "the request is not well-formed HTTP/1.1"
 FOREIGN: Final = "HTTP Version Not Supported"
+_CHUNKED_HEAD: Final = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 _METHOD_BYTES_LIMIT: Final = 32
 _UNKNOWN_METHOD_REST: Final = re.compile(rb"/[\x21-\x7e]* HTTP/1\.1")
 
@@ -135,6 +136,13 @@ def new_parser(protocol: object) -> httptools.HttpRequestParser:
     # With both Transfer-Encoding and Content-Length the first counts; `framing_fault` and the end
     # of the connection are the rest of what RFC 9112 section 6.1 asks then.
     parser.set_dangerous_leniencies(lenient_chunked_length=True)
+    return parser
+
+
+def new_chunk_parser(protocol: object) -> httptools.HttpRequestParser:
+    """Return a parser that stands in front of a chunked body; ``protocol`` is called for it."""
+    parser = new_parser(protocol)
+    parser.feed_data(_CHUNKED_HEAD)
     return parser
 
 

@@ -14,6 +14,7 @@ nothing that follows it is read as a request (RFC 9112 sections 6.3 and 11.2).
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import httptools
@@ -27,6 +28,7 @@ from deployments.http.server.head import (
     HttpHead,
     framing_fault,
     method_fault,
+    new_chunk_parser,
     new_parser,
 )
 from deployments.http.server.host import ConnectionHost
@@ -39,6 +41,19 @@ from deployments.http.server.request_state import (
 logger = logging.getLogger(__name__)
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ChunkCallbacks:
+    """What a parser calls that reads a chunked body and has not seen the request's own head.
+
+    Args:
+        reader: Takes the body.
+    """
+
+    def __init__(self, reader: "RequestReader") -> None:
+        self.on_chunk_header: Callable[[], None] = reader.on_chunk_header
+        self.on_body: Callable[[bytes], None] = reader.on_body
+        self.on_message_complete: Callable[[], None] = reader.on_message_complete
 
 
 class RequestReader(RequestState):
@@ -105,11 +120,19 @@ class RequestReader(RequestState):
 
     def _parse(self, start: int, stop: int) -> None:
         """Have the parser take a part of the shared buffer."""
-        data = self._host.read_buffer[start:stop]
-        nbytes = stop - start
         was_between = self.exchange is None
         had_body_bytes = 0 if was_between else self._body_bytes
         self._begun_count = 0
+        self._feed(start, stop)
+        self._is_parser_behind = self._target is not None
+        if self.exchange is not None and not self._answers.is_stopped:
+            # Whether the read held nothing but a part of this request, and no part of its body.
+            is_alone = self._begun_count == (1 if was_between else 0)
+            is_overhead = is_alone and self._body_bytes == had_body_bytes
+            self._bound_overhead(stop - start if is_overhead else 0)
+
+    def _feed(self, start: int, stop: int) -> None:
+        data = self._host.read_buffer[start:stop]
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -121,12 +144,6 @@ class RequestReader(RequestState):
             self._break_off(500, "internal error; the server's log says more")
         except httptools.HttpParserError as error:
             self._break_off(400, f"{MALFORMED}: {error}")
-        self._is_parser_behind = self._target is not None
-        if self.exchange is not None and not self._answers.is_stopped:
-            # Whether the read held nothing but a part of this request, and no part of its body.
-            is_alone = self._begun_count == (1 if was_between else 0)
-            is_overhead = is_alone and self._body_bytes == had_body_bytes
-            self._bound_overhead(nbytes if is_overhead else 0)
 
     # What the parser calls
 
@@ -182,7 +199,7 @@ class RequestReader(RequestState):
                 return
         if self._parser.should_upgrade():
             # In front of the body of a request that asks for an upgrade, the parser stops.
-            self._is_before_body = head.body_bytes > 0
+            self._is_before_body = head.body_bytes > 0 or bool(head.transfer_encoding)
             exchange.keep_alive = False
         self._exchanges.append(exchange)
         if self.entrance is not None and not self._enters(self.entrance, exchange):
@@ -233,6 +250,8 @@ class RequestReader(RequestState):
             self._answers.pause_reading()
         if exchange.is_answered:
             # Refused at its head.
+            return
+        if not exchange.held_bytes and exchange.body and not self._holds_body(exchange):
             return
         try:
             self._application.dispatch(exchange)
@@ -314,6 +333,11 @@ class RequestReader(RequestState):
             self._answers.stop()
             return
         self._is_before_body = False
+        if exchange.head.transfer_encoding:
+            self._parser = new_chunk_parser(ChunkCallbacks(self))
+            if start < stop:
+                self._feed(start, stop)
+            return
         size = exchange.head.body_bytes
         self._begin_direct_body(size, self._host.read_buffer[start : min(stop, start + size)])
         if self._body_bytes == size:

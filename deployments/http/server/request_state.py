@@ -13,7 +13,12 @@ from deployments.http.server.answer_queue import AnswerQueue
 from deployments.http.server.entrance import Entrance
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.head import HttpHead
-from deployments.http.server.host import TOO_MANY_CHUNKS, ConnectionHost, claim_body
+from deployments.http.server.host import (
+    TOO_MANY_CHUNKS,
+    ConnectionHost,
+    claim_body,
+    over_budget,
+)
 
 LARGE_BODY_BYTES: Final = 1 << 16
 
@@ -108,6 +113,16 @@ class RequestState:
         if status:
             self._refuse(exchange, status, refusal)
         return not status
+
+    def _holds_body(self, exchange: HttpExchange) -> bool:
+        """Take what a complete small body needs from the budget; False when it is refused."""
+        size = len(exchange.body)
+        budget = self._host.budget
+        if budget.try_take(size):
+            exchange.held_bytes = size
+            return True
+        exchange.fail_text(503, over_budget(budget, f"a request body of {size} bytes"))
+        return False
 
     def _refuse(self, exchange: HttpExchange, status: int, message: str) -> None:
         """Answer a request that is not received to its end, and close behind the answer."""

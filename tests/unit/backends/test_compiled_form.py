@@ -54,6 +54,15 @@ def origin(name: str, path: Path | None = None) -> Path | None:
     return None
 
 
+def test_compiled_form_stands_for_our_packages_only(tree):
+    compile_tree(tree)
+    compiled_form.install()
+    (tree / "link").symlink_to(tree)
+    assert origin(NAME, tree / "deployments/http2") is not None
+    assert origin(NAME, tree / "link/deployments/http2") is not None
+    assert origin(NAME, tree / "models/m/1/deployments/http2") is None
+
+
 def test_compiled_tree_is_imported_from_its_folder(tree):
     made = compile_tree(tree)
     compiled_form.install()

@@ -16,6 +16,7 @@ from deployments.instance.progress import Progress
 from deployments.instance.spec import InstanceDescription, InstanceSpec
 from deployments.metrics.counters import Snapshot
 from deployments.metrics.node_roles import NodeRoles
+from tests.support.stale_narrowing import stale_reads
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -51,6 +52,12 @@ def test_a_caught_exceptions_name_stands_for_one_type(source: str) -> None:
         and (names := bound_to_two_types(node))
     }
     assert not found
+
+
+@pytest.mark.parametrize("source", compiled_form.sources())
+def test_nothing_is_read_as_it_was_before_a_call_that_may_have_changed_it(source: str) -> None:
+    # Compiled, an attribute that was None before the call is a TypeError when the call has set it.
+    assert stale_reads((compiled_form.ROOT / source).read_text()) == []
 
 
 def parts_of(kind: Any) -> Iterator[type]:

@@ -22,10 +22,20 @@ def test_platform_names_choose_the_backend_that_implements_them():
 
 
 @pytest.mark.parametrize(
-    "name", ["fil", "identity", "onnxruntime", "onnxruntime_onnx", "openvino", "python"]
+    ("name", "made"),
+    [
+        ("fil", "backends.fil.backend.FilBackend"),
+        ("identity", "backends.identity.backend.IdentityBackend"),
+        ("onnxruntime", "backends.onnxruntime.backend.OnnxRuntimeBackend"),
+        ("onnxruntime_onnx", "backends.onnxruntime.backend.OnnxRuntimeBackend"),
+        ("openvino", "backends.openvino.backend.OpenVinoBackend"),
+        ("python", "backends.python.backend.PythonBackend"),
+        ("pytorch", "backends.pytorch.backend.PyTorchBackend"),
+    ],
 )
-def test_built_in_backends_are_created_by_name(name):
-    assert registry.create_backend(name) is not None
+def test_built_in_backends_are_created_by_name(name, made):
+    found = type(registry.create_backend(name))
+    assert f"{found.__module__}.{found.__qualname__}" == made
 
 
 def test_unknown_backend_has_the_text_of_triton(tmp_path):

@@ -3,13 +3,17 @@
 """Schedules of faults: drawn from a seed, written and read."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tests.chaos
+from tests.chaos.faults import FAULTS
 from tests.chaos.schedule import Event, Kind, Schedule, draw_schedule, parse, render
 
+EACH_CHANGE = Path(tests.chaos.__file__).parent / "schedules" / "each_change.txt"
 KINDS = [Kind("kill"), Kind("stop", 2.0, 8.0), Kind("cut", 1.0, 6.0), Kind("rare", rounds=3)]
 NAMES = [kind.name for kind in KINDS]
 SEEDS = st.integers(min_value=0, max_value=2**64)
@@ -91,3 +95,14 @@ HEAD = '{"seed": 7, "length_s": 180}\n'
 def test_a_malformed_schedule_is_refused_with_what_was_expected(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint.replace("{", r"\{")):
         parse(text, NAMES)
+
+
+def test_each_change_meets_each_loss_once() -> None:
+    schedule = parse(EACH_CHANGE.read_text(), FAULTS)
+    faults = [event.fault for event in schedule.events]
+    losses = {name for name in FAULTS if name.startswith(("kill-", "lose-"))}
+    # Requests do not pass Serve's controller.
+    assert losses - {"kill-serve-controller"} <= set(faults)
+    assert {"partition", "reload", "stop-instance"} <= set(faults)
+    assert len(faults) == len(set(faults))
+    assert schedule.length_s > max(event.at_s + event.lasts_s for event in schedule.events)

@@ -16,6 +16,7 @@ def loaded(root: Path, name: str):
     return load(context_of(root, (root / name / "config.pbtxt").read_text()))
 
 
+@pytest.mark.slow
 def test_digits_model_knows_digits_it_never_saw(tmp_path):
     instance = loaded(tmp_path, "digits")
     images, labels = demo.held_out_digits()
@@ -27,6 +28,7 @@ def test_digits_model_knows_digits_it_never_saw(tmp_path):
     assert (tmp_path / "digits" / "digits.txt").read_text().split()[7] == "seven"
 
 
+@pytest.mark.slow
 def test_digits_model_is_the_same_every_time(tmp_path):
     for directory in ("a", "b"):
         demo.make_digits(tmp_path / directory)

@@ -47,6 +47,7 @@ def test_no_event_is_worse_than_n_log_n(prepare: Prepare) -> None:
     assert _growth(prepare) < 1.1 * _N_LOG_N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepare", AS_LARGE_AS_THE_CHANGE, ids=lambda each: each.__name__)
 def test_an_event_costs_what_has_changed_however_large_the_cluster(prepare: Prepare) -> None:
     assert _growth(prepare) < 1.25

@@ -15,6 +15,9 @@ import pytest
 
 from tests.support.simulated_load import Cell, Comparison, compare
 
+# A cell is simulated once for all tests of it: the first one asked pays.
+pytestmark = pytest.mark.slow
+
 _SERVICES = ("constant", "exponential", "lognormal")
 _COUNT = 4000
 
@@ -37,7 +40,6 @@ def _name(cell: Cell) -> str:
     return "-".join([*words, cell.service, f"{cell.load:.0%}"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cell", PLAIN + UNEVEN + BATCHING + UNEVEN_BATCHING, ids=_name)
 def test_pools_are_no_slower_than_a_queue_for_each_node(cell: Cell) -> None:
     """With one central queue on each node for what arrives there."""

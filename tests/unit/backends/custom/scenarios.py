@@ -21,6 +21,7 @@ from backends.custom.backend import CustomBackend
 from backends.registry import backend_for
 from tests.support.models import context_of
 from tests.support.recording import execute, recorded
+from tests.support.request_memory import RequestMemory
 
 TENSORS = """
 input { name: "INPUT0" data_type: TYPE_INT32 dims: [ 1 ] }
@@ -119,6 +120,25 @@ def echo(stage):
     }
     instance.close()
     return result
+
+
+def optional(stage):
+    tensors = TENSORS.replace("[ 1 ]", "[ -1 ] optional: true", 1).replace("[ 1 ]", "[ -1 ]")
+    instance = stage.load('name: "m" backend: "echo"' + tensors)
+    found = []
+    for size in (1, 100_000):
+        for value in (424242, None, 5, None):
+            given = {} if value is None else {"INPUT0": np.full(size, value, np.int32)}
+            request = recorded(given)
+            memory = RequestMemory(request)
+            execute(instance, request)
+            memory.pass_on(b"\7")
+            if value is None:
+                found.append(request.error.as_string())
+            else:
+                found.append(sorted(set(request.arrays()["OUTPUT0"].tolist())))
+    instance.close()
+    return found
 
 
 def batched(stage):
@@ -288,6 +308,7 @@ SCENARIOS = {
     each.__name__: each
     for each in (
         echo,
+        optional,
         batched,
         strategy,
         decoupled,

@@ -40,12 +40,17 @@ FAILURES = {
 }
 
 
-@pytest.mark.slow
 def test_library_reads_inputs_and_makes_outputs_of_every_size(played):
     done = played("echo")
     assert done["plain"] == [[5]]
     assert done["sizes"] == [True] * 6
     assert done["texts"] == ["a", "bc"]
+
+
+@pytest.mark.slow
+def test_library_reads_an_optional_input_that_is_left_out_from_no_earlier_request(played):
+    missing = "Invalid argument: [request id: <id_unknown>] unknown request input name INPUT0"
+    assert played("optional") == [[424242], missing, [5], missing] * 2
 
 
 def test_library_sees_what_a_request_is_beside_its_tensors(played):
@@ -210,7 +215,6 @@ def test_library_is_told_where_it_runs(played):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", FAILURES)
 def test_failure_at_each_stage_has_the_library_s_text(played, stage):
     assert played("failing", stage) == FAILURES[stage]

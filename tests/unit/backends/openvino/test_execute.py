@@ -129,7 +129,7 @@ def test_requests_after_a_failure_are_answered_by_their_own_shapes(tmp_path, thr
         if fits:
             assert request.arrays()["Y"].tolist() == [[4, 4]]
         else:
-            assert "Matmul input shapes are incompatible" in request.error.message
+            assert "Incompatible MatMul matrix dimension" in request.error.message
 
 
 def test_fixed_batch_dimension_becomes_dynamic_where_the_graph_lets_it(tmp_path):

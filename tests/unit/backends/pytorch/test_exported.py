@@ -53,7 +53,6 @@ def named(tensors, head="max_batch_size: 8 "):
     )
 
 
-@pytest.mark.slow
 def test_a_config_is_completed_from_the_program(tmp_path, programs, caplog):
     with caplog.at_level(logging.WARNING):
         config = auto_complete(context(tmp_path, BARE, programs["add_sub"]))

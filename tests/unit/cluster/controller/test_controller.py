@@ -104,7 +104,7 @@ async def test_routers_hear_at_once_of_a_repository_that_goes_away(folder: Path)
 @in_virtual_time_with_folder
 async def test_an_unload_that_fails_does_not_end_the_poll(folder: Path) -> None:
     host = FakeHost()
-    for name in ("a", "b"):
+    for name in ("a", "b", "kept"):
         write_model(folder, name)
     controller = await controller_of(
         folder, host, model_control_mode="poll", repository_poll_secs=5

@@ -22,7 +22,12 @@ DRIVER = Owner("driver", "process 1 on h")
 
 
 async def controller_of(
-    folder: Path, host: FakeHost, *, resumes: bool = False, **options: Any
+    folder: Path,
+    host: FakeHost,
+    owner: Owner = DRIVER,
+    *,
+    resumes: bool = False,
+    **options: Any,
 ) -> ModelController:
     given = {
         "model_repository": str(folder),
@@ -32,7 +37,7 @@ async def controller_of(
     }
     actor = ModelController.__new__(ModelController)
     await actor.__init__(  # type: ignore[misc]
-        from_mapping(given), DRIVER, lambda _: host, resumes=resumes
+        from_mapping(given), owner, lambda _: host, resumes=resumes
     )
     return actor
 
@@ -64,8 +69,19 @@ async def test_a_successor_knows_what_was_loaded_and_another_controller_does_not
     after = await controller_of(folder, host, resumes=True, **explicit)
     rows = {row["name"]: row["state"] for row in await after.start()}
     assert rows == {"a": "READY", "b": "READY"}
-    anew = await controller_of(folder, host, **explicit)
+    anew = await controller_of(folder, host, Owner("another driver"), **explicit)
     assert [row["name"] for row in await anew.start()] == ["a"]
+
+
+@in_virtual_time_with_folder
+async def test_what_a_lost_controller_has_left_is_its_owners(folder: Path) -> None:
+    host = FakeHost()
+    write_model(folder, "a")
+    before = await controller_of(folder, host, model_control_mode="explicit")
+    await before.start()
+    await before.load("a", {})
+    after = await controller_of(folder, host, model_control_mode="explicit", log_verbose=1)
+    assert [row["name"] for row in await after.start()] == ["a"]
 
 
 @in_virtual_time_with_folder

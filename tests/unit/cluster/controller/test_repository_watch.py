@@ -67,6 +67,8 @@ def test_models_are_not_known_where_a_store_was_never_listed():
     watch.saw(NEVER)
     assert not watch.is_complete
     watch.saw(RepositoryScan({}, errors={"/gone": "No such file or directory"}))
+    assert not watch.is_complete
+    watch.saw(AWAY)
     assert watch.is_complete
 
 
@@ -91,3 +93,62 @@ def test_only_what_goes_away_or_comes_back_is_a_change():
     for scan in (HERE, AWAY, AWAY, HERE, HERE):
         watch.saw(scan)
     assert changes == [{"s3://b": False}, {"s3://b": True}]
+
+
+def local(*names: str, identity: str = "1", **repositories: str) -> RepositoryScan:
+    """Return a listing of the repository /r, and of others by name that have no model."""
+    others = {f"/{name}": each for name, each in repositories.items()}
+    return RepositoryScan(
+        {name: f"/r/{name}" for name in names}, identities={"/r": identity, **others}
+    )
+
+
+def test_a_model_that_a_listing_is_without_is_gone():
+    watch = RepositoryWatch()
+    watch.saw(local("a", "b"))
+    watch.saw(local("a"))
+    assert watch.gone(["b"]) == ["b"]
+    # Its unload may have failed.
+    watch.saw(local("a"))
+    assert watch.gone(["b"]) == ["b"]
+
+
+def test_the_last_model_of_a_directory_is_gone_if_the_directory_is_the_same():
+    watch = RepositoryWatch()
+    watch.saw(local("a"))
+    watch.saw(local(identity="1"))
+    assert watch.gone(["a"]) == ["a"]
+
+
+def test_models_of_an_empty_directory_are_gone_after_two_looks_in_a_row():
+    watch = RepositoryWatch()
+    for _ in range(2):
+        watch.saw(local("a"))
+        assert watch.gone([]) == []
+        watch.saw(local(identity="2"))
+        assert watch.gone(["a"]) == []
+    watch.saw(local(identity="2"))
+    assert watch.gone(["a"]) == ["a"]
+
+
+def test_an_empty_repository_keeps_no_model_of_another():
+    watch = RepositoryWatch()
+    watch.saw(local("a", "b", other="7"))
+    watch.saw(local("a", other="7"))
+    assert watch.gone(["b"]) == ["b"]
+
+
+def test_models_that_were_never_listed_are_kept_while_any_repository_is_empty_or_away():
+    watch = RepositoryWatch()
+    watch.saw(local("a", other="7"))
+    assert watch.gone(["x"]) == []
+    watch.saw(RepositoryScan({"a": "/r/a"}, errors={"/other": "away"}, identities={"/r": "1"}))
+    assert watch.gone(["x"]) == []
+    watch.saw(local("a", "y"))
+    assert watch.gone(["x"]) == ["x"]
+
+
+def test_models_of_a_repository_that_is_away_stay_as_they_are():
+    watch = RepositoryWatch()
+    watch.saw(AWAY)
+    assert watch.away(["m", "n"]) == {"m"}

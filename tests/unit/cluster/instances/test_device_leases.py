@@ -122,6 +122,23 @@ async def test_an_instance_without_a_device_waits_until_another_leaves(world: _W
     assert world.devices["n/1#0@1"] == "MIG-node00"
 
 
+@with_world(mig_gpu(0, "1g.10gb", node=NODE))
+async def test_a_device_stays_leased_while_it_is_not_known_that_its_instance_is_killed(
+    world: _World,
+) -> None:
+    first, second = world.pool(), world.pool()
+    await first.start(small("m"))
+    await second.start(small("n"))
+    world.host.kill_s = 1.0
+    closing = asyncio.create_task(first.close(0))
+    await asyncio.sleep(0.5)
+    assert "m/1#0@1" in world.leases.leases
+    closing.cancel()
+    await asyncio.sleep(60)
+    assert [actor.spec.name for actor in world.host.alive] == ["m/1#0@1"]
+    assert world.leases.leases.keys() == {"m/1#0@1"}
+
+
 @with_world(mig_gpu(0, node=NODE))
 async def test_mig_devices_that_are_made_later_are_found(world: _World) -> None:
     pool = world.pool()

@@ -49,3 +49,15 @@ async def test_nobody_makes_room_while_another_operation_is_under_way() -> None:
 async def test_a_model_that_is_gone_makes_no_room() -> None:
     world = World(model("m"))
     assert world.lifecycle.displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
+
+
+@in_virtual_time
+async def test_an_operation_that_is_about_to_begin_is_one_under_way() -> None:
+    world = World(model("m"))
+    await world.lifecycle.load("m")
+    displacement = world.lifecycle.displacement
+    assert displacement.is_possible("m")
+    async with world.lifecycle._model("m").lock:
+        assert not displacement.is_possible("m")
+        assert displacement.displace("m", 1, ["m/1#0@1"], "h/1#0@2") == {}
+    assert displacement.is_possible("m")

@@ -59,3 +59,11 @@ def test_versions_have_reasons_of_their_own() -> None:
     downloads = Downloads()
     downloads.note("m", 1, "n1", MIB, 2 * MIB)
     assert reason(downloads, VersionRecord(2, ModelReadyState.LOADING)) == ""
+
+
+def test_a_node_that_is_done_twice_is_done() -> None:
+    downloads = Downloads()
+    downloads.note("m", 1, "n1", 0, 0)
+    downloads.note("m", 1, "n2", MIB, 2 * MIB)
+    downloads.note("m", 1, "n1", 0, 0)
+    assert reason(downloads) == "downloading: 1 of 2 MiB"

@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """How ensembles come and go with the models they are made of."""
 
+import asyncio
+
 from backends.api.errors import (
     InternalError,
 )
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support.control_plane_fakes import (
+    LOAD_S,
     World,
     ensemble,
     error_of,
     in_virtual_time,
     model,
 )
+from tests.support.pooled_world import KILL_S, PooledWorld
 
 READY = ModelReadyState.READY
 UNAVAILABLE = ModelReadyState.UNAVAILABLE
@@ -155,3 +159,18 @@ async def test_dependents_go_with_an_ensemble_unless_asked_for_or_needed() -> No
     await world.lifecycle.unload("e", unload_dependents=True)
     states = {name: world.state(name) for name in ("e", "own", "asked", "shared", "f")}
     assert [name for name, state in states.items() if state is READY] == ["asked", "shared", "f"]
+
+
+@in_virtual_time
+async def test_a_poll_ends_though_a_model_is_unloaded_while_its_ensembles_are_looked_at() -> None:
+    world = PooledWorld(ensemble("e", "a"), model("a"))
+    loading = asyncio.create_task(error_of(world.lifecycle.load("a")))
+    await asyncio.sleep(LOAD_S / 2)
+    world.candidates["a"] = model("a", stamp="changed")
+    polling = asyncio.create_task(world.lifecycle.load_all(("e", "a"), is_poll=True))
+    # What was loading is being ended, so that the unload has its turn after the poll's load.
+    await asyncio.sleep(KILL_S / 2)
+    await world.lifecycle.unload("a")
+    async with asyncio.timeout(10 * LOAD_S):
+        await polling
+    await loading

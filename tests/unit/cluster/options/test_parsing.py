@@ -75,6 +75,13 @@ def test_ray_address_of_a_dashboard_is_not_joined():
     assert parse_options([REPOSITORY], environ, no_file).ray_address == ""
 
 
+def test_processes_are_forked_unless_it_is_said_that_they_shall_not_be():
+    assert not parse_options([REPOSITORY], {}, no_file).no_fork_server
+    assert parse_options([REPOSITORY, "--no-fork-server"], {}, no_file).no_fork_server
+    by_environment = {"MANTA_NO_FORK_SERVER": "true"}
+    assert parse_options([REPOSITORY], by_environment, no_file).no_fork_server
+
+
 def test_the_environment_separates_repeated_values():
     options = parse_options([], {"MANTA_MODEL_REPOSITORY": "/a;/b"}, no_file)
     assert options.model_repository == ("/a", "/b")

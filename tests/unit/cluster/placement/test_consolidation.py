@@ -11,6 +11,7 @@ from cluster.placement.consolidation import (
     MOST_MOVING_S,
     ConsolidationState,
     Resident,
+    _use_of,
     can_be_emptied,
     decide,
 )
@@ -52,6 +53,12 @@ X, Y, Z = node("a", 7, "x"), node("b", 6, "y"), node("c", 6, "x")
             [on("a", "m"), on("a", "n")],
             True,
             id="room for each on another",
+        ),
+        pytest.param(
+            (A, node("b", 2.5)),
+            [on("a", model) for model in "lmn"],
+            False,
+            id="room for two of three",
         ),
         pytest.param((A, B), [on("a", nodes="a")], False, id="tied to its node"),
         pytest.param((A, B), [on("a", nodes="a,b")], False, id="tied to some nodes"),
@@ -172,3 +179,9 @@ def test_a_move_that_takes_too_long_is_given_up() -> None:
     list(here.over(AFTER_S + LOOK_S))
     assert leaving(here.over(MOST_MOVING_S - LOOK_S)) == {"a"}
     assert leaving(here.over(AFTER_S)) == set()
+
+
+def test_a_resource_that_ray_does_not_list_as_free_is_in_use() -> None:
+    assert _use_of(NodeResources("a", {"CPU": 8.0, "GPU": 2.0}, {"CPU": 6.0})) == 1.0
+    assert _use_of(NodeResources("a", {"CPU": 8.0}, {"CPU": 6.0})) == 0.25
+    assert _use_of(NodeResources("a", {"node:a": 1.0, "CPU": 0.0}, {})) == 0.0

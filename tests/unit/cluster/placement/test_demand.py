@@ -1,5 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import os
+
 import pytest
 
 from backends.api.errors import InvalidArgumentError
@@ -10,6 +12,7 @@ from cluster.placement.demand import (
     NodeResources,
     RayDemand,
     blocked_reason,
+    fits,
     read_demand,
 )
 
@@ -24,6 +27,23 @@ def test_gpu_ids_are_those_of_the_largest_node() -> None:
     found = cluster(({"CPU": 8, "GPU": 1}, {}), ({"CPU": 4, "GPU": 2}, {}))
     assert found.gpu_ids == (0, 1)
     assert found.cores_per_node == 4
+
+
+def test_without_any_node_the_cores_are_those_of_this_machine() -> None:
+    assert cluster().cores_per_node == os.cpu_count()
+
+
+def test_a_resource_of_which_a_node_has_none_is_not_offered() -> None:
+    found = cluster(({"CPU": 2, "mig_1g.10gb": 0}, {}), ({"CPU": 1}, {}))
+    assert found.offers("CPU")
+    assert not found.offers("mig_1g.10gb")
+
+
+def test_what_is_offered_fits_to_the_last_of_rays_digits() -> None:
+    assert fits({"CPU": 1.0}, {"CPU": 1.0 - 1e-10})
+    assert not fits({"CPU": 1.0}, {"CPU": 1.0 - 1e-8})
+    assert fits({"CPU": 0.0}, {})
+    assert not fits({"CPU": 1e-4}, {})
 
 
 def test_a_node_without_cpus_does_not_set_the_core_count() -> None:
@@ -103,3 +123,7 @@ def test_a_node_is_emptied_when_it_drains_and_no_instance_reserves_anything(
     total = {"CPU": 2.0, "node:10.0.0.1": 1.0, "object_store_memory": 100.0}
     free = {"CPU": free_cpus, "node:10.0.0.1": 0.5, "node:ingress": 0.5}
     assert NodeResources("n", total, free, is_draining=is_draining).is_emptied is expected
+
+
+def test_a_resource_that_ray_does_not_list_as_free_is_reserved() -> None:
+    assert not NodeResources("n", {"GPU": 1.0}, {}, is_draining=True).is_emptied

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backends.api.errors import InvalidArgumentError, UnavailableError
 from backends.api.model_config import InstanceGroup
-from cluster.devices.inventory import AMD
+from cluster.devices.inventory import AMD, Gpu
 from cluster.placement.demand import ClusterResources, NodeResources
 from cluster.placement.devices import Admission, assign_device
 from cluster.placement.leases import Lease, Leases
@@ -241,6 +241,56 @@ def test_a_taken_mig_device_is_waited_for_with_the_names_of_those_who_have_it() 
         "waiting for a MIG device of profile 1g.10gb: 2 on 1 node, all taken (n/1#0@1, n/1#1@1);"
         " unload one of these, or make more such devices"
     )
+
+
+def test_devices_of_several_nodes_that_are_taken_are_counted() -> None:
+    there = cluster({name: (mig_gpu(1, "1g.10gb", node=name),) for name in "ab"})
+    held = {f"n/1#0@{name}": lease(name, f"MIG-{name}10") for name in "ab"}
+    assert "profile 1g.10gb: 2 on 2 nodes, all taken" in reason(one(parameters=SMALL), there, held)
+
+
+def test_the_roomiest_gpu_says_how_much_is_missing() -> None:
+    there = cluster(
+        {
+            "a": (gpu(0, used=79 * GB),),
+            "b": (gpu(0, "b", used=60 * GB),),
+            "c": (gpu(0, "c", used=75 * GB),),
+        }
+    )
+    text = reason(one(), there, {}, Admission(30 * GB))
+    assert "GPU 0 of node b has 20.00 GiB left, which processes that are not this server's" in text
+
+
+def test_a_mig_device_that_is_too_small_or_too_full_is_not_taken() -> None:
+    there = cluster({"a": (mig_gpu(0, "1g.10gb"), mig_gpu(1, "1g.10gb"))})
+    small = one(parameters=SMALL)
+    assert assigned(small, there, {}, Admission(10 * GB)).device is not None
+    assert "larger device is needed" in reason(small, there, {}, Admission(10 * GB + 1))
+    first = there.devices["a"].gpus[0]
+    full = replace(first, mig_devices=(replace(first.mig_devices[0], used_bytes=6 * GB),))
+    found = assigned(
+        small, cluster({"a": (full, there.devices["a"].gpus[1])}), {}, Admission(5 * GB)
+    )
+    assert found.device is not None
+    assert found.device.uuid == "MIG-a10"
+    limited = assigned(
+        small, cluster({"a": (full, there.devices["a"].gpus[1])}), {}, Admission(0, {0: 0.5})
+    )
+    assert limited.device is not None
+    assert limited.device.uuid == "MIG-a10"
+
+
+def test_of_mig_devices_those_of_a_gpu_above_its_limit_are_not_taken() -> None:
+    def used(index: int, amount: int) -> Gpu:
+        made = mig_gpu(index, "1g.10gb")
+        return replace(made, mig_devices=(replace(made.mig_devices[0], used_bytes=amount),))
+
+    there = cluster({"a": (used(0, GB), used(1, 2 * GB))})
+    small = one(parameters=SMALL)
+    for limits, uuid in (({}, "MIG-a00"), ({0: 0.05}, "MIG-a10"), ({1: 0.05}, "MIG-a00")):
+        found = assigned(small, there, {}, Admission(0, limits)).device
+        assert found is not None
+        assert found.uuid == uuid
 
 
 def test_a_gpu_that_left_is_waited_for() -> None:

@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import importlib.util
 import json
 import os
 
@@ -140,3 +141,30 @@ def test_stamp_follows_the_file(tmp_path):
     os.utime(tmp_path / "e", ns=(1, 1))
     stamps.add(environment_stamp(config, str(tmp_path)))
     assert len(stamps) == 3
+
+
+def test_a_changed_wheel_in_a_folder_is_another_requirement(requirements):
+    wheels = requirements.parent / "wheels"
+    wheels.mkdir()
+    for name in "ba":
+        (wheels / f"{name}.whl").touch()
+        os.utime(wheels / f"{name}.whl", ns=(1, 1))
+    requirements.write_text("-f wheels\na")
+    assert read_requirements("m", requirements)[-1] == "# a.whl:1 b.whl:1"
+    os.utime(wheels / "a.whl", ns=(2, 2))
+    assert read_requirements("m", requirements)[-1] == "# a.whl:2 b.whl:1"
+
+
+@pytest.mark.parametrize("has_uv", [True, False])
+def test_packages_are_installed_with_uv_where_it_is(tmp_path, requirements, monkeypatch, has_uv):
+    found = importlib.util.find_spec
+
+    def find_spec(name, *more):
+        return (object() if has_uv else None) if name == "uv" else found(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    requirements.write_text("a==1")
+    expected = {"uv": {"packages": ["a==1"], "uv_pip_install_options": []}}
+    if not has_uv:
+        expected = {"pip": {"packages": ["a==1"], "pip_check": False}}
+    assert env_of(tmp_path) == expected

@@ -193,3 +193,35 @@ def test_an_instance_without_a_reason_is_starting() -> None:
     assert (row["state"], row["unblock"]) == ("starting", [])
     leaving = InstanceStatus(spec(), "a", is_leaving=True)
     assert explain_instance(leaving, situation((node("a"),)))["state"] == "leaving"
+
+
+def test_a_gang_says_its_bundles_and_how_they_lie() -> None:
+    of = spec(1, bundles='[{"CPU": 8}, {"CPU": 2}]', bundle_strategy="SPREAD")
+    row = waiting(of, situation((node("a"),)))
+    assert (row["bundles"], row["bundle_strategy"]) == ([{"CPU": 8}, {"CPU": 2}], "SPREAD")
+    there = explain_instance(InstanceStatus(of, "a"), situation((node("a"),)))
+    assert there["why"][0] == "Ray has reserved its 2 bundles (SPREAD)"
+
+
+def test_who_holds_most_is_named_first_and_five_of_them_at_most() -> None:
+    cpus = (1, 3, 2, 5, 4)
+    holders = [(spec(each, f"p{each}"), "a") for each in cpus]
+    row = waiting(spec(4), situation((node("a", 0),), *holders))
+    five = "of which p5/1#0@1, p4/1#0@1, p3/1#0@1, p2/1#0@1, p1/1#0@1"
+    assert f"{five} have most" in row["unblock"][0]
+    row = waiting(spec(4), situation((node("a", 0),), *holders, (spec(0.5, "p"), "a")))
+    assert f"{five} and 1 more have most" in row["unblock"][0]
+
+
+def test_five_nodes_that_are_none_for_it_are_named_and_the_rest_counted() -> None:
+    drains = tuple(replace(node(name), is_draining=True) for name in "bcdefg")
+    placed = replace(spec(), node=NodeAssignment("a"))
+    why = live(placed, node("a"), *drains[:5])
+    assert [each for each in why if "is none for it" in each][-1].startswith("node host-f")
+    assert not any(each.startswith("nor are") for each in why)
+    assert "nor are 1 more nodes" in live(placed, node("a"), *drains)
+
+
+def test_a_node_that_ray_does_not_list_is_called_by_its_id() -> None:
+    row = explain_instance(InstanceStatus(spec(), "0123456789abcdef"), situation(()))
+    assert row["node"] == {"id": "0123456789abcdef", "name": "01234567"}

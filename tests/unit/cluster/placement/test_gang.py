@@ -32,6 +32,7 @@ def planned(
         pytest.param("KIND_GPU", {}, 8, {"GPU": 8, "CPU": 0.001}, id="a GPU instance has them all"),
         pytest.param("KIND_GPU", {"ray_num_gpus": "2"}, 2, {"GPU": 8, "CPU": 0.001}, id="or less"),
         pytest.param("KIND_GPU", {"ray_num_gpus": "9"}, 9, {"GPU": 9, "CPU": 0.001}, id="or more"),
+        pytest.param("KIND_CPU", {}, 0, {"GPU": 8, "CPU": 0.001}, id="a CPU instance has none"),
         pytest.param("KIND_MODEL", {}, 0, {"GPU": 8, "CPU": 0.001}, id="one that starts others"),
         pytest.param("KIND_CPU", {"ray_num_cpus": "3"}, 0, {"GPU": 8, "CPU": 3}, id="CPUs too"),
         pytest.param(
@@ -74,6 +75,7 @@ def test_ray_places_a_gang_and_chooses_its_gpus() -> None:
         (BundleStrategy.STRICT_SPREAD, (2, 8), (8, 1), False),
         (BundleStrategy.PACK, (4, 4), (4, 4), True),
         (BundleStrategy.PACK, (2, 6, 8), (8, 8), True),
+        (BundleStrategy.PACK, (3, 3, 5, 5), (8, 8), True),
         (BundleStrategy.SPREAD, (4, 4), (8,), True),
         (BundleStrategy.SPREAD, (4, 4), (7,), False),
         (BundleStrategy.STRICT_PACK, (4,), (), False),
@@ -124,3 +126,8 @@ def test_a_gang_that_waits_has_a_reason(
     bundles: list[dict[str, float]], parameters: dict[str, str], reason: str
 ) -> None:
     assert blocked_by(planned(bundles, **parameters), NODES) == reason
+
+
+def test_a_gpu_instance_whose_first_bundle_has_no_gpu_takes_none() -> None:
+    spec = planned([{"CPU": 1.0}, EIGHT])
+    assert spec.num_gpus == 0

@@ -107,3 +107,29 @@ def test_gpus_below_the_smallest_supported_compute_capability_are_not_there() ->
         assert found.supported(9.0).gpu_ids == ()
 
     virtual_time.run(main())
+
+
+def test_only_what_is_stale_is_asked_again() -> None:
+    async def main() -> None:
+        nodes = _Nodes(a=gpus(1), b=gpus(2))
+        devices = NodeDevices(nodes.read)
+        await devices.look(cluster_of(a=2))
+        await asyncio.sleep(MAX_AGE_S - 1)
+        await devices.look(cluster_of(a=2, b=2))
+        assert nodes.asked == ["a", "b"]
+        await asyncio.sleep(2)
+        await devices.look(cluster_of(a=2, b=2))
+        assert nodes.asked == ["a", "b", "a"]
+        assert not await devices.refresh("b", MAX_AGE_S)
+
+    virtual_time.run(main())
+
+
+def test_the_report_of_a_node_is_what_it_told_last() -> None:
+    async def main() -> None:
+        devices = NodeDevices(_Nodes(a=gpus(2)).read)
+        assert devices.report("a") == Inventory()
+        await devices.look(cluster_of(a=2))
+        assert devices.report("a") == gpus(2)
+
+    virtual_time.run(main())

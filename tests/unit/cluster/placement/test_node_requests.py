@@ -41,6 +41,7 @@ def node(name: str, gpus: float = 1, **labels: str) -> NodeResources:
         pytest.param(GPU, {}, EIGHT, {"GPU": 1}, id="a whole GPU, whatever of it is reserved"),
         pytest.param(replace(GPU, gpus=(3,)), {}, EIGHT, {"GPU": 4}, id="a node that has GPU 3"),
         pytest.param(GPU, MIG, cluster({"a": MIGS}), {"GPU": 1}, id="MIG unknown to Ray"),
+        pytest.param(GPU, {"ray_num_gpus": "2"}, EIGHT, {"GPU": 2}, id="several GPUs"),
         pytest.param(
             GPU,
             MIG,

@@ -105,6 +105,12 @@ def test_parameters_of_the_model_override_the_plan() -> None:
     assert {spec.num_cpus for spec in plan_pool(wanting, REQUEST, LAPTOP)} == {1.5}
 
 
+def test_settings_of_the_backend_go_to_each_instance() -> None:
+    request = replace(REQUEST, backend_config={"threads": "2"})
+    specs = plan_pool(config(CPU_PAIR), request, LAPTOP)
+    assert [each.backend_config for each in specs] == [{"threads": "2"}] * 2
+
+
 def test_an_ensemble_has_no_instances() -> None:
     assert plan_pool(config(has_ensemble_scheduling=True), REQUEST, LAPTOP) == ()
 

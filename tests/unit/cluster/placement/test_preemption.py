@@ -163,3 +163,22 @@ def test_the_recipe_of_who_leaves_may_carry_its_device() -> None:
     occupant = Occupant(replace(low, device=held.device), "a", 0)
     wanted = gpu_instance("m", 5, **SMALL)
     assert to_displace(wanted, there, [occupant], Devices({low.name: held})) == (low.name,)
+
+
+def test_only_what_is_wanted_is_made_free() -> None:
+    """A resource that an instance does not reserve is not freed by its going."""
+    there = ClusterResources((NodeResources("a", {"CPU": 8.0, "x": 1.0}, {"CPU": 0.0, "x": 0.0}),))
+    low = [
+        Occupant(instance("p", 4, 0), "a", 0),
+        Occupant(instance("q", 4, 0, ray_resources='{"x": 1}'), "a", 0),
+    ]
+    wanted = instance("m", 4, 1, ray_resources='{"x": 1}')
+    assert to_displace(wanted, there, low, Devices()) == (low[1].spec.name,)
+
+
+def test_no_one_goes_for_a_gpu_of_which_nothing_is_known() -> None:
+    there = ClusterResources(
+        (NodeResources("a", {"CPU": 8.0, "GPU": 1.0}, {"CPU": 0.0, "GPU": 1.0}),)
+    )
+    low = [Occupant(instance("p", 8, 0), "a", 0)]
+    assert to_displace(gpu_instance("m", 1), there, low, Devices()) == (low[0].spec.name,)

@@ -22,6 +22,31 @@ def test_entries_are_sorted_and_follow_links(tmp_path: Path):
     assert rows == [("a", False), ("b", True), ("c", True)]
 
 
+def test_an_entry_that_cannot_be_looked_at_is_an_error_and_not_left_out(tmp_path: Path):
+    (tmp_path / "b").symlink_to("x" * 300)
+    with pytest.raises(InternalError) as caught:
+        LOCAL.entries(str(tmp_path))
+    assert caught.value.message == f"failed to open directory {tmp_path}: b: File name too long"
+
+
+def test_links_that_lead_nowhere_are_left_out(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "below").symlink_to("file/below")
+    assert [entry.name for entry in LOCAL.entries(str(tmp_path))] == ["file"]
+
+
+def test_a_directory_in_place_of_another_has_another_identity(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    before = LOCAL.identity(f"{tmp_path}/a")
+    (tmp_path / "a" / "m").mkdir()
+    assert LOCAL.identity(f"{tmp_path}/a") == before
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert LOCAL.identity(f"{tmp_path}/a") == ""
+    (tmp_path / "a").mkdir()
+    assert LOCAL.identity(f"{tmp_path}/a") not in {before, ""}
+
+
 def test_a_missing_directory_is_internal(tmp_path: Path):
     with pytest.raises(InternalError, match="No such file or directory"):
         LOCAL.entries(str(tmp_path / "nothing"))

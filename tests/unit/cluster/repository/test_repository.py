@@ -194,6 +194,21 @@ def test_scan_skips_files_and_hidden_directories(root: Path, tmp_path: Path):
     assert list(scan.errors) == [str(tmp_path / "gone")]
 
 
+def test_a_repository_that_cannot_be_listed_has_the_models_of_its_last_listing(
+    root: Path, tmp_path: Path
+):
+    write_model(root)
+    repository = ModelRepository([str(root)])
+    repository.scan()
+    root.rename(tmp_path / "away")
+    scan = repository.scan()
+    assert list(scan.directories) == ["m"]
+    assert list(scan.errors) == list(scan.stale) == [str(root)]
+    (tmp_path / "away").rename(root)
+    scan = repository.scan()
+    assert (list(scan.directories), scan.errors, scan.stale) == (["m"], {}, frozenset())
+
+
 def labelled(filename: str) -> str:
     return (
         'backend: "python" output { name: "Y" data_type: TYPE_FP32 dims: [2] '

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.residency.policy import Key, ResidencyLimits, Resident, room_left, to_rest
+from tests.support.examples import examples
 
 GB = 1 << 30
 
@@ -102,7 +103,7 @@ def residents_of(used: "OrderedDict[int, float]") -> list[Resident]:
 
 
 @given(seed=st.integers(0, 1 << 30), models=st.integers(1, 60), cap=st.integers(1, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_over_a_zipf_trace_residents_are_those_of_an_lru_of_the_cap(
     seed: int, models: int, cap: int
 ) -> None:
@@ -127,7 +128,7 @@ def test_over_a_zipf_trace_residents_are_those_of_an_lru_of_the_cap(
     pinned=st.sets(st.integers(0, 29), max_size=4),
     busy_s=st.floats(0, 20),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_over_a_zipf_trace_nothing_pinned_or_in_use_goes_and_the_cap_holds_else(
     seed: int, cap: int, pinned: set[int], busy_s: float
 ) -> None:
@@ -154,7 +155,7 @@ def test_over_a_zipf_trace_nothing_pinned_or_in_use_goes_and_the_cap_holds_else(
 
 
 @given(seed=st.integers(0, 1 << 30), size_bytes=st.integers(1, GB))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_memory_stays_below_the_high_mark_and_is_not_freed_at_each_wake(
     seed: int, size_bytes: int
 ) -> None:

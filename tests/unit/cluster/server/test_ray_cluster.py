@@ -1,38 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an embedded Ray's processes are told, and how a driver finds its controller."""
+"""How a driver finds its controller."""
 
-import importlib.util
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-from backends import compiled_form
-from cluster.server.ray_cluster import Controller, prepare
-
-
-@pytest.mark.parametrize("form", ["0", "0123456789abcdef0123"])
-def test_processes_that_start_later_run_the_form_of_the_server(form, monkeypatch):
-    monkeypatch.setattr(compiled_form, "choice", lambda: form)
-    environment: dict[str, str] = {}
-    prepare(environment)
-    assert environment["MANTA_COMPILED"] == form
-
-
-def test_form_that_is_demanded_is_demanded_of_all_processes(monkeypatch):
-    monkeypatch.setattr(compiled_form, "choice", lambda: "0123456789abcdef0123")
-    environment = {"MANTA_COMPILED": "1"}
-    prepare(environment)
-    assert environment["MANTA_COMPILED"] == "1"
-
-
-def test_niceness_that_is_given_stays():
-    environment = {"RAY_worker_niceness": "5"}
-    prepare(environment)
-    assert environment["RAY_worker_niceness"] == "5"
-    prepare(given_none := {})
-    assert given_none["RAY_worker_niceness"] == "0"
+from backends.api.errors import UnavailableError
+from cluster.controller.ownership import Owner
+from cluster.server import ray_cluster
+from cluster.server.ray_cluster import Controller
 
 
 def test_a_driver_beats_to_the_controller_that_an_upgrade_has_put_in_the_place_of_its_own():
@@ -50,7 +29,82 @@ def test_a_driver_beats_to_the_controller_that_an_upgrade_has_put_in_the_place_o
     assert heard == [("new", "mine"), ("new", "mine")]
 
 
-def test_what_idle_workers_import_beforehand_is_there():
-    prepare(environment := {})
-    for module in environment["RAY_preload_python_modules"].split(","):
-        assert importlib.util.find_spec(module) is not None
+class References:
+    """Ray's calls on references that are functions, which make the answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        monkeypatch.setattr(ray_cluster.ray, "get", lambda reference: reference())
+        monkeypatch.setattr(ray_cluster.ray, "wait", lambda references, timeout: (references, []))
+        monkeypatch.setattr(ray_cluster, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, delay_s: float) -> None:
+        self.now_s += delay_s
+
+
+def controller_whose_calls(*answers: Any) -> Controller:
+    """Return a controller that answers each call so, and the last way from then on."""
+    left = list(answers)
+
+    def answer() -> Any:
+        value = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    method = SimpleNamespace(remote=lambda: answer)
+    actor = SimpleNamespace(start=method, status=method, process_settings=method)
+    return Controller(actor, "mine", lambda: actor)
+
+
+@pytest.mark.parametrize("call", ["wait_loaded", "status", "process_settings"])
+def test_a_controller_that_dies_while_the_server_starts_is_asked_again(call, monkeypatch):
+    References(monkeypatch)
+    dead, away = ActorDiedError(), ActorUnavailableError("is restarting", bytes(16))
+    controller = controller_whose_calls(dead, away, away, ["rows"])
+    controller.begin_loading()
+    arguments = [lambda: None] if call == "wait_loaded" else []
+    assert getattr(controller, call)(*arguments) == ["rows"]
+
+
+def test_a_controller_that_dies_again_and_again_ends_the_start_with_its_name(monkeypatch):
+    time = References(monkeypatch)
+    controller = controller_whose_calls(ActorDiedError())
+    controller.begin_loading()
+    with pytest.raises(UnavailableError, match="log of actor model-controller"):
+        controller.wait_loaded(lambda: None)
+    assert 60 < time.now_s < 300
+
+
+def test_a_start_whose_controller_dies_can_be_interrupted(monkeypatch):
+    References(monkeypatch)
+    controller = controller_whose_calls(ActorDiedError())
+    controller.begin_loading()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        controller.wait_loaded(interrupt)
+
+
+def test_no_other_controller_is_made_once_the_server_ends(monkeypatch):
+    made: list[str] = []
+    owner = SimpleNamespace(remote=lambda: lambda: (Owner("another"), 0.0))
+    actor = SimpleNamespace(owner=owner)
+    References(monkeypatch)
+    controller = Controller(actor, "mine", lambda: actor, lambda: made.append("made"))
+    controller.make_another()
+    controller.shutdown(1.0)
+    controller.make_another()
+    assert made == ["made"]
+
+
+def test_a_heartbeat_that_fails_is_followed_by_the_next_one():
+    def find() -> Any:
+        raise OSError("the GCS is away")
+
+    Controller(SimpleNamespace(), "mine", find).heartbeat()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which a server starts and ends, without Ray."""
 
+import queue
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from cluster.controller.ownership import LEASE_S, Owner
 from cluster.options.parsing import from_mapping
+from cluster.server import server as server_module
 from cluster.server.ports import PortInUseError
-from cluster.server.ray_cluster import RAY_ENVIRONMENT
+from cluster.server.ray_environment import RAY_ENVIRONMENT
 from cluster.server.server import Server, StartInterruptedError
 
 READY = {"name": "m", "state": "READY", "reason": ""}
@@ -47,6 +49,15 @@ class FakeController:
     def heartbeat(self) -> None:
         pass
 
+    def is_there(self) -> bool:
+        return True
+
+    def is_left(self) -> bool:
+        return True
+
+    def make_another(self) -> None:
+        self.log.append("another")
+
 
 class FakeCluster:
     """Notes what is asked of it, in order; any step may be made to fail."""
@@ -59,6 +70,7 @@ class FakeCluster:
         self.starts_serve = True
         self.errors: dict[str, Exception] = {}
         self.owner: Owner | None = None
+        self.deaths: list[bool] = []
 
     def start(self, *, dashboard: bool) -> None:
         self.is_own = self.is_connected = True
@@ -69,6 +81,9 @@ class FakeCluster:
 
     def ask_head(self) -> None:
         pass
+
+    def has_restarted_fork_server(self) -> bool:
+        return bool(self.deaths) and self.deaths.pop()
 
     def require_unclaimed(self) -> None:
         self._do("require unclaimed")
@@ -102,7 +117,11 @@ def cluster():
 
 
 def server_on(
-    cluster: FakeCluster, folder: Path, is_interrupted=lambda: False, **options
+    cluster: FakeCluster,
+    folder: Path,
+    is_interrupted=lambda: False,
+    say=lambda line: None,
+    **options,
 ) -> Server:
     given = {
         "model_repository": str(folder),
@@ -117,6 +136,7 @@ def server_on(
         lambda: cluster.log.append("ray started"),
         is_interrupted,
         lambda environment: cluster,
+        say,
     )
 
 
@@ -224,3 +244,12 @@ def test_a_cluster_that_does_not_wait_for_its_head_is_warned_of(cluster, tmp_pat
 
 def test_an_embedded_ray_does_not_nice_its_workers():
     assert RAY_ENVIRONMENT["RAY_worker_niceness"] == "0"
+
+
+def test_a_fork_server_that_was_started_anew_is_said(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(server_module, "HEARTBEAT_S", 0.01)
+    cluster.deaths = [True]
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with server_on(cluster, tmp_path, say=said.put):
+        assert said.get(timeout=30) == "The fork server had ended: another one was started."
+    assert said.empty()

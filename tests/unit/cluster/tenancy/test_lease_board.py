@@ -23,6 +23,7 @@ from deployments.tenants.leases import (
     encode,
 )
 from deployments.tenants.limits import TenantLimits
+from tests.support.examples import examples
 
 RATE = 80.0
 LIMITS = {"t": TenantLimits(requests_per_s=RATE, burst=RATE, is_cluster_wide=True)}
@@ -146,7 +147,7 @@ def test_a_new_board_grants_nobody_more_than_it_holds_until_old_leases_are_over(
     assert running.admitted(start_s, start_s + 10) <= RATE * 10 + RATE
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(2, 4),
     st.lists(st.tuples(st.lists(st.integers(0, 200), min_size=4, max_size=4), st.integers(0, 5)),

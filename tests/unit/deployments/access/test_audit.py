@@ -121,3 +121,19 @@ def test_any_values_are_one_bounded_line_of_printable_ascii(
     assert all(0x20 <= byte < 0x7F for byte in line[:-1])
     assert len(line) < 8192
     assert json.loads(line)["what"] == what
+
+
+def test_a_log_that_is_closed_has_no_thread(tmp_path: Path) -> None:
+    log, _ = _log(tmp_path / "audit", "denied")
+    log.note(ALICE, "grpc", "ModelInfer", "simple", "denied", 3)
+    assert log._thread is not None
+    log.close()
+    assert not log._thread.is_alive()
+
+
+def test_a_guard_counts_what_its_log_cannot_write(tmp_path: Path) -> None:
+    policy = {"audit": {"file": str(tmp_path / "gone" / "audit"), "outcomes": ["denied"]}}
+    guard = make_guard(str(write_policy(tmp_path, policy)), Clock())
+    guard.note(None, HTTP, "infer", "m", "denied")
+    guard.close()
+    assert guard.counters.audit_dropped == 1

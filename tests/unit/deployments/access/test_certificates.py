@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 from cryptography import x509
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deployments.access.certificates import caller_of_certificate
 from deployments.access.patterns import Patterns
 from deployments.access.policy import CertificateRule, Identity
-from deployments.access.refusals import Reason, RefusedError
+from deployments.access.refusals import Method, Reason, RefusedError
 from tests.support.access import NOW_S, certificate
 from tests.support.examples import examples
 
@@ -54,15 +54,28 @@ def test_the_common_name_counts_only_where_a_rule_says_so(kind: str, pattern: st
 def test_a_certificate_is_good_until_it_expires_though_the_connection_lives_on() -> None:
     with pytest.raises(RefusedError) as raised:
         caller_of_certificate(DER, (_rule("cn", "*"),), NOW_S + 60)
-    assert raised.value.reason is Reason.EXPIRED
+    assert (raised.value.reason, raised.value.method) == (Reason.EXPIRED, Method.CERTIFICATE)
+
+
+@pytest.mark.parametrize(("name", "is_sound"), [("a" * 64, True), ("a\x7f", False)])
+def test_a_name_that_cannot_be_printed_is_nobodys(name: str, is_sound: bool) -> None:
+    der = certificate(name=name)
+    if is_sound:
+        assert caller_of_certificate(der, (_rule("cn", "*"),), NOW_S).subject == name
+        return
+    with pytest.raises(RefusedError) as raised:
+        caller_of_certificate(der, (_rule("cn", "*"),), NOW_S)
+    assert (raised.value.reason, raised.value.method) == (Reason.UNKNOWN, Method.CERTIFICATE)
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(at=st.integers(0, len(DER) - 1), byte=st.integers(0, 255))
+# Nothing is changed.
+@example(at=0, byte=DER[0])
 def test_any_bytes_make_a_caller_or_a_refusal(at: int, byte: int) -> None:
     changed = DER[:at] + bytes([byte]) + DER[at + 1 :]
     for der in (changed, DER[:at]):
         try:
             caller_of_certificate(der, (_rule("cn", "*"), _rule("uri", "*")), NOW_S)
         except RefusedError:
-            continue
+            assert der != DER

@@ -1,5 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
+import json
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,54 @@ def test_no_cached_answer_outlives_its_expiry(
             is_good = True
         if clock.now_s >= NOW_S + lives_s[which]:
             assert not is_good
+
+
+def test_headers_of_keys_are_named_in_lower_case(tmp_path: Path) -> None:
+    keys = _keys(key_entry("alice"), headers=["X-One", "x-two"])
+    assert guard_of(tmp_path, keys).credential_headers == {b"x-one", b"x-two"}
+    assert guard_of(tmp_path, FETCHED).credential_headers == frozenset()
+
+
+def test_a_key_or_token_that_is_too_long_or_stands_twice_is_refused(tmp_path: Path) -> None:
+    guard = guard_of(tmp_path, {"authentication": {**_keys(key_entry("alice"))["authentication"]}})
+    for headers, counted in (
+        ([(b"x-api-key", b"k" * 1025)], ("api-key", "too-large")),
+        ([(b"x-api-key", b" ")], ("api-key", "malformed")),
+        ([(b"x-api-key", b"one"), (b"x-api-key", b"two")], ("api-key", "ambiguous")),
+        ([(b"authorization", b"Bearer a"), (b"Authorization", b"Bearer b")], ("jwt", "ambiguous")),
+    ):
+        before = guard.counters.refusals.copy()
+        with pytest.raises(UnauthenticatedError):
+            guard.identify(headers, HTTP)
+        assert guard.counters.refusals - before == {counted: 1}
+
+
+def test_a_key_that_was_refused_is_refused_again_without_a_look(tmp_path: Path) -> None:
+    clock = Clock()
+    entry = {"subject": "old-client", "hash": hash_chosen("secret word", b"s" * 16)}
+    guard = guard_of(tmp_path, _keys(entry), clock)
+    for _ in range(40):  # more than looks may be had
+        with pytest.raises(UnauthenticatedError):
+            guard.identify([(b"x-api-key", b"guess")], HTTP)
+
+
+def test_denials_are_counted_by_protocol_and_other_outcomes_are_not(tmp_path: Path) -> None:
+    guard = guard_of(tmp_path, _keys(key_entry("alice")))
+    rights = guard.identify(_shown("alice"), HTTP)
+    guard.note(rights, HTTP, "infer", "m", "denied")
+    guard.note(None, Peer("grpc"), "infer", "m", "denied")
+    guard.note(rights, HTTP, "infer", "m", "allowed")
+    assert guard.counters.denials == {"http": 1, "grpc": 1}
+
+
+def test_the_audit_log_names_the_caller_and_the_counters_tell_what_it_lost(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    policy = _keys(key_entry("alice")) | {"audit": {"file": str(file), "outcomes": ["denied"]}}
+    guard = guard_module.make_guard(str(write_policy(tmp_path, policy)), Clock())
+    guard.note(guard.identify(_shown("alice"), HTTP), HTTP, "infer", "m", "denied")
+    guard.note(None, HTTP, "infer", "m", "denied")
+    guard.close()
+    first, second = map(json.loads, file.read_text().splitlines())
+    assert (first["subject"], first["model"], first["outcome"]) == ("alice", "m", "denied")
+    assert second.get("subject", "") == ""
+    assert guard.counters.audit_dropped == 0

@@ -150,6 +150,12 @@ def test_an_empty_policy_allows_health_only() -> None:
     assert read_policy("{}", "p.yaml").public == {Role.HEALTH}
 
 
+def test_an_audit_log_without_a_file_goes_to_stderr() -> None:
+    audit = read_policy("audit: {outcomes: [denied]}", "p.yaml").audit
+    assert audit is not None
+    assert (audit.file, audit.allowed_share) == ("", 1.0)
+
+
 def test_no_secret_is_in_what_a_policy_is_shown_as() -> None:
     policy = read_policy(yaml.safe_dump({"authentication": {"api_keys": {"keys": [
         key_entry("alice")

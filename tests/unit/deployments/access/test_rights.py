@@ -125,3 +125,12 @@ def test_a_denial_says_what_is_needed_and_nothing_of_the_model() -> None:
         texts.add(raised.value.message)
     assert len(texts) == 1
     assert "there" not in texts.pop()
+
+
+def test_patterns_of_stars_alone_match_any_name() -> None:
+    assert [Patterns((text,)).is_any for text in ("*", "**", "a*", "?", "* ")] == [
+        *(True, True),
+        *(False, False, False),
+    ]
+    assert Patterns(("a", "*")).is_any
+    assert not Patterns(()).is_any

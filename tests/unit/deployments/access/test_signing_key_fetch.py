@@ -65,6 +65,11 @@ def test_the_issuers_configuration_says_where_keys_are(server: _Server) -> None:
     server.pages[path] = (200, json.dumps(configuration).encode())
     issuer = Issuer(server.url, ("a",), is_discovered=True)
     assert fetch_signing_keys(issuer).find("one", "ES256") is not None
+    # Of an issuer without TLS the keys may be had with it.
+    elsewhere = {**configuration, "jwks_uri": "https://127.0.0.1:0/keys"}
+    server.pages[path] = (200, json.dumps(elsewhere).encode())
+    with pytest.raises(UnavailableError, match="cannot be had"):
+        fetch_signing_keys(issuer)
     for wrong in ({"issuer": "x"}, {"jwks_uri": "file:///etc/passwd"}, {"jwks_uri": 5}):
         server.pages[path] = (200, json.dumps({**configuration, **wrong}).encode())
         with pytest.raises(InvalidArgumentError, match="OpenID configuration"):
@@ -82,7 +87,8 @@ def test_only_an_answer_of_200_counts_and_no_redirection_is_followed(
 
 def test_a_huge_answer_is_not_read_to_its_end(server: _Server) -> None:
     server.pages["/keys"] = (200, b" " * (3 << 20))
-    with pytest.raises(UnavailableError, match="more than"):
+    where = f"'http://127.0.0.1/keys' sends more than {1 << 20} bytes"
+    with pytest.raises(UnavailableError, match=where):
         fetch_signing_keys(Issuer("i", ("a",), jwks_url=f"{server.url}/keys"))
 
 
@@ -90,4 +96,11 @@ def test_an_issuer_that_is_not_there_is_unavailable(server: _Server) -> None:
     url = f"{server.url}/keys?secret=word"
     with pytest.raises(UnavailableError) as raised:
         fetch_signing_keys(Issuer("i", ("a",), jwks_url=url))
+    assert "word" not in raised.value.message
+
+
+def test_a_host_that_cannot_be_reached_is_named_without_what_may_be_secret() -> None:
+    with pytest.raises(UnavailableError) as raised:
+        fetch_signing_keys(Issuer("i", ("a",), jwks_url="http://127.0.0.1:0/keys?secret=word"))
+    assert raised.value.message.startswith("'http://127.0.0.1/keys' cannot be had: ")
     assert "word" not in raised.value.message

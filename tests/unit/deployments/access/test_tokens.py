@@ -229,3 +229,9 @@ def test_any_bytes_are_refused_with_a_reason(token: bytes) -> None:
 
 def test_the_digest_of_keys_is_that_of_their_set() -> None:
     assert KEYS.digest == hashlib.sha256(SIGNER.jwks()).digest()
+
+
+@pytest.mark.parametrize("org", ["vision", 5, ["name"], None])
+def test_a_claim_inside_what_is_no_object_is_missing(org: object) -> None:
+    checker = _checker(groups_claim="org.name")
+    assert checker.check(SIGNER.token(org=org), NOW_S).groups == frozenset()

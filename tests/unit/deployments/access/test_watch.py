@@ -75,6 +75,17 @@ async def test_a_policy_that_is_wrong_is_logged_and_counted_once_and_the_old_goe
         guard_of(tmp_path, POLICY).identify(_shown("bob"), HTTP)
 
 
+async def test_each_new_mistake_in_a_policy_is_told(tmp_path: Path) -> None:
+    guard = guard_of(tmp_path, POLICY)
+    watch = PolicyWatch(guard)
+    mistakes = ("grants: 5", "grants: 6", "grants: 6  # the same, in a file that was written again")
+    for count, text in enumerate(mistakes, 1):
+        (tmp_path / "policy.yaml").write_text(text)
+        assert not await watch.look_at_files()
+        assert not await watch.look_at_files()
+        assert guard.counters.reloads["refused"] == count
+
+
 async def test_a_policy_that_is_removed_goes_on(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, POLICY)
     watch = PolicyWatch(guard)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -300,3 +301,47 @@ def test_an_error_or_a_cancel_at_any_point_ends_exactly_once(dag: StepGraph, dat
         call.run()
     assert [each.sink.ends for each in (*rigs, last)] == [1, 1, 1]
     assert [len(each.ended) for each in (*rigs, last)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, (9, SEQUENCE_START)),
+        ({"other": 1}, (9, SEQUENCE_START)),
+        ({"sequence_id": 4}, (4, 0)),
+        ({"sequence_id": "four"}, ("four", 0)),
+        ({"sequence_start": True}, (9, SEQUENCE_START)),
+        ({"sequence_end": True}, (9, SEQUENCE_END)),
+        ({"sequence_end": False}, (9, 0)),
+        ({"sequence_start": True, "sequence_end": True}, (9, SEQUENCE_START | SEQUENCE_END)),
+    ],
+)
+def test_a_step_may_say_which_sequence_those_after_it_belong_to(parameters, expected):
+    rig = Rig(CHAIN, request("X", correlation_id=9, flags=SEQUENCE_START))
+    rig.calls[0].answer(tensor("O"), parameters=parameters)
+    sent = rig.calls[1].request
+    assert (sent.correlation_id, sent.flags) == expected
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"sequence_id": True}, {"sequence_id": 0.5}, {"sequence_start": 1}]
+)
+def test_a_sequence_of_another_type_is_an_error(parameters):
+    rig = Rig(CHAIN, request("X"))
+    rig.calls[0].answer(tensor("O"), parameters=parameters)
+    assert isinstance(rig.sink.error, InvalidArgumentError)
+
+
+def test_a_cancelled_request_says_so_with_its_ensemble():
+    rig = Rig(CHAIN, request("X"))
+    rig.run.cancel()
+    assert rig.calls[0].cancelled
+    rig.calls[0].fail(RequestCancelledError(""))
+    assert rig.sink.error is not None
+    assert rig.sink.error.message == "in ensemble 'e', "
+
+
+def test_tensors_that_all_readers_have_are_kept_no_longer():
+    rig = Rig(CHAIN, request("X"))
+    rig.calls[0].run()
+    assert rig.run._frames == {}

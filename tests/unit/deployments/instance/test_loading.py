@@ -3,6 +3,7 @@
 """A backend instance from its recipe."""
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -155,6 +156,30 @@ def test_the_device_is_chosen_before_the_model_is_imported(tmp_path):
     )
     model = loaded.instance._model
     assert (model.seen, model.index) == ("GPU-3", 0)
+
+
+@pytest.fixture(scope="module")
+def raylet():
+    """The pid of a process that was started with GPUs to see."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1,0"}
+    with subprocess.Popen(["sleep", "600"], env=environment) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind", "visible"),
+    [("python", "CPU", "1,0"), ("python", "GPU", ""), ("identity", "CPU", "")],
+)
+def test_only_a_python_model_without_a_gpu_of_its_own_sees_what_the_server_was_given(
+    monkeypatch, tmp_path, raylet, backend, kind, visible
+):
+    monkeypatch.setenv("RAY_RAYLET_PID", str(raylet))
+    (tmp_path / "m/1").mkdir(parents=True)
+    (tmp_path / "m/1/model.py").write_text(NOTES_WHAT_IT_SEES)
+    config = parse_pbtxt(f'name: "m" backend: "{backend}" {TENSORS}', "config.pbtxt")
+    load_instance(spec(config=config, model_dir=f"{tmp_path}/m", kind=kind))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 AS_VLLM = """

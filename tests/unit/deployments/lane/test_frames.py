@@ -3,7 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deployments.lane.frames import (
@@ -74,17 +74,25 @@ def test_a_truncated_stream_yields_only_the_whole_frames(rows, lost):
     assert len(stream_of(rows[: len(frames) + 1])) > len(stream) or len(frames) == len(rows)
 
 
+ACCEPTED = [(1, 0, 7, b"m" * 100, b""), (LAST_KIND, 3, 8, b"", b"t" * 100)]
+
+
 @given(st.lists(st.binary(max_size=80), max_size=6))
+@example(pieces_of(stream_of(ACCEPTED), 80))
 @settings(max_examples=examples(150))
 def test_arbitrary_bytes_yield_frames_or_a_frame_error(pieces):
     reader = FrameReader(max_message_bytes=100, max_tail_bytes=100)
+    frames = []
+    is_accepted = b"".join(pieces) == stream_of(ACCEPTED)
     try:
         for piece in pieces:
             for frame in reader.feed(piece):
                 assert len(frame.message) <= 100
                 assert len(frame.tail) <= 100
+                frames.append(frame)
     except FrameError:
-        pass
+        assert not is_accepted
+    assert not is_accepted or rows_of(frames) == ACCEPTED
 
 
 @pytest.mark.parametrize("size", [1, PREFIX_BYTES, 4096])

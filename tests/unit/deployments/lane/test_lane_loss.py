@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import TextIO
 
 import pytest
 
@@ -251,12 +252,50 @@ def test_a_lost_instance_gives_back_the_slabs_it_held(run):
     run(main)
 
 
-def spawn(role: str, uds: str) -> subprocess.Popen:
+def spawn(role: str, uds: str, log: TextIO | None = None) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.lane_process", role, uds[1:]],
         stdout=subprocess.PIPE,
+        stderr=log,
         text=True,
     )
+
+
+@pytest.mark.parametrize("is_crash", [True, False])
+def test_a_lane_tells_a_crash_and_what_was_executed_from_a_kill(run, tmp_path, is_crash):
+    uds = f"\0manta-crash-{os.getpid()}"
+
+    async def main():
+        slabs = SlabPool()
+        lost = asyncio.get_running_loop().create_future()
+        lane = await LaneClient.connect(
+            InstanceEndpoint("model/1#0", "", "node", uds, ("", 0)),
+            same_node=True,
+            secret=SECRET,
+            slabs=slabs,
+            on_lost=lambda lane, orphans: lost.set_result(orphans),
+        )
+        lane.submit(request_of(4, id="stay"), Sink())
+        await lane.call("echo", b"the request is there", 20)
+        if is_crash:
+            lane.submit(request_of(4, id="crash"), Sink())
+        else:
+            child.send_signal(signal.SIGKILL)
+        orphans = await lost
+        crash = lane.crash()
+        if is_crash:
+            assert (crash.signal, crash.place) == ("SIGSEGV", "")
+            assert crash.executing == {orphans[1].id}
+        else:
+            assert crash is None
+        slabs.close()
+
+    with (tmp_path / "log").open("w") as log, spawn("crash", uds, log) as child:
+        try:
+            assert child.stdout.readline() == "ready\n"
+            run(main)
+        finally:
+            child.kill()
 
 
 def test_slabs_cross_processes_and_survive_a_killed_instance(run):

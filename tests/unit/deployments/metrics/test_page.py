@@ -141,11 +141,15 @@ def test_cache_families_exist_only_for_models_with_a_cache():
 def test_any_name_and_tag_reads_back_as_it_was(name, tag, count):
     model = ModelMetrics(name, "1", Snapshot(execution_count=count), metric_tags={"tag": tag})
     text = render([model], HOST).decode()
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name == "nv_inference_exec_count":
-                assert sample.labels == {"_tag": tag, "model": name, "version": "1"}
-                assert math.isclose(sample.value, count)
+    (sample,) = (
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        # The parser's name of a counter.
+        if sample.name == "nv_inference_exec_count_total"
+    )
+    assert sample.labels == {"_tag": tag, "model": name, "version": "1"}
+    assert math.isclose(sample.value, count)
 
 
 def test_the_host_is_read_from_proc_once_a_second(tmp_path):

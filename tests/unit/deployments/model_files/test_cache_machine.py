@@ -156,7 +156,8 @@ class CacheMachine(RuleBasedStateMachine):
                 assert content_of(tree) == self.wanted[tree]
 
 
-TestCacheMachine = pytest.mark.slow(CacheMachine.TestCase)
+# Hundreds of steps that write through to the disk: minutes where others write, too.
+TestCacheMachine = pytest.mark.timeout(600)(pytest.mark.slow(CacheMachine.TestCase))
 TestCacheMachine.settings = settings(
     deadline=None, max_examples=examples(25), stateful_step_count=25
 )

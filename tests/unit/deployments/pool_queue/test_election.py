@@ -13,9 +13,11 @@ import pytest
 
 from deployments.lane.messages import LaneLimits
 from deployments.pool_queue import election
+from deployments.pool_queue.connection import ticket_limits_of
 from deployments.pool_queue.election import Candidacy, socket_name
 from deployments.pool_queue.ticket_lane import TicketLaneOptions
 from deployments.pool_queue.ticket_server import TicketServer
+from deployments.settings.lane_settings import LaneSettings
 from tests.support.lane_rig import SECRET, until
 from tests.support.ticket_rig import (
     CONFIG,
@@ -310,5 +312,27 @@ def test_a_connection_accepted_while_the_holder_gives_up_is_cut_off(run):
                 assert await asyncio.to_thread(late.recv, 1) == b""
             assert not holder.server.lanes
             assert not holder.server.unproved_count
+
+    run(main)
+
+
+def test_lanes_of_tickets_are_as_patient_as_the_server_says():
+    assert ticket_limits_of(LaneSettings(heartbeat_timeout_s=3.0)).peer_timeout_s == 3.0
+    limits = ticket_limits_of(LaneSettings(heartbeat_timeout_s=3.0))
+    assert (limits.max_message_bytes, limits.max_tail_bytes) == (4 << 20, 0)
+
+
+def test_a_name_that_is_taken_is_no_trouble_and_any_other_failure_is_told(run, caplog, monkeypatch):
+    async def main():
+        name = unused_name()
+        with listening(name):
+            async with candidates(Candidate(name)) as (candidate,):
+                await asyncio.sleep(0)
+                assert not candidate.candidacy.is_holder
+        assert "cannot hold the queues" not in caplog.text
+        async with candidates(Candidate("x" * 200)) as (candidate,):
+            await asyncio.sleep(0)
+            assert not candidate.candidacy.is_holder
+        assert "cannot hold the queues of this node" in caplog.text
 
     run(main)

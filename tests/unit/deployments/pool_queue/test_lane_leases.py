@@ -3,10 +3,12 @@
 """What a router does with leases, and hears of loads."""
 
 import asyncio
+import dataclasses
 import time
 
+from backends.api.request import SEQUENCE_START
 from deployments.pool_queue.load_reports import WAIT_PERIOD_S
-from deployments.pool_queue.messages import LeaseEnd
+from deployments.pool_queue.messages import Grant, LeaseEnd
 from tests.support.lane_rig import until
 from tests.support.ticket_rig import CONFIG, EPOCH, NEW_CONFIG, Request, TicketRig
 
@@ -229,5 +231,51 @@ def test_what_has_waited_before_it_comes_to_another_nodes_queue_counts_there(run
             lane.queue_of("model", 1, CONFIG).start(request)
             await until(lambda: rig.queue.waiting)
             assert 10**10 < time.monotonic_ns() - rig.queue.waiting[0].enqueue_ns < 2 * 10**10
+
+    run(main)
+
+
+def test_of_a_grant_only_what_still_waits_is_sent(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            client.start(gone := Request())
+            client.start(request := Request())
+            await until(lambda: len(rig.queue.waiting) == 2)
+            tickets = list(rig.queue.waiting)
+            gone.cancel_in_queue()
+            await gone.ended
+            await until(lambda: len(rig.queue.waiting) == 1)
+            numbers = [each.number for each in tickets]
+            grant = Grant(EPOCH, 5, "a", numbers, [3, 4], [0, 9], 2)
+            tickets[0].party.grant(grant, tickets)
+            await until(lambda: rig.router.parts)
+            ((instance, part, sent),) = rig.router.parts
+            assert (instance, sent) == ("a", [request])
+            assert (part.epoch, part.number, part.slots, part.party) == (EPOCH, 5, [4], 2)
+            assert request.correlation_id == 9
+
+    run(main)
+
+
+def test_a_router_of_another_model_hears_only_what_it_asked_for(run):
+    async def main():
+        async with TicketRig() as rig:
+            client = await rig.client()
+            loads = []
+            client.on_load = loads.append
+            client.ask()
+            await until(lambda: loads)
+            assert (loads[0].model_name, loads[0].version) == ("model", 1)
+            assert client.load == loads[0]
+            assert not client.has_movable
+            client.start(request := Request())
+            assert client.has_movable
+            assert client.oldest(3) == [request]
+            client.start(Request(correlation_id=7, flags=SEQUENCE_START))
+            assert client.oldest(3) == [request]
+            after = dataclasses.replace(CONFIG, max_batch_size=4)
+            client.configure(after)
+            assert client.config is after
 
     run(main)

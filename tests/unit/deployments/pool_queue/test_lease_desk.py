@@ -189,3 +189,14 @@ def test_a_request_granted_while_others_wait_earns_no_lease(pool):
         (following,) = pool.executed(each.instance, each.number, 2 * MS) or (None,)
     assert following is None
     assert not router.leases
+
+
+def test_a_router_that_has_asked_is_leased_what_is_idle_and_else_hears_nothing(pool):
+    router = Router()
+    assert pool.desk.answer(router, 0)
+    assert pool.desk.answer(router, 0)
+    assert {instance for _, instance in router.leases} == {"a", "b"}
+    assert not pool.desk.answer(router, 0)
+    assert len(router.leases) == 2
+    pool.clock.pass_until(UNUSED_NS)
+    assert sorted(router.called) == sorted(number for number, _ in router.leases)

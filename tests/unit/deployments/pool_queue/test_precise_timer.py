@@ -110,3 +110,18 @@ def test_a_closed_timer_calls_nothing_and_holds_no_descriptor(run):
         assert _descriptor_count() == count
 
     run(main)
+
+
+def test_deadlines_that_were_cancelled_are_counted_while_they_lie_there(run):
+    async def main():
+        with contextlib.closing(PreciseTimer()) as timer:
+            soon_ns = time.monotonic_ns() + 2_000_000
+            for _ in range(20):
+                timer.call_at_ns(soon_ns, lambda: None).cancel()
+            assert timer._cancelled_count == 20
+            called = []
+            timer.call_at_ns(soon_ns + 1_000_000, lambda: called.append(1))
+            await until(lambda: called)
+            assert (timer._cancelled_count, timer._deadlines) == (0, [])
+
+    run(main)

@@ -58,14 +58,13 @@ class SlowStore:
         found(self.entries.get(key))
 
 
-def request(request_id="", value=1) -> InferenceRequest:
-    return InferenceRequest(
-        "m", id=request_id, inputs=[tensor_from_numpy("X", np.array([value], np.int32))]
-    )
+def request(request_id="", value=1, pins=None) -> InferenceRequest:
+    inputs = [tensor_from_numpy("X", np.array([value], np.int32))]
+    return InferenceRequest("m", id=request_id, inputs=inputs, pins=pins)
 
 
-def response(request_id="first") -> InferenceResponse:
-    outputs = [tensor_from_numpy("Y", np.array([7], np.int32))]
+def response(request_id="first", value=7) -> InferenceResponse:
+    outputs = [tensor_from_numpy("Y", np.array([value], np.int32))]
     return InferenceResponse("m", "1", request_id, outputs, {"seen": True})
 
 
@@ -170,3 +169,16 @@ def test_a_request_that_could_not_be_sent_on_fails_once() -> None:
     store.answer()
     inflight.cancel()
     assert isinstance(sink.error, InternalError)
+
+
+def test_each_arm_of_a_rollout_that_a_cached_model_calls_has_its_own_answers():
+    subject, model = cached(), Model()
+    for version in (1, 2):
+        ask(subject, model, pins={"callee": version})
+        model.sinks[-1].respond(response(value=version), final=True)
+    assert len(model.sinks) == 2
+    for version in (1, 2):
+        sink, _ = ask(subject, model, pins={"callee": version})
+        (answer, _) = sink.responses[0]
+        assert bytes(answer.outputs[0].data) == np.array([version], np.int32).tobytes()
+    assert len(model.sinks) == 2

@@ -35,11 +35,18 @@ def test_order_of_inputs_and_what_the_answer_does_not_depend_on_leave_the_key_al
         request(inputs=[tensor("Y")]),
         request(outputs=["OUT"]),
         request(parameters={"temperature": 0.5}),
+        request(pins={"callee": 2}),
     ],
-    ids=["shape", "datatype", "bytes", "name", "outputs", "parameters"],
+    ids=["shape", "datatype", "bytes", "name", "outputs", "parameters", "pins"],
 )
 def test_whatever_can_change_the_answer_changes_the_key(other):
     assert request_key(b"i", request()) != request_key(b"i", other)
+
+
+def test_pins_to_the_same_versions_are_one_key_in_whatever_order_and_none_are_no_pins():
+    one, other = request(pins={"a": 1, "b": 2}), request(pins={"b": 2, "a": 1})
+    assert request_key(b"i", one) == request_key(b"i", other)
+    assert request_key(b"i", request(pins={})) == request_key(b"i", request())
 
 
 def test_another_generation_of_the_model_has_other_keys():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backends.api.request import Tensor, tensor_from_numpy
-from deployments.rollouts.comparing import Tolerance, compare
+from deployments.rollouts.comparing import Mismatch, Tolerance, compare
 
 _TOLERANCE = Tolerance(absolute=1e-6, relative=0.01)
 
@@ -64,3 +64,24 @@ def test_a_missing_output_and_another_shape_are_differences() -> None:
 def test_the_order_of_outputs_is_of_no_consequence() -> None:
     one, other = _tensor([1.0]), _tensor([2.0], name="OTHER")
     assert compare([one, other], [other, one], _TOLERANCE) is None
+
+
+def test_a_number_is_infinitely_far_from_nan_and_from_an_infinity() -> None:
+    for other in ("nan", "inf"):
+        found = compare([_tensor([1.0, 2.0])], [_tensor([float(other), 2.0])], _TOLERANCE)
+        assert found is not None
+        assert (found.count, found.largest) == (1, float("inf"))
+
+
+def test_a_text_of_sixty_four_characters_is_shown_whole() -> None:
+    for length, shown in ((61, repr(b"a" * 61)), (62, "b'" + "a" * 62 + "...")):
+        found = compare(
+            [_tensor([b"a" * length], "object")], [_tensor([b"b"], "object")], _TOLERANCE
+        )
+        assert found is not None
+        assert found.reason == f"element 0: expected {shown}, got b'b'"
+
+
+def test_a_mismatch_reads_as_a_line() -> None:
+    assert str(Mismatch("OUT", "element 0", 3, 1.0)) == "output 'OUT': element 0; 3 differ"
+    assert str(Mismatch("", "outputs differ")) == "outputs differ"

@@ -3,6 +3,9 @@
 """Links to instances that go silent, cannot be reached, or answer in unforeseen ways."""
 
 import asyncio
+import logging
+
+import pytest
 
 from backends.api.errors import UnavailableError
 from backends.api.request import SEQUENCE_START
@@ -146,6 +149,34 @@ def test_an_unforeseen_fault_of_a_connection_is_tried_again() -> None:
         assert attempts == before
 
     virtual_time.run(main())
+
+
+def test_a_lane_that_cannot_be_opened_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    attempts = 0
+
+    async def connect(link: Link, on_lost: OnLost) -> LaneClient:
+        nonlocal attempts
+        attempts += 1
+        raise UnavailableError("no lane to instance 'm/1#0': Connection refused")
+
+    async def main() -> None:
+        pools = NodePools(lambda request: None, lambda pool: None)
+        links = LinkSet(
+            "node", connect, lambda link: None, lambda link, orphans: None, node_pools=pools
+        )
+        endpoint = InstanceEndpoint("m/1#0", "i", "node", "", ("", 0))
+        links.sync({"m"}, {("m/1#0", "i"): (endpoint, ("m", 1))}, (), ModelPools())
+        await asyncio.sleep(10)
+        await links.close()
+
+    with caplog.at_level(logging.INFO):
+        virtual_time.run(main())
+    assert attempts > 10
+    assert [row.message for row in caplog.records if "m/1#0" in row.message] == [
+        "lane to m/1#0: no lane to instance 'm/1#0': Connection refused; trying again"
+    ]
 
 
 def test_a_router_without_a_heartbeat_timeout_sets_no_timer() -> None:

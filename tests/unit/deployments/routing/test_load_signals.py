@@ -15,8 +15,11 @@ from deployments.routing.load_signals import LoadSignals
 from deployments.routing.router import Router
 from deployments.routing.table_watch import TableWatch
 from tests.support.cluster_of_instances import CONFIG, Instance, Routed, request, table
+from tests.support.lane_requests import ScriptedModel
 from tests.support.lane_rig import Sink, until
-from tests.support.pool_node import node_of
+from tests.support.pool_cluster import cluster_of
+from tests.support.pool_node import node_of, outcome
+from tests.support.pool_rig import PooledInstance
 
 AUTOSCALED = replace(CONFIG, parameters={"autoscaling.max_instances": "4"})
 
@@ -143,3 +146,25 @@ async def test_a_report_that_nobody_takes_is_followed_by_the_next() -> None:
         assert (load.key, load.version) == ("m", 1)
         assert load.ongoing > 0
         await watch.close()
+
+
+async def test_a_request_that_its_instance_sends_back_is_sent_once() -> None:
+    async with (
+        cluster_of(AUTOSCALED, [1]) as cluster,
+        PooledInstance(AUTOSCALED, ScriptedModel()) as joining,
+    ):
+        (node,) = cluster.nodes
+        _, second = signals_of(node.routers[0])
+        with node.busy():
+            sent = [node.send() for _ in range(3)]
+            await until(lambda: node.sizes)
+            assert second() == [VersionLoad("m", 1, 3.0, 3.0)]
+            # The queue is the holder's from now on: what has not begun is sent back.
+            node.add(joining)
+            node.publish()
+            await until(lambda: len(node.sizes) == 2)
+            # One executes there, one waits in the queue; neither is one more.
+            assert second() == [VersionLoad("m", 1, 3.0, 0.0)]
+        for each in sent:
+            await outcome(each)
+        assert sum(each.bounce_count for each in node.routers[0].find("m").pool.lanes) == 2

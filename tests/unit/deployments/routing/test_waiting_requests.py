@@ -143,6 +143,23 @@ def test_a_request_that_waits_is_tried_again_though_nothing_happens() -> None:
     virtual_time.run(main())
 
 
+def test_what_a_sweep_sends_and_waits_once_more_is_swept_once_a_second() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        failures: list[str] = []
+        loop = asyncio.get_running_loop()
+        # Where an error of the sweep itself would go.
+        loop.set_exception_handler(lambda _, context: failures.append(str(context)))
+        routed, _ = world.submit()
+        await asyncio.sleep(10.5)
+        assert world.sent == [routed] * 10
+        assert failures == []
+        world.waiting.close()
+
+    virtual_time.run(main())
+
+
 def test_a_request_waits_for_a_model_whose_instances_are_all_lost_and_restart() -> None:
     async def main() -> None:
         world = World()

@@ -15,6 +15,7 @@ from deployments.scheduling.dynamic_batcher import DynamicBatcher
 from deployments.scheduling.pool_queue import PoolQueue
 from deployments.scheduling.pool_scheduler import SharedScheduler
 from deployments.scheduling.priority_queue import QueueRules, rules_of
+from tests.support.examples import examples
 from tests.support.queued_items import FakeItem, play
 
 LIMITED = QueueRules(QueuePolicy(max_queue_size=20))
@@ -223,7 +224,7 @@ def test_what_avoids_an_instance_waits_for_another_among_several_tenants():
 WEIGHTS = (1.0, 2.0, 0.5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -271,7 +272,7 @@ def test_each_request_leaves_once_and_in_order_of_its_tenant_and_level(steps, de
     assert batcher.clear() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.floats(0.25, 4), min_size=2, max_size=6),
     st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=20, max_size=200),
@@ -311,3 +312,18 @@ def test_a_thousand_tenants_that_come_and_go_are_forgotten():
         batcher.next_batch(at)
         batcher.next_batch(at)
     assert len(batcher._fair._tenants) < 200
+
+
+def test_what_is_given_up_comes_in_the_order_it_would_be_served():
+    batcher: DynamicBatcher = DynamicBatcher(1)
+    for tenant, number in ("a0", "a1", "b0", "a2", "b1"):
+        batcher.enqueue(of(tenant, int(number)), 0)
+    assert [each.name for each in batcher.clear()] == ["a0", "b0", "a1", "b1", "a2"]
+    assert batcher.pending_count == 0
+    batcher.enqueue(of("c", 0), 0)
+    assert [each.name for each in batcher.next_batch(0).batch] == ["c0"]
+
+
+def test_a_batcher_without_levels_has_one():
+    rules = rules_of(DynamicBatching())
+    assert (rules.level_count, rules.default_level) == (1, 1)

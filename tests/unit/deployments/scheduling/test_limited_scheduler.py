@@ -207,13 +207,13 @@ def test_a_sequence_executes_in_order_between_others():
     node = Node()
     node.add("sequences", batcher(1), takes_first=True)
     node.add("other", DefaultScheduler())
-    for flags in (SEQUENCE_START, 0, SEQUENCE_END):
-        node.arrive(0, "sequences", part(7, flags))
+    parts = [part(7, flags) for flags in (SEQUENCE_START, 0, SEQUENCE_END)]
+    for each in parts:
+        node.arrive(0, "sequences", each)
         node.arrive(0, "other", FakeItem("o"))
     left = node.run()
     names = [item for _, name, (item,) in left if name == "sequences"]
-    assert names == sorted(names)
-    assert len(names) == 3
+    assert names == [each.name for each in parts]
     assert [at for at, _, _ in left] == [0, 100, 200, 300, 400, 500]
 
 

@@ -237,3 +237,25 @@ def test_clear_gives_up_what_waits_and_nothing_else():
     run.enqueue(*waiting)
     assert run.queue.clear() == waiting[1:]
     assert run.queue.is_needed("A")
+
+
+def test_what_still_waits_to_grow_is_given_away_where_it_is_flushed():
+    run = PoolRun(dynamic(4, max_queue_delay_us=10_000), "AB")
+    run.enqueue(*items("abcdef"))
+    assert run.names == [["a", "b", "c", "d"]]
+    flushed = run.queue.flush(20_000_000)
+    assert [[each.name for each in batch.decision.batch] for batch in flushed.batches] == [
+        ["e", "f"]
+    ]
+    assert run.queue.pending_count == 0
+    assert PoolRun(dynamic(4), "A").queue.flush(0).batches == []
+
+
+def test_an_instance_that_was_retired_and_is_restored_serves_again():
+    run = PoolRun(SINGLE, "A")
+    run.queue.retire("A")
+    run.enqueue(FakeItem("a"))
+    assert started(run) == []
+    run.queue.restore("A", run.now_ns)
+    run.look()
+    assert started(run) == [("A", "a")]

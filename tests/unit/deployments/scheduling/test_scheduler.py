@@ -31,3 +31,9 @@ def test_a_stopped_scheduler_refuses_but_hands_out_what_it_has():
         scheduler.enqueue(FakeItem("b"), 0)
     assert scheduler.pending_count == 1
     assert scheduler.next_batch(0).batch == [first]
+
+
+def test_without_sequences_no_sequence_is_known():
+    scheduler = DefaultScheduler()
+    scheduler.enqueue(FakeItem("a"), 0)
+    assert not scheduler.knows(1)

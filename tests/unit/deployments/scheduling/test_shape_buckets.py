@@ -150,3 +150,9 @@ def test_parameters_that_make_no_sense_are_refused(parameters, text):
 def test_models_whose_inputs_cannot_be_padded_are_refused(fields):
     with pytest.raises(InvalidArgumentError):
         shape_buckets_of(config(parameters={"shape_buckets.ids": "4"}, **fields))
+
+
+def test_the_model_gets_an_input_without_buckets_in_the_shape_it_came_in():
+    of = buckets(shape_buckets__ids="4")
+    assert of.shape_of(Tensor("ids", "INT64", (1, 3))) == (1, 4)
+    assert of.shape_of(Tensor("x", "FP32", (1, 2, 5, 3))) == (1, 2, 5, 3)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backends.api.errors import (
@@ -199,13 +199,16 @@ def test_repositories_without_one_model_are_refused(paths: list[str], message: s
 _FOLDERS = ["1", "2", "a", "é", "variables", ".git", ""]
 _FILES = ["model.onnx", "model.onnx_data", "b.pt", "saved_model.pb", "m.xml", "m.bin", "labels.txt"]
 _PART = st.sampled_from([*_FOLDERS, *_FILES, "config.pbtxt", "README.md", "xgboost.json"])
+_SHOWN = {"model.onnx", "model.onnx_data", "README.md"}
 
 
 @given(st.sets(st.lists(_PART, min_size=1, max_size=3).map("/".join)))
+@example(_SHOWN)
 def test_any_tree_is_shown_from_its_own_files_or_refused(paths: set[str]):
     try:
         shown = show_repository("hf://o/n", "n", paths)
     except InvalidArgumentError:
+        assert paths != _SHOWN
         return
     assert shown
     assert all("/" in path for path in shown)

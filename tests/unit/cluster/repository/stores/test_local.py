@@ -57,3 +57,13 @@ def test_what_cannot_be_written_is_told_with_its_path(tmp_path: Path) -> None:
     store.write("f", b"")
     with pytest.raises(UnavailableError, match="f/g"):
         store.write("f/g", b"")
+
+
+def test_a_file_that_cannot_be_looked_at_is_an_error_and_not_left_out(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.write("m/f", b"")
+    (tmp_path / "m" / "loop").symlink_to("loop")
+    assert [file.path for file in store.find()] == ["m/f"]
+    (tmp_path / "m" / "g").symlink_to("x" * 300)
+    with pytest.raises(UnavailableError, match="m/: g: File name too long"):
+        list(store.find())

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from backends.api.errors import (
@@ -128,11 +128,19 @@ def test_so_is_a_location_of_a_registry(begin: str, name: str, revision: str, pa
     assert parse_location(str(model)) == model
 
 
+_ACCEPTED = {"/models", "s3://h:1/bucket/path", "gs://bucket", "as://account/container/a"}
+
+
 @given(st.text())
+@example("/models")
+@example("s3://h:1/bucket/path")
+@example("gs://bucket")
+@example("as://account/container/a")
 def test_any_text_is_a_location_or_refused(text: str):
     try:
         location = parse_location(text)
     except TritonError:
+        assert text not in _ACCEPTED
         return
     assert location.is_local or location.bucket or location.url
 

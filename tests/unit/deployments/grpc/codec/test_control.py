@@ -70,3 +70,40 @@ def test_repository_name_is_unsupported():
 def test_malformed_request_is_internal():
     with pytest.raises(InternalError, match="Unable to parse request"):
         codec.parse("ServerLive", b"\xff\xff\xff")
+
+
+def test_metadata_are_those_of_http_and_what_grpc_has_not_is_left_out():
+    server = {"name": "manta", "version": "1", "extensions": ["sequence"]}
+    read = service_pb2.ServerMetadataResponse.FromString(codec.render_server_metadata(server))
+    assert (read.name, read.version, list(read.extensions)) == ("manta", "1", ["sequence"])
+    inputs = [{"name": "I", "datatype": "FP32", "shape": ["-1", "4"]}]
+    model = {"name": "m", "versions": ["1", "2"], "platform": "p", "inputs": inputs, "more": 1}
+    found = service_pb2.ModelMetadataResponse.FromString(codec.render_model_metadata(model))
+    assert (found.name, list(found.versions), found.platform) == ("m", ["1", "2"], "p")
+    assert [(each.name, each.datatype, list(each.shape)) for each in found.inputs] == [
+        ("I", "FP32", [-1, 4])
+    ]
+
+
+def test_statistics_are_those_of_http_and_what_grpc_has_not_is_left_out():
+    row = {"name": "m", "version": "1", "inference_count": 3, "more": {"a": 1}}
+    rendered = codec.render_statistics({"model_stats": [row], "else": 1})
+    (found,) = service_pb2.ModelStatisticsResponse.FromString(rendered).model_stats
+    assert (found.name, found.version, found.inference_count) == ("m", "1", 3)
+
+
+def test_a_row_of_the_index_has_what_is_known_of_the_model():
+    rows = [{"name": "a", "version": "1", "state": "UNAVAILABLE", "reason": "why"}, {"name": "b"}]
+    found = service_pb2.RepositoryIndexResponse.FromString(codec.render_index(rows)).models
+    assert [(each.name, each.version, each.state, each.reason) for each in found] == [
+        ("a", "1", "UNAVAILABLE", "why"),
+        ("b", "", "", ""),
+    ]
+
+
+def test_an_unload_says_whether_its_parts_are_unloaded_too():
+    request = service_pb2.RepositoryModelUnloadRequest(model_name="m")
+    assert not codec.unload_dependents(request)
+    for value in (True, False):
+        request.parameters["unload_dependents"].bool_param = value
+        assert codec.unload_dependents(request) is value

@@ -179,10 +179,30 @@ def _decoded(decoder, data):
         return error.message
 
 
-@pytest.mark.parametrize("cut", [0, 1, 20, 10_000])
-def test_the_first_tensor_is_found_in_the_first_part_of_a_message(cut):
-    request = message(raw=(b"x" * 300, b"y" * 300))
-    data = request.SerializeToString()
-    expected = data.index(b"xxx")
-    assert tensor_offset(memoryview(data)[: cut or len(data)]) in {expected, 0}
-    assert tensor_offset(memoryview(data)) == expected
+@pytest.mark.parametrize("more", [1, 2, 150, 299, 300, 301, 450, 10_000])
+def test_the_first_tensor_is_found_in_a_first_part_that_it_begins_in(more):
+    data = message(raw=(b"x" * 300, b"y" * 300)).SerializeToString()
+    begin = data.index(b"xxx")
+    assert tensor_offset(memoryview(data)[: begin + more]) == begin
+
+
+@pytest.mark.parametrize("less", [3, 10, 10_000])
+def test_no_tensor_is_found_in_a_part_that_ends_before_it(less):
+    data = message(raw=(b"x" * 300, b"y" * 300)).SerializeToString()
+    # The tag and the length are the three bytes before.
+    end = max(data.index(b"xxx") - less, 0)
+    assert tensor_offset(memoryview(data)[:end]) == 0
+
+
+def test_what_is_wrong_is_wrong_each_time():
+    decoder = RequestDecoder()
+    for _ in range(2):
+        with pytest.raises(TritonError, match="sequence_start"):
+            build(message({"sequence_id": 1, "sequence_start": 5}), decoder)
+    assert not decoder._heads
+
+
+def test_a_head_beyond_the_size_limit_is_not_kept():
+    decoder = RequestDecoder()
+    build(message({"text": "x" * (1 << 16)}), decoder)
+    assert not decoder._heads

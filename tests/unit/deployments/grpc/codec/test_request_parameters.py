@@ -100,3 +100,10 @@ RESERVED = (
 )
 def test_wrong_request_parameter_is_refused(key, value, text):
     assert refusal(message({key: value})) == text
+
+
+def test_a_flag_that_is_false_and_the_lowest_priority_are_taken():
+    parameters = {"sequence_id": 3, "sequence_start": False, "sequence_end": False, "priority": 0}
+    request = build(message(parameters))
+    assert (request.correlation_id, request.flags, request.priority) == (3, 0, 0)
+    assert request.parameters == {}

@@ -9,6 +9,7 @@ from tritonclient.grpc import service_pb2
 
 from backends.api.datatypes import DATATYPES
 from backends.api.errors import InvalidArgumentError, NotFoundError
+from backends.api.quoting import MOST_TEXT_CHARACTERS, shorten
 from backends.api.request import InferenceResponse, Tensor
 from deployments.grpc.codec.response import (
     ResponseEncoder,
@@ -131,3 +132,30 @@ def test_empty_final_response_has_no_version():
     assert (message.infer_response.id, message.infer_response.model_name) == ("i", "m")
     assert message.infer_response.model_version == ""
     assert message.infer_response.parameters["triton_final_response"].bool_param
+
+
+def test_responses_that_differ_in_one_output_are_told_apart():
+    def sent(encoder, *names):
+        tensors = [Tensor(name, "INT8", (1,), memoryview(b"x")) for name in names]
+        data = joined(encoder.encode(InferenceResponse("m", "1", outputs=tensors)))
+        return [each.name for each in service_pb2.ModelInferResponse.FromString(data).outputs]
+
+    encoder = ResponseEncoder()
+    for names in (["a", "z"], ["b", "z"], ["a"], ["a", "z"]):
+        assert sent(encoder, *names) == names
+
+
+def test_a_head_that_is_known_is_not_made_again():
+    encoder = ResponseEncoder()
+    response = InferenceResponse("m", "1", outputs=[Tensor("a", "INT8", (1,), memoryview(b"x"))])
+    assert encoder._head(response) is encoder._head(response)
+
+
+def test_a_small_response_is_one_piece_and_a_text_too_long_is_cut():
+    tensor = Tensor("a", "INT8", (1,), memoryview(b"x"))
+    encoder = ResponseEncoder()
+    assert isinstance(encoder.encode(InferenceResponse("m", "1", outputs=[tensor])), bytes)
+    data = encode_rejection(NotFoundError("x" * 100_000), "7")
+    text = service_pb2.ModelStreamInferResponse.FromString(data).error_message
+    assert text == shorten("x" * 100_000, MOST_TEXT_CHARACTERS)
+    assert len(text) < 100_000

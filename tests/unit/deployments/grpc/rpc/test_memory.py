@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deployments.grpc.rpc.call import MESSAGE_OVERHEAD_BYTES
 from deployments.grpc.rpc.inflation import INLINE_BYTES, Inflation, MessageError
 from deployments.grpc.rpc.status import RESOURCE_EXHAUSTED
 from deployments.http2 import frames
@@ -34,8 +35,8 @@ def _compressed(stream_id: int, message: bytes) -> bytes:
     return headers_frame(stream_id, GZIP_WAIT) + data_frame(stream_id, body, end=True)
 
 
-def test_small_messages_are_not_on_the_books() -> None:
-    client = Client(budget=MemoryBudget(0))
+def test_small_messages_are_not_on_the_books_before_they_are_complete() -> None:
+    client = Client(budget=MemoryBudget(1000 + MESSAGE_OVERHEAD_BYTES))
     client.send(headers_frame(1) + data_frame(1, grpc_message(bytes(1000))[:500]))
     assert client.budget.used_bytes == 0
     client.send(data_frame(1, grpc_message(bytes(1000))[500:], end=True))
@@ -43,19 +44,21 @@ def test_small_messages_are_not_on_the_books() -> None:
 
 
 def test_a_partial_message_that_the_budget_refuses_is_resource_exhausted() -> None:
-    client = Client(budget=MemoryBudget(100_000))
+    client = Client(budget=MemoryBudget(100_000 + MESSAGE_OVERHEAD_BYTES))
     client.service.has_memory = False
-    half = grpc_message(bytes(200_000))[:120_000]
-    client.send(headers_frame(1) + data_frame(1, half))
-    assert client.budget.used_bytes == 120_000 - 5 - FREE_BYTES
+    half = grpc_message(bytes(100_000))[:99_000]
+    client.send(headers_frame(1, WAIT) + data_frame(1, half))
+    assert client.budget.used_bytes == 99_000 - 5 - FREE_BYTES
     client.send(headers_frame(3) + data_frame(3, half))
     status, text = client.status(3)
     assert status == RESOURCE_EXHAUSTED
     assert text.startswith("Server is too busy to hold an incomplete message: ")
-    assert "of 100000 bytes" in text
-    # The other call goes on and gives everything back.
-    client.send(data_frame(1, grpc_message(bytes(200_000))[120_000:], end=True))
-    assert len(client.service.calls[0].messages[0]) == 200_000
+    assert "of 101024 bytes" in text
+    # The other call goes on, counts no byte twice and gives everything back.
+    client.send(data_frame(1, grpc_message(bytes(100_000))[99_000:], end=True))
+    assert len(client.service.calls[0].messages[0]) == 100_000
+    assert client.budget.used_bytes == 100_000 + MESSAGE_OVERHEAD_BYTES
+    client.service.calls[0].reply.complete(b"")
     assert client.budget.used_bytes == 0
 
 
@@ -121,6 +124,8 @@ def test_a_message_that_grows_large_is_decompressed_elsewhere_in_pieces() -> Non
     assert pieces == 5
     assert client.service.calls[0].messages == [message]
     assert client.service.calls[0].half_closed_count == 1
+    assert client.budget.used_bytes == len(message) + MESSAGE_OVERHEAD_BYTES
+    client.service.calls[0].reply.complete(b"")
     assert client.budget.used_bytes == 0
 
 

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from backends.api.errors import TritonError
-from deployments.http.codec.bare_tokens import cut
+from deployments.http.codec.bare_tokens import TokenNumbers, cut
 from deployments.http.codec.infer_header import careful_inputs, read_fast
 from deployments.http.codec.infer_request import InferDecoder, _assemble, _Assembly
 from deployments.http.codec.infer_spec import DecodedInfer
@@ -191,6 +191,7 @@ def header_of(data: str, datatype: str = "FP32") -> bytes:
         ("[NaN,1,-Infinity,Infinity]", [np.nan, 1, -np.inf, np.inf]),
         ("[ [1 , NaN ],[\n-Infinity, 4]]", [1, np.nan, -np.inf, 4]),
         ("[NaN,NaN,NaN,NaN]", [np.nan] * 4),
+        ("[1,2,3,Infinity]", [1, 2, 3, np.inf]),
     ],
 )
 @pytest.mark.parametrize(("datatype", "code"), [("FP32", "f"), ("FP64", "d")])
@@ -201,6 +202,9 @@ def test_tokens_do_not_cost_the_careful_reader(
     rest = cut(header)
     assert rest is not None
     assert b"NaN0" in rest.document
+    filled = list(rest.filled(careful_inputs(parse(rest.document))))
+    assert rest.is_used_up()
+    assert [type(each.value) for each in filled] == [TokenNumbers]
     (tensor,) = InferDecoder().decode(memoryview(header), None, SIMPLE).request.inputs
     assert bytes(tensor.data) == struct.pack(f"<4{code}", *values)
 

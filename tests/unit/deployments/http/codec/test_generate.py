@@ -20,7 +20,7 @@ from backends.api.request import (
     tensor_as_numpy,
     tensor_from_numpy,
 )
-from deployments.http.codec.generate import decode_generate, encode_generate
+from deployments.http.codec.generate import _Reader, decode_generate, encode_generate
 from tests.support.examples import examples
 
 
@@ -45,6 +45,14 @@ def decode(body: Any, model: Model | None = None, limit: int = 1 << 20) -> Infer
 def refusal(body: Any, model: Model | None = None, limit: int = 1 << 20) -> TritonError:
     with pytest.raises(TritonError) as caught:
         decode(body, model, limit)
+    return caught.value
+
+
+def decode_limited(body: Any, model: Model, limit: int) -> TritonError:
+    """The refusal of inputs that are too large, the document itself apart."""
+    request = InferenceRequest(model.name, model.version)
+    with pytest.raises(TritonError) as caught:
+        _Reader(model, request, limit).read(body)
     return caught.value
 
 
@@ -162,6 +170,19 @@ def test_inputs_together_are_bounded() -> None:
         "request size of 24 bytes with input 'B' of size 16 bytes exceeds the maximum allowed "
         "input size of 32. Use --http-max-input-size to increase the limit."
     )
+
+
+def test_a_third_input_is_bounded_with_both_before_it() -> None:
+    model = Model(0, *(ModelInput(name, "BYTES", (-1,)) for name in "ABC"))
+    body = {"A": ["four"], "B": ["four"], "C": ["four"]}
+    assert len(decode(body, model, limit=100).inputs) == 3
+    assert "request size of 16 bytes with input 'C' of size 8 bytes" in (
+        decode_limited(body, model, 23).message
+    )
+
+
+def test_a_model_of_batches_of_one_has_a_batch_dimension() -> None:
+    assert decode({"I": 5}, Model(1, ModelInput("I", "INT32", (1,)))).inputs[0].shape == (1, 1)
 
 
 def test_document_over_the_limit_is_refused_before_it_is_read() -> None:

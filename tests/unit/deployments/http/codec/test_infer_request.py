@@ -1,22 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Manta authors
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E501 - texts of Triton stay in one piece, so that they can be searched for
-import contextlib
 import json
 import struct
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from backends.api.bytes_tensor import serialize_bytes
 from backends.api.errors import InternalError, InvalidArgumentError, TritonError
 from backends.api.model_config import ModelInput
-from backends.api.request import SEQUENCE_END, SEQUENCE_START
+from backends.api.request import SEQUENCE_END, SEQUENCE_START, Extent
 from deployments.http.codec.infer_request import InferDecoder
-from deployments.http.codec.infer_spec import DecodedInfer
+from deployments.http.codec.infer_spec import DecodedInfer, RequestedOutput
 from tests.support.examples import examples
 from tests.support.http_infer_requests import (
     FIRST,
@@ -123,6 +122,39 @@ def test_parameters_are_sorted_into_their_fields() -> None:
     assert decoded.outputs.is_binary
 
 
+def test_a_flag_that_is_false_is_as_one_that_is_missing() -> None:
+    flags = {"sequence_start": False, "sequence_end": False, "binary_data_output": False}
+    decoded = decode(binary_header(parameters={"sequence_id": 7, **flags}), FIRST + SECOND)
+    assert decoded.request.flags == 0
+    assert not decoded.outputs.is_binary
+    assert decoded.outputs.is_binary is decode(binary_header(), FIRST + SECOND).outputs.is_binary
+
+
+def test_a_request_names_the_model_and_version_that_were_asked() -> None:
+    decoder = InferDecoder()
+    text = json.dumps(binary_header()).encode()
+    body = memoryview(text + FIRST + SECOND)
+    raw_model = Served(ModelInput("INPUT", "BYTES", (1,)), max_batch_size=0)
+    for request in (
+        decoder.decode(body, len(text), SIMPLE).request,
+        decoder.decode(body, len(text), SIMPLE).request,  # by the header that is known
+        decoder.decode(memoryview(b"raw"), 0, raw_model).request,
+    ):
+        assert (request.model_name, request.model_version, request.id) == ("simple", 1, "")
+
+
+def test_a_header_without_binary_data_is_not_kept() -> None:
+    decoder = InferDecoder()
+    mixed = [given_input(parameters={"binary_data_size": 64}), given_input("INPUT1", data=DATA)]
+    for inputs, kept in ((mixed, 0), (binary_header()["inputs"], 1)):
+        text = json.dumps({"inputs": inputs}).encode()
+        tail = FIRST * (1 + kept)
+        for _ in range(2):
+            decoder.decode(memoryview(text + tail), len(text), SIMPLE)
+        assert len(decoder._templates) == kept
+        assert None not in decoder._templates.values()
+
+
 def test_requested_outputs_keep_order_and_wishes() -> None:
     outputs = [
         {"name": "B", "parameters": {"binary_data": True}},
@@ -150,6 +182,28 @@ def test_input_in_shared_memory_becomes_an_extent() -> None:
     (tensor,) = decode({"inputs": [given_input(parameters=parameters)]}).request.inputs
     assert tensor.extent is not None
     assert (tensor.extent.source, tensor.extent.offset, tensor.extent.size_bytes) == ("r", 8, 64)
+
+
+def test_a_header_says_the_same_however_it_is_read() -> None:
+    region = {"shared_memory_region": "r", "shared_memory_offset": 8, "shared_memory_byte_size": 64}
+    outputs = [
+        {"name": "A", "parameters": {"classification": 3}},
+        {"name": "B", "parameters": region},
+        {"name": "C", "parameters": {"binary_data": True}},
+    ]
+    header = {"inputs": [given_input(parameters=region)], "outputs": outputs}
+    fast = decode(header)
+    # RapidJSON takes a byte order mark, msgspec does not.
+    careful = decode(b"\xef\xbb\xbf" + json.dumps(header).encode())
+    for decoded in (fast, careful):
+        (tensor,) = decoded.request.inputs
+        assert tensor.extent == Extent("r", 8, 64)
+        assert decoded.outputs.by_name == {
+            "A": RequestedOutput(class_count=3),
+            "B": RequestedOutput(extent=Extent("r", 8, 64)),
+            "C": RequestedOutput(is_binary=True),
+        }
+        assert decoded.request.id == ""
 
 
 DATA = list(range(16))
@@ -294,6 +348,8 @@ def test_data_of_a_shape_without_elements_are_not_looked_at() -> None:
     is_json=st.booleans(),
     length=st.integers(0, 500) | st.none(),
 )
+@example(at=0, inserted=b"", removed=0, is_json=True, length=None)
+@example(at=0, inserted=b"", removed=0, is_json=False, length=None)
 def test_mutated_body_raises_nothing_but_triton_errors(
     at: int, inserted: bytes, removed: int, is_json: bool, length: int | None
 ) -> None:
@@ -306,5 +362,8 @@ def test_mutated_body_raises_nothing_but_triton_errors(
     if length is None and not is_json:
         length = min(len(text), len(mutated))
     length = None if length is None else min(length, len(mutated))
-    with contextlib.suppress(TritonError):
+    is_whole = mutated == body and length in {None, len(text)}
+    try:
         InferDecoder().decode(memoryview(mutated), length, SIMPLE)
+    except TritonError:
+        assert not is_whole

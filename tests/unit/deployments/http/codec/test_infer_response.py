@@ -81,6 +81,7 @@ def test_infinite_parameter_is_a_bare_token() -> None:
 def test_not_finite_numbers_are_bare_tokens() -> None:
     header = encode([output([math.nan, math.inf, -math.inf, 0.5], "f4")]).header
     assert b'"data":[NaN,Infinity,-Infinity,0.5]' in header
+    assert json_data(output([1.0, math.nan, math.nan], "f8")) == b"[1.0,NaN,NaN]"
 
 
 @settings(max_examples=examples(50), deadline=None)

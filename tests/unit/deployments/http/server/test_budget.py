@@ -4,6 +4,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,6 +85,57 @@ class LateApplication:
 
     def allocate(self, size_bytes: int, align_at: int) -> memoryview | None:
         return None
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_small_bodies_count_until_they_are_answered(*, is_chunked: bool) -> None:
+    budget = MemoryBudget(1000)
+    async with running(budget=budget) as here:
+        application = here.server.application = LateApplication()
+        client, other = await here.connect(), await here.connect()
+        asked = infer(400)
+        if is_chunked:
+            chunks = b"190\r\n%s\r\n0\r\n\r\n" % (b"x" * 400)
+            asked = request("POST", INFER, headers=("Transfer-Encoding: chunked",)) + chunks
+        await client.send(2 * asked)
+        await until(lambda: len(application.waiting) == 2)
+        assert budget.used_bytes == 800
+        # A small body that is refused has been read: its connection goes on.
+        for _ in range(4):
+            answer = await other.call(infer(400))
+            assert (answer.status, answer.headers.get("connection")) == (503, None)
+            assert answer.error.startswith(
+                "the server has no memory left for a request body of 400"
+            )
+        application.waiting.pop(0).reply(200, TEXT)
+        assert (await client.answer()).status == 200
+        assert budget.used_bytes == 400
+        await other.send(infer(400))
+        await until(lambda: len(application.waiting) == 2)
+        await client.close()
+        await until(lambda: budget.used_bytes == 400)
+        for exchange in application.waiting:
+            exchange.reply(200, TEXT)
+        assert (await other.answer()).status == 200
+        assert budget.used_bytes == 0
+
+
+async def test_pipelined_small_bodies_are_bounded_by_the_budget() -> None:
+    budget = MemoryBudget(1 << 20)
+    async with running(budget=budget) as here:
+        application = here.server.application = LateApplication()
+        clients = [await here.connect() for _ in range(4)]
+        for client in clients:
+            await client.send(32 * infer(60_000))
+        await until(lambda: budget.refused_count == 4 * 32 - (1 << 20) // 60_000)
+        assert len(application.waiting) == (1 << 20) // 60_000
+        assert budget.peak_bytes <= budget.limit_bytes + 60_000
+        for exchange in application.waiting:
+            exchange.reply(200, TEXT)
+        statuses = [(await client.answer()).status for client in clients for _ in range(32)]
+        assert statuses.count(200) == len(application.waiting)
+        assert statuses.count(503) == budget.refused_count
+        assert budget.used_bytes == 0
 
 
 class StuckTransport(asyncio.Transport):

@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The fork server as `manta serve` sees it: forked off it or started beside it, watched, ended.
+
+The first one is forked off a process that has imported Ray and done nothing with it: what it shares
+with that is neither imported nor kept twice. Another one, and that of a process with threads, is
+started for itself.
+"""
+
+import contextlib
+import gc
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+from cluster.fork_server import client_file
+from cluster.fork_server.requests import MARK, PYTHON_VARIABLE, SOCKET_VARIABLE
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 1024
+_SOCKET: Final = "socket"
+# Of a process that belongs to no job yet: such a worker takes what it is leased to.
+_NO_JOB: Final = "f" * 8
+# What Ray reads when it is imported and never again.
+_READ_AT_IMPORT: Final = ("RAY_JOB_ID", "RAY_RAYLET_PID")
+# ONNX Runtime's telemetry has a thread and an open database from its import on, neither of which a
+# forked process may go on with.
+_WITHOUT_TELEMETRY: Final = {"ORT_DISABLE_TELEMETRY": "1"}
+# The title of a process has no more room than its command line.
+_ROOM: Final = "." * 400
+_END_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.01
+
+
+class ForkServer:
+    """A fork server beside this process.
+
+    Args:
+        environment: What it and the processes it forks run in.
+        is_forked: Whether the first one is forked off this process, which has imported Ray
+            `of_no_job` and nothing that runs.
+
+    Raises:
+        OSError: There is no client, or no process can be started.
+    """
+
+    def __init__(self, environment: MutableMapping[str, str], *, is_forked: bool = False) -> None:
+        self._environment = environment
+        self._folder = Path(tempfile.mkdtemp(prefix="manta-fork-"))
+        (self._folder / MARK).touch()
+        # Ray changes it once it runs; another fork server shall be like the first one.
+        self._own = {**environment, **_WITHOUT_TELEMETRY, "SPT_NOENV": "1"}
+        self._own.update(_read_at_import())
+        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._lock = threading.Lock()
+        self._is_ended = False
+        try:
+            self._client = client_file.made(self._folder)
+            self._start(is_forked=is_forked and threading.active_count() == 1)
+        except OSError:
+            self.end()
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs; None while there is none."""
+        process = self._process
+        return None if process is None or process.poll() is not None else process.pid
+
+    @contextlib.contextmanager
+    def in_front_of_workers(self) -> Iterator[None]:
+        """Have a Ray that is started here start the client where it would start Python."""
+        services = _services()
+        own = services.sys
+        services.sys = _Interpreter(own, str(self._client))
+        variables = {SOCKET_VARIABLE: str(self._folder / _SOCKET), PYTHON_VARIABLE: sys.executable}
+        self._environment.update(variables)
+        try:
+            yield
+        finally:
+            services.sys = own
+            for each in variables:
+                self._environment.pop(each, None)
+
+    def look(self) -> bool:
+        """Start another one if it was killed; tell whether it was.
+
+        One that has ended by itself, and has said why, would do so again.
+        """
+        with self._lock:
+            if self._is_ended or self._process is None or (self._process.poll() or 0) >= 0:
+                return False
+            try:
+                self._start()
+            except OSError as error:
+                _log.warning("no other fork server can be started: %s", error)
+                return False
+            return True
+
+    def end(self) -> None:
+        """End it; the processes that it has forked are the raylet's to end."""
+        with self._lock:
+            self._is_ended = True
+            if self._process is not None:
+                self._process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_END_TIMEOUT_S)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, *, is_forked: bool = False) -> None:
+        path = self._folder / _SOCKET
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen(_BACKLOG)
+            if is_forked:
+                self._process = _forked(listener)
+                return
+            self._process = subprocess.Popen(  # noqa: S603 - a module of ours
+                [
+                    *(sys.executable, "-P", "-m", "cluster.fork_server"),
+                    *(str(listener.fileno()), str(os.getpid()), _ROOM),
+                ],
+                env=self._own,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
+                # Ctrl-C must not end it before the server has drained.
+                start_new_session=True,
+            )
+
+
+class Forked:
+    """A process that was forked, as `subprocess` shows one.
+
+    Args:
+        pid: The process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self, timeout: float) -> int:
+        """Wait until it has ended and return its exit code.
+
+        Raises:
+            TimeoutExpired: It has not within so many seconds.
+        """
+        ends_s = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > ends_s:
+                raise subprocess.TimeoutExpired("the fork server", timeout)
+            time.sleep(_POLL_S)
+        return code
+
+
+@contextlib.contextmanager
+def of_no_job(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Import Ray in this block, so that a process forked off this one belongs to no job yet."""
+    environment.update(_read_at_import())
+    try:
+        yield
+    finally:
+        for each in _READ_AT_IMPORT:
+            environment.pop(each, None)
+
+
+def _read_at_import() -> dict[str, str]:
+    """Return what Ray shall read: no job, and this process in the place of the raylet.
+
+    An embedded raylet ends with the process that has started it.
+    """
+    return dict(zip(_READ_AT_IMPORT, (_NO_JOB, str(os.getpid())), strict=True))
+
+
+def _forked(listener: socket.socket) -> Forked:
+    """Fork this process; the child serves and does not return."""
+    parent = os.getpid()
+    variables = {**_WITHOUT_TELEMETRY, **_read_at_import()}
+    # A collection would write into what both share.
+    gc.collect()
+    gc.freeze()
+    pid = os.fork()
+    if pid:
+        return Forked(pid)
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.environ.update(variables)
+        # Of the command, which is not what runs here; -P leaves it out.
+        if not sys.flags.safe_path:
+            del sys.path[0]
+        from cluster.fork_server.serving import main  # noqa: PLC0415 - in the child alone
+
+        main([str(listener.detach()), str(parent)])
+    except SystemExit as error:
+        os._exit(error.code if isinstance(error.code, int) else 1)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+class _Interpreter:
+    """The module `sys` with another executable, for the one module that starts processes."""
+
+    def __init__(self, own: Any, executable: str) -> None:
+        self._own = own
+        self.executable = executable
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+def _services() -> Any:
+    from ray._private import services  # noqa: PLC0415 - what Ray reads then is set before
+
+    return services

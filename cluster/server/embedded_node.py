@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""The node that `ray.init` starts for a server of its own, without what only others need.
+
+`ray start` has options for these, `ray.init` has none:
+
+- The dashboard's agent takes port 52365 always. A second Ray on the machine would try that port six
+  times, for 3.3 s, give up, and have its raylet wait for it.
+- The autoscaler's monitor adds nodes to a cluster that somebody has configured.
+- Without its dashboard Ray starts that process all the same, to report how it is used, and an agent
+  of it, for which `cluster.server.reaper` stands in.
+- The log monitor sends what workers print over the GCS, which `cluster.server.worker_output` reads.
+"""
+
+import functools
+import inspect
+import shlex
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ray._private import parameter, services, worker
+
+from cluster.server import reaper
+
+_OPTIONS: Final = {
+    "dashboard_agent_listen_port": 0,
+    "no_monitor": True,
+    "include_log_monitor": False,
+}
+_AGENT: Final = "--dashboard_agent_command="
+# Of the command of the dashboard's agent.
+_FOLDER: Final = "--session-dir="
+_NODE: Final = "--node-id="
+
+
+@contextmanager
+def embedded_node(*, dashboard: bool) -> Generator[None]:
+    """Have `ray.init` start such a node.
+
+    A Ray whose nodes do not know an option starts as it would without it.
+    """
+    replaced: list[tuple[Any, str, Any]] = [(parameter, "RayParams", _node_options())]
+    if not dashboard:
+        replaced += [
+            (services, "start_api_server", _no_dashboard),
+            (services, "start_ray_process", _without_agent(services.start_ray_process)),
+        ]
+    own = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    for module, name, value in replaced:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in own:
+            setattr(module, name, value)
+
+
+def logs_folder() -> Path:
+    """Return where the session of the node that this process has started keeps its logs."""
+    node: Any = worker._global_node  # noqa: SLF001 - nothing public says it
+    return Path(node.get_logs_dir_path())
+
+
+def _node_options() -> Any:
+    module: Any = parameter
+    known = inspect.signature(module.RayParams).parameters
+    return functools.partial(
+        module.RayParams, **{name: value for name, value in _OPTIONS.items() if name in known}
+    )
+
+
+def _no_dashboard(*_: Any, **__: Any) -> tuple[None, None]:
+    """Return no address and no process."""
+    return None, None
+
+
+def _without_agent(start: Any) -> Any:
+    """Return what starts a process of Ray, and a raylet with the idle agent."""
+
+    @functools.wraps(start)
+    def started(command: list[str], *given: Any, **named: Any) -> Any:
+        return start([_idle(each) for each in command], *given, **named)
+
+    return started
+
+
+def _idle(argument: str) -> str:
+    """Return the argument of a raylet that has an idle agent."""
+    if not argument.startswith(_AGENT):
+        return argument
+    words = shlex.split(argument.removeprefix(_AGENT))
+    folder, node = (
+        next(each.removeprefix(name) for each in words if each.startswith(name))
+        for name in (_FOLDER, _NODE)
+    )
+    return _AGENT + subprocess.list2cmdline(reaper.agent_command(folder, node))

@@ -1,0 +1,230 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A server whose processes are forked, what it prints, and what the fork server's loss costs."""
+
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import tritonclient.http as triton_http
+
+from tests.integration.conftest import write_add_sub
+from tests.support.clients import Load, add_sub_inputs, check_add_sub
+from tests.support.server import RunningServer
+
+# What an instance may take to start on a machine that does other things too.
+PATIENCE_S = 120.0
+FORK_SERVER = "manta: fork server"
+RESTARTED = "The fork server had ended: another one was started."
+BURST = tuple(f"burst_{each}" for each in range(5))
+LINES = 40
+INSTANCES = 3
+PRINTING = f"""
+import os, sys
+
+class TritonPythonModel:
+    def initialize(self, args):
+        for each in range({LINES}):
+            print(f"line {{each}} of {{os.getpid()}}")
+            print(f"error {{each}} of {{os.getpid()}}", file=sys.stderr)
+
+    def execute(self, requests):
+        return []
+"""
+
+
+@dataclass
+class Forking:
+    """A server whose output and errors can be told apart.
+
+    Attributes:
+        server: The server.
+        errors: The file to which its errors go.
+        seen: All of its processes; those whose fork server has died are nobody's children.
+    """
+
+    server: RunningServer
+    errors: Path
+    seen: set[psutil.Process] = field(default_factory=set)
+
+    def fork_server(self) -> psutil.Process | None:
+        children = psutil.Process(self.server.pid).children()
+        return next((each for each in children if title(each).startswith(FORK_SERVER)), None)
+
+    def kill_fork_server(self) -> int:
+        """End it; return how often it was started anew before."""
+        before = self.restarts()
+        self.look()
+        self.server.kill(until(self.fork_server, "no fork server"))
+        return before
+
+    def look(self) -> None:
+        self.seen.update(self.server.tree())
+
+    def restarts(self) -> int:
+        return self.errors.read_text().count(RESTARTED)
+
+    def wait_for_restart(self, before: int) -> None:
+        until(lambda: self.restarts() > before, "it does not say that another was started")
+
+    def forked(self, name: str, count: int = 1) -> list[psutil.Process]:
+        """Wait for that many processes of a title which the fork server of now has forked."""
+
+        def found() -> list[psutil.Process]:
+            parent = self.fork_server()
+            children = [] if parent is None else parent.children()
+            there = [each for each in children if title(each).startswith(name)]
+            return there if len(there) == count else []
+
+        return until(found, f"not {count} forked processes {name}")
+
+    def infer(self, model: str) -> None:
+        with triton_http.InferenceServerClient(self.server.http, network_timeout=60) as client:
+            check_add_sub(client.infer(model, add_sub_inputs(triton_http)))
+
+    def load(self, model: str) -> None:
+        with triton_http.InferenceServerClient(self.server.http, network_timeout=120) as client:
+            client.load_model(model)
+
+
+def title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def until(find: Callable[[], Any], what: str) -> Any:
+    """Wait until something is found; return it."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while not (found := find()):
+        assert time.monotonic() < ends_s, what
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="module")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
+    folder = tmp_path_factory.mktemp("fork_server")
+    repository = folder / "models"
+    write_add_sub(repository, "add_sub", instances=2)
+    write_add_sub(repository, "printing", instances=INSTANCES, code=PRINTING)
+    for each in ("later", *BURST):
+        write_add_sub(repository, each)
+    errors = folder / "errors"
+    server = RunningServer(
+        repository,
+        "--model-control-mode=explicit",
+        "--load-model=add_sub",
+        "--exit-timeout-secs=2",
+        manta=("sh", "-c", 'exec 2>"$0" "$@"', str(errors), sys.executable, "-m", "cluster"),
+    )
+    yield Forking(server, errors)
+    if server.process.poll() is None:
+        server.terminate()
+
+
+def test_processes_are_forked_and_have_the_titles_that_ray_gives(forking: Forking) -> None:
+    forking.forked("ray::add_sub/1#", 2)
+    for each in ("ray::ServeController", "ray::ModelController", "ray::ServeReplica:manta:Ingress"):
+        forking.forked(each)
+    # Neither does what only others need run beside them.
+    scripts = ("log_monitor.py", "monitor.py", "dashboard.py", "dashboard/agent.py")
+    titles = [title(each) for each in forking.server.tree()]
+    assert not [each for each in titles if any(script in each for script in scripts)]
+
+
+def test_what_models_print_comes_out_line_by_line(forking: Forking) -> None:
+    forking.load("printing")
+    pids = [each.pid for each in forking.forked("ray::printing/1#", INSTANCES)]
+    for kind, read in (
+        ("line", lambda: forking.server.lines),
+        ("error", lambda: forking.errors.read_text().splitlines(keepends=True)),
+    ):
+        wanted = Counter(f"{kind} {each} of {pid}\n" for each in range(LINES) for pid in pids)
+        last = [f"{kind} {LINES - 1} of {pid}\n" for pid in pids]
+        until(lambda last=last, read=read: set(last) <= set(read()), f"{last} are not printed")
+        printed = [each for each in read() if re.search(rf"\b{kind} \d+ of \d+", each)]
+        assert Counter(printed) == wanted
+        for pid in pids:
+            own = [each for each in printed if each.endswith(f" {pid}\n")]
+            assert own == [f"{kind} {each} of {pid}\n" for each in range(LINES)]
+
+
+def test_an_instance_that_is_killed_is_replaced_by_a_forked_one(forking: Forking) -> None:
+    victim, other = forking.forked("ray::add_sub/1#", 2)
+    forking.server.kill(victim)
+    found = until(
+        lambda: (
+            {each.pid for each in forking.forked("ray::add_sub/1#", 2)} - {victim.pid, other.pid}
+        ),
+        "it is not replaced",
+    )
+    assert len(found) == 1
+    forking.infer("add_sub")
+
+
+def test_a_fork_server_that_is_killed_at_rest_costs_no_request_and_is_replaced(
+    forking: Forking,
+) -> None:
+    load = Load(forking.server.http, "add_sub")
+    load.wait_for(200)
+    before = forking.kill_fork_server()
+    load.wait_for(200)
+    forking.wait_for_restart(before)
+    load.wait_for(200)
+    assert set(load.stop()) == {"ok"}
+    forking.load("later")
+    forking.forked("ray::later/1#")
+    forking.infer("later")
+
+
+def test_a_fork_server_that_is_killed_while_models_load_delays_none(forking: Forking) -> None:
+    loads = [threading.Thread(target=forking.load, args=(each,)) for each in BURST]
+    parent = until(forking.fork_server, "no fork server")
+    known = set(parent.children())
+    for each in loads:
+        each.start()
+    until(lambda: set(parent.children()) - known, "nothing is forked")
+    before = forking.kill_fork_server()
+    for each in loads:
+        each.join(PATIENCE_S)
+    for each in BURST:
+        forking.infer(each)
+    forking.wait_for_restart(before)
+    forking.infer("add_sub")
+
+
+def test_a_driver_that_is_killed_leaves_no_process(forking: Forking) -> None:
+    """Also none of those that fork servers have forked which were killed before."""
+    forking.look()
+    instances = [each for each in forking.seen if title(each).startswith("ray::")]
+    assert len(instances) > len(forking.server.processes("ray::"))
+    # One that is stopped cannot end by itself.
+    next(each for each in instances if title(each).startswith("ray::add_sub/1#")).suspend()
+    forking.server.kill(psutil.Process(forking.server.pid))
+    forking.server.wait(10)
+    _, alive = psutil.wait_procs(forking.seen, timeout=30)
+    assert not alive, alive
+
+
+def test_without_a_fork_server_every_process_is_started(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    repository = tmp_path_factory.mktemp("plain")
+    write_add_sub(repository, "add_sub")
+    server = RunningServer(repository, "--no-fork-server")
+    plain = Forking(server, repository)
+    plain.infer("add_sub")
+    assert plain.fork_server() is None
+    (instance,) = server.processes("ray::add_sub/1#")
+    assert title(instance.parent()).split()[0].endswith("/raylet")
+    assert server.terminate() == 0

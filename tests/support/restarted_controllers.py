@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""Controllers one after the other, over the same store and the same instances."""
+
+from pathlib import Path
+from typing import Any
+
+from cluster.controller.controller import ModelController
+from cluster.controller.ownership import Owner
+from cluster.options.parsing import from_mapping
+from tests.support.control_plane_fakes import DRAIN_S
+from tests.support.controller_fakes import FakeHost, live_instance, write_model
+
+
+async def controller_of(
+    folder: Path | str, host: FakeHost, *, resumes: bool = False, **options: Any
+) -> ModelController:
+    given = {
+        "model_repository": str(folder),
+        "disable_auto_complete_config": True,
+        "exit_timeout_secs": int(DRAIN_S),
+        "model_control_mode": "explicit",
+        **options,
+    }
+    actor = ModelController.__new__(ModelController)
+    await actor.__init__(  # type: ignore[misc]
+        from_mapping(given), Owner(), lambda _: host, resumes=resumes
+    )
+    return actor
+
+
+def left_by(
+    controller: ModelController, before: FakeHost, *, was_restarted: bool = True
+) -> FakeHost:
+    """Return the cluster as the next controller finds it.
+
+    Args:
+        controller: The one that has died.
+        before: Its cluster.
+        was_restarted: Whether Ray starts the next one, or another driver.
+    """
+    host = FakeHost(before.store)
+    host.was_restarted = was_restarted
+    host.live = [
+        live_instance(spec)
+        for model in controller._lifecycle._models.values()
+        for pool in model.versions._pools.values()
+        for spec in pool.specs
+    ]
+    return host
+
+
+async def with_two_models(folder: Path, **options: Any) -> tuple[ModelController, FakeHost]:
+    host = FakeHost()
+    for name in ("a", "b"):
+        write_model(folder, name)
+    controller = await controller_of(folder, host, **options)
+    await controller.start()
+    for name in ("a", "b"):
+        await controller.load(name, {})
+    return controller, host
+
+
+async def ready(controller: ModelController) -> list[str]:
+    rows = await controller.status()
+    return sorted(row["name"] for row in rows if row["state"] == "READY")

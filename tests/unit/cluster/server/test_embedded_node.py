@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node of one's own starts without what only others need, and Ray is as it was afterwards."""
+
+import inspect
+import shlex
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray._private import node, parameter, services, worker
+
+from cluster.server import reaper
+from cluster.server.embedded_node import embedded_node, logs_folder
+
+AGENT = (
+    "--dashboard_agent_command=/bin/python-client -u /ray/dashboard/agent.py --node-ip-address=1"
+    " '--session-dir=/tmp/a b/session_1' --node-id=cafe --log-dir=/logs"
+)
+
+
+def of_ray() -> list[Any]:
+    return [parameter.RayParams, services.start_api_server, services.start_ray_process]
+
+
+@pytest.mark.parametrize("dashboard", [True, False])
+def test_a_node_has_no_monitors_and_its_agent_any_port(dashboard: bool) -> None:
+    before = of_ray()
+    with embedded_node(dashboard=dashboard):
+        options = parameter.RayParams(node_name="n")
+    assert options.dashboard_agent_listen_port == 0
+    assert (options.no_monitor, options.include_log_monitor) == (True, False)
+    assert options.node_name == "n"
+    assert of_ray() == before
+    others = parameter.RayParams()
+    assert others.dashboard_agent_listen_port != 0
+    assert not others.no_monitor
+    assert others.include_log_monitor is not False
+
+
+def test_a_ray_whose_nodes_do_not_know_an_option_starts_as_it_would(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Older:
+        def __init__(self, no_monitor: bool = False) -> None:
+            """The options of a release in which the port is chosen otherwise."""
+            self.no_monitor = no_monitor
+
+    monkeypatch.setattr(parameter, "RayParams", Older)
+    with embedded_node(dashboard=False):
+        assert parameter.RayParams().no_monitor
+    assert parameter.RayParams is Older
+
+
+def test_a_start_that_fails_leaves_ray_as_it_was() -> None:
+    before = of_ray()
+
+    def start() -> None:
+        with embedded_node(dashboard=False):
+            raise RuntimeError("no raylet")
+
+    with pytest.raises(RuntimeError, match="no raylet"):
+        start()
+    assert of_ray() == before
+
+
+def test_with_a_dashboard_its_process_and_its_agent_are_started() -> None:
+    before = of_ray()[1:]
+    with embedded_node(dashboard=True):
+        assert of_ray()[1:] == before
+
+
+def test_without_a_dashboard_there_is_no_process_of_it_and_the_raylets_agent_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(
+        services, "start_ray_process", lambda *given, **named: started.append(given)
+    )
+    with embedded_node(dashboard=False):
+        assert services.start_api_server(True, "raise", "127.0.0.1") == (None, None)
+        services.start_ray_process(["raylet", "--x=1", AGENT], "raylet", fate_share=True)
+    ((command, kind),) = started
+    assert (command[:2], kind) == (["raylet", "--x=1"], "raylet")
+    name, _, idle = command[2].partition("=")
+    assert name == "--dashboard_agent_command"
+    assert shlex.split(idle) == reaper.agent_command("/tmp/a b/session_1", "cafe")
+    # Python itself, also while Ray starts the client in its place.
+    assert shlex.split(idle)[0] == sys.executable
+
+
+def test_ray_gives_a_raylet_its_agent_by_that_flag() -> None:
+    """What is replaced is what this release of Ray calls and passes."""
+    raylet = inspect.getsource(services.start_raylet)
+    assert "--dashboard_agent_command=" in raylet
+    assert "start_ray_process(" in raylet
+    assert {"--session-dir=", "--node-id="} <= {
+        each for each in ("--session-dir=", "--node-id=") if each in raylet
+    }
+    assert "start_api_server(" in inspect.getsource(node.Node.start_api_server)
+
+
+def test_logs_are_in_the_folder_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = SimpleNamespace(get_logs_dir_path=lambda: "/tmp/ray/session_1/logs")
+    monkeypatch.setattr(worker, "_global_node", own)
+    assert logs_folder() == Path("/tmp/ray/session_1/logs")

@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: 2026 The Manta authors
+# SPDX-License-Identifier: Apache-2.0
+"""While a node has no holder, requests of the sequences there wait; none goes to and fro."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from backends.api.errors import RequestCancelledError, UnavailableError
+from backends.api.model_config import ModelConfig, SequenceBatching
+from backends.api.request import SEQUENCE_END, SEQUENCE_START, InferenceResponse
+from deployments.lane.batches import Holder
+from deployments.routing.routed_request import MOST_BOUNCES, RoutedRequest
+from deployments.routing.router import Router
+from deployments.routing.waiting_requests import WaitingLimits
+from deployments.slabs.pool import SlabPool
+from tests.support.lane_requests import ScriptedModel
+from tests.support.lane_rig import SECRET, until
+from tests.support.pool_cluster import Cluster, cluster_of
+from tests.support.pool_node import Node, outcome, publish
+from tests.support.pool_rig import PooledInstance, pooled, request_for
+
+PLAIN = ModelConfig("m")
+SEQUENCES = ModelConfig(
+    "m", max_batch_size=4, sequence_batching=SequenceBatching(max_sequence_idle_us=60_000_000)
+)
+START, END = SEQUENCE_START, SEQUENCE_END
+
+
+def send(node: Node, correlation_id: int, flags: int = 0, router: int = 0) -> RoutedRequest:
+    return node.send(request_for(correlation_id=correlation_id, flags=flags), router)
+
+
+async def answered(request: RoutedRequest) -> None:
+    result = await outcome(request)
+    assert isinstance(result, InferenceResponse), result
+
+
+def running(node: Node) -> set[int]:
+    return {each for x in node.instances for each in x.executor.feeder.running.values()}
+
+
+async def started_at(node: Node, by: Node, router: int = 0) -> int:
+    """Have a router start sequences until one runs on a node; return that."""
+    for correlation_id in range(1, 17):
+        await answered(send(by, correlation_id, START, router))
+        if correlation_id in running(node):
+            return correlation_id
+    raise AssertionError("no sequence runs there")
+
+
+async def without_holder(cluster: Cluster, node: Node, router: Router) -> None:
+    """End the only router of a node, and wait until another node's has heard of it."""
+    await cluster.stop_holder(node)
+    links = [link for link in router.find("m").pool.links if not link.is_local]
+    await until(lambda: all(link.lane.holder == Holder(0) for link in links))
+
+
+@contextlib.asynccontextmanager
+async def next_holder(cluster: Cluster, node: Node) -> AsyncIterator[None]:
+    """Have a router on a node that has none."""
+    router = await node.join()
+    cluster.publish()
+    yield
+    await node.end(router)
+
+
+def sent_count(router: Router) -> int:
+    """Return how often a router has sent a request to any instance."""
+    lanes = router.find("m").pool.lanes
+    return sum(lane.request_count + lane.bounce_count for lane in lanes)
+
+
+async def waits(router: Router, before: int) -> None:
+    """Check that a request waits, and has not been sent anywhere."""
+    await until(lambda: router.waiting_count("m", 1) or sent_count(router) > before + 10)
+    for _ in range(100):
+        await until(lambda: True)
+    assert (router.waiting_count("m", 1), sent_count(router)) == (1, before)
+
+
+@pytest.mark.parametrize("flags", [0, END])
+async def test_a_request_of_a_sequence_waits_while_its_node_has_no_holder(flags: int) -> None:
+    async with cluster_of(SEQUENCES, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        router = first.routers[0]
+        correlation_id = await started_at(second, first)
+        await without_holder(cluster, second, router)
+        before = sent_count(router)
+        request = send(first, correlation_id, flags)
+        await waits(router, before)
+        async with next_holder(cluster, second):
+            await answered(request)
+            assert sent_count(router) == before + 1
+            await until(lambda: (correlation_id in running(second)) is not bool(flags))
+
+
+async def test_a_request_waits_for_the_holder_of_instances_that_have_left_the_table() -> None:
+    async with cluster_of(SEQUENCES, [1, 2]) as cluster:
+        first, second = cluster.nodes
+        router = first.routers[0]
+        correlation_id = await started_at(second, first)
+        await without_holder(cluster, second, router)
+        # What is left is one instance on its own, which no request of the sequence may go to.
+        leaving = tuple(second.instances)
+        second.instances.clear()
+        publish(cluster.nodes, leaving)
+        request = send(first, correlation_id)
+        await until(lambda: router.waiting_count("m", 1) or request.sink.ended.done())
+        assert router.waiting_count("m", 1) == 1
+        second.instances.extend(leaving)
+        async with next_holder(cluster, second):
+            await answered(request)
+
+
+async def test_a_request_of_a_sequence_waits_between_two_holders_of_its_own_node() -> None:
+    async with cluster_of(SEQUENCES, [2, 2], router_count=2) as cluster:
+        first = cluster[0]
+        router = first.routers[1]
+        correlation_id = await started_at(first, first, router=1)
+        tickets = router.node_pools._tickets
+        router.node_pools.follow(None)
+        before = sent_count(router)
+        request = send(first, correlation_id, router=1)
+        await waits(router, before)
+        router.node_pools.follow(tickets)
+        await answered(request)
+        assert sent_count(router) == before + 1
+
+
+async def test_a_request_that_waits_for_a_holder_is_cancelled() -> None:
+    async with cluster_of(SEQUENCES, [2, 2]) as cluster:
+        first, second = cluster.nodes
+        router = first.routers[0]
+        correlation_id = await started_at(second, first)
+        await without_holder(cluster, second, router)
+        request = send(first, correlation_id)
+        await waits(router, sent_count(router))
+        request.cancel()
+        assert isinstance(await outcome(request), RequestCancelledError)
+        assert router.waiting_count("m", 1) == 0
+
+
+@pytest.mark.slow
+async def test_a_request_waits_for_a_holder_as_long_as_for_a_lane() -> None:
+    async with cluster_of(SEQUENCES, [0, 2]) as cluster:
+        first, second = cluster.nodes
+        router = first.routers[0]
+        # It is tried again each second; nobody knows the sequence, so the instances are asked.
+        router._waiting._limits = WaitingLimits(wait_s=1.5)
+        await without_holder(cluster, second, router)
+        before = sent_count(router)
+        error = await outcome(send(first, 7))
+        assert isinstance(error, UnavailableError)
+        assert "its queue has moved and is not found" in error.message
+        assert sent_count(router) == before
+
+
+async def test_a_sequence_starts_at_an_instance_on_its_own_beside_those_without_a_holder() -> None:
+    async with (
+        cluster_of(SEQUENCES, [0, 2]) as cluster,
+        PooledInstance(SEQUENCES, ScriptedModel()) as alone,
+    ):
+        first, second = cluster.nodes
+        router = first.routers[0]
+        await without_holder(cluster, second, router)
+        second.add(alone)
+        cluster.publish()
+        await until(lambda: len(router.find("m").pool.lanes) == 3)
+        before = sent_count(router)
+        await answered(send(first, 7, START))
+        await answered(send(first, 7))
+        assert alone.model.sizes == [1, 1]
+        assert sent_count(router) == before + 2
+
+
+@pytest.mark.parametrize(("correlation_id", "of"), [(7, " of sequence 7"), (0, "")])
+async def test_a_request_that_instances_send_back_without_end_is_unavailable(
+    correlation_id: int, of: str
+) -> None:
+    config = SEQUENCES if correlation_id else PLAIN
+    async with pooled(config) as one, pooled(config) as other:
+        node = Node(config)
+        for instance in (one, other):
+            await instance.holder()
+            node.add(instance)
+        # It belongs to no node, so that it has no way to the queue.
+        router = Router(node.node_id, SECRET, SlabPool(1 << 20))
+        node.routers.append(router)
+        node.publish()
+        await until(lambda: len(router.find("m").pool.lanes) == 2)
+        request = send(node, correlation_id, START if correlation_id else 0)
+        error = await outcome(request)
+        assert isinstance(error, UnavailableError)
+        assert error.message == (
+            f"a request{of} of model 'm' was sent back by its instances {MOST_BOUNCES + 1} times: "
+            f"the queue that they are served from was not found; the request was not executed, "
+            f"try again"
+        )
+        assert sent_count(router) == MOST_BOUNCES + 1
+        await node.end(router)

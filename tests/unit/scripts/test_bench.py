@@ -17,7 +17,7 @@ from tests.support.server import ROOT
 # Has a child whose environment has no mark and another that ends after it has used the CPU.
 FAMILY = """
 import os, subprocess, sys
-subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.3: pass"])
+subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"])
 child = subprocess.Popen(["sleep", "60"], env={})
 print(child.pid, flush=True)
 sys.stdin.read()

@@ -114,7 +114,7 @@ class Tables:
         self._came.set()
 
     async def wait_until(self, holds: Callable[[RoutingTable], bool]) -> RoutingTable:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while not (self.all and holds(self.all[-1])):
                 self._came.clear()
                 await self._came.wait()

@@ -3,6 +3,7 @@
 """Where instances are on a real Ray of three nodes on one machine: two in zone x, one in zone y."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -94,6 +95,18 @@ async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 60) -> N
             await asyncio.sleep(0.2)
 
 
+async def load(client: ControllerClient, model: str) -> None:
+    """Load a model; wait for room that Ray gives back only after what had it has gone."""
+    with contextlib.suppress(UnavailableError):
+        await client.load(model, {})
+
+    async def is_live() -> bool:
+        (row,) = await client.explain(model)
+        return all(each["state"] == "live" for each in row["instances"])
+
+    await until(is_live)
+
+
 async def reason_of(client: ControllerClient, model: str) -> str:
     (row,) = await client.explain(model)
     return str(row["reason"])
@@ -103,7 +116,7 @@ async def test_instances_of_a_version_are_spread_over_zones_and_nodes(
     client: ControllerClient, folder: Path
 ) -> None:
     write_model(folder, "spread", 4, **{"placement.spread_over": "zone"})
-    await client.load("spread", {})
+    await load(client, "spread")
     found = await nodes_of(client, "spread")
     assert Counter(labels["zone"] for labels in found) == {"x": 2, "y": 2}
     assert Counter(labels.get("disk", "") for labels in found) == {"": 3, "nvme": 1}
@@ -112,7 +125,7 @@ async def test_instances_of_a_version_are_spread_over_zones_and_nodes(
 
 async def test_instances_that_pack_are_on_one_node(client: ControllerClient, folder: Path) -> None:
     write_model(folder, "packed", 4, **{"placement.strategy": "pack"})
-    await client.load("packed", {})
+    await load(client, "packed")
     assert len({str(labels) for labels in await nodes_of(client, "packed")}) == 1
     await client.unload("packed", unload_dependents=False)
 
@@ -120,7 +133,7 @@ async def test_instances_that_pack_are_on_one_node(client: ControllerClient, fol
 async def test_pinned_instances_are_on_their_node(client: ControllerClient, folder: Path) -> None:
     (pinned,) = (node for node, labels in labels_of_nodes().items() if labels["zone"] == "y")
     write_model(folder, "pinned", 2, **{"placement.nodes": pinned})
-    await client.load("pinned", {})
+    await load(client, "pinned")
     assert [labels["zone"] for labels in await nodes_of(client, "pinned")] == ["y", "y"]
     await client.unload("pinned", unload_dependents=False)
 
@@ -133,7 +146,7 @@ async def test_a_gang_has_its_group_as_long_as_it_lives(
         "placement.bundle_strategy": "STRICT_SPREAD",
     }
     write_model(folder, "gang", 1, **bundles)
-    await client.load("gang", {})
+    await load(client, "gang")
 
     def groups() -> list[dict[str, Any]]:
         table = ray.util.placement_group_table().values()
@@ -168,7 +181,7 @@ async def test_an_instance_of_a_high_priority_has_an_idle_one_make_room(
 ) -> None:
     write_model(folder, "low", 1, ray_num_cpus=2, **ON_NVME)
     write_model(folder, "high", 1, ray_num_cpus=2, **ON_NVME, **{"placement.priority": 5})
-    await client.load("low", {})
+    await load(client, "low")
     with pytest.raises(UnavailableError, match="pending"):
         await client.load("high", {})
     (row,) = await client.explain("high")

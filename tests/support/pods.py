@@ -70,14 +70,15 @@ class Pod:
         self._folder = folder / name
         (self._folder / "tmp").mkdir(parents=True, mode=0o777)
         self.log = self._folder / "log"
-        # /tmp is the last: it hides where the others are.
+        # /tmp is the last: it hides where the others are. A checkout below it stays to be seen.
         places = {
             **({} if volume is None else {volume: VOLUME}),
             network.models: MODELS,
             network.hosts: "/etc/hosts",
+            **self._checkout_below_tmp(),
             self._folder / "tmp": "/tmp",
         }
-        mounts = [f"mount --bind {shlex.quote(str(at))} {to}" for at, to in places.items()]
+        mounts = [f"mount --rbind {shlex.quote(str(at))} {to}" for at, to in places.items()]
         # KubeRay's entry point is bash, which becomes the last command that it is given.
         script = " && ".join([*mounts, f"exec /bin/bash -c -- {shlex.quote(command)}"])
         self._command = [
@@ -87,6 +88,13 @@ class Pod:
         ]
         self._environment = {**_own_environment(), **environment, "POD_IP": self.address}
         self._start()
+
+    def _checkout_below_tmp(self) -> dict[Path, str]:
+        if not ROOT.is_relative_to("/tmp"):
+            return {}
+        place = self._folder / ROOT.relative_to("/")
+        place.mkdir(parents=True)
+        return {ROOT: shlex.quote(str(place))}
 
     def _start(self) -> None:
         with self.log.open("a") as log:

@@ -98,7 +98,7 @@ class World:
     def __init__(self, *candidates: Candidate, thread_count: int = 4, retry_count: int = 0) -> None:
         self.candidates = {candidate.key: candidate for candidate in candidates}
         self.has_namespaces = any(candidate.namespace for candidate in candidates)
-        self.fail: dict[str, list[TritonError]] = {}
+        self.fail: dict[str, list[Exception]] = {}
         self.blocked: set[str] = set()
         self.node = "n"
         self.running = ""

@@ -231,19 +231,3 @@ async def test_an_ensemble_goes_with_the_version_it_requires() -> None:
     await world.lifecycle.load("a")
     assert (world.state("e"), world.state("a", 2)) == (UNAVAILABLE, READY)
     assert "whose required version 1 is not loaded" in world.record("e").failure
-
-
-@in_virtual_time
-async def test_an_adopted_version_gets_the_instances_its_groups_ask_for_now() -> None:
-    for count in (1, 2, 4):
-        world = World(model("m", count=count))
-        pool = world._make_pool(lambda: None)
-        planned = await world.plan(
-            world.candidates["m"], model("m", count=3).config, 1, 9, auto_complete=False
-        )
-        pool.live = {spec.name: spec for spec in planned}
-        pool.next_index = 3
-        world.lifecycle.adopt("m", 1, "m1", planned[0].config, lambda on_change, pool=pool: pool)  # type: ignore[misc]
-        await world.lifecycle.load("m")
-        assert world.endpoints("m") == [f"m/1#{k}@9" for k in range(count)]
-        assert {seen["m/1"] for seen in world.states} == {"READY"}

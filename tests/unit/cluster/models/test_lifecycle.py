@@ -12,7 +12,6 @@ from backends.api.errors import (
     TritonError,
     UnavailableError,
 )
-from backends.api.model_config import ModelConfig
 from deployments.contracts.routing_table import ModelReadyState
 from tests.support import virtual_time
 from tests.support.control_plane_fakes import (
@@ -73,6 +72,8 @@ async def test_loading_what_has_not_changed_does_nothing() -> None:
     await world.lifecycle.load("m")
     assert world.log == before
     assert now() == LOAD_S
+    await asyncio.sleep(DRAIN_S)
+    assert world.notices.count("loaded m") == 1
 
 
 @in_virtual_time
@@ -148,6 +149,15 @@ async def test_a_failed_load_is_tried_again_as_often_as_told() -> None:
     await world.lifecycle.load("m")
     assert world.state("m") is READY
     assert now() == 3 * LOAD_S
+
+
+@in_virtual_time
+async def test_a_load_that_fails_by_a_fault_is_undone() -> None:
+    world = World(dataclasses.replace(model("m", count=2), auto_complete=True))
+    world.fail["m/1#1"] = [RuntimeError("torn")]
+    await error_of(world.lifecycle.load("m"))
+    assert world.reason("m") == "Internal: RuntimeError: torn"
+    assert "end m/1#0@1" in world.log
 
 
 @in_virtual_time
@@ -291,28 +301,6 @@ async def test_closing_ends_what_serves_and_what_loads() -> None:
     await error_of(loading)  # type: ignore[arg-type]
     assert "end serves/1#0@1" in world.log
     assert not any(pool.live for pool in world.pools)
-
-
-@in_virtual_time
-async def test_an_adopted_version_serves_at_once_and_is_not_loaded_again() -> None:
-    world = World(model("m"))
-    pool = world._make_pool(lambda: None)
-    pool.recover("m/1#0@9")
-    world.lifecycle.adopt("m", 1, "m1", ModelConfig("m"), lambda on_change: pool)
-    assert (world.state("m"), world.endpoints("m")) == (READY, ["m/1#0@9"])
-    await world.lifecycle.load("m")
-    assert world.log == []
-
-
-@in_virtual_time
-async def test_an_adopted_version_with_other_files_is_reloaded_without_a_gap() -> None:
-    world = World(model("m", stamp="new"))
-    pool = world._make_pool(lambda: None)
-    pool.recover("m/1#0@9")
-    world.lifecycle.adopt("m", 1, "m1", ModelConfig("m"), lambda on_change: pool)
-    await world.lifecycle.load("m")
-    assert {seen["m/1"] for seen in world.states} == {"READY"}
-    assert world.endpoints("m") == ["m/1#0@1"]
 
 
 @in_virtual_time

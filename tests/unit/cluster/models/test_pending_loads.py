@@ -92,3 +92,14 @@ async def test_a_poll_starts_a_pending_load_over_when_the_model_has_changed() ->
     await world.lifecycle.load_all(["m"], is_poll=True)
     assert world.state("m") is READY
     assert world.record("m").versions[1].digest == "m1changed"
+
+
+@in_virtual_time
+async def test_a_poll_that_cannot_read_a_model_whose_load_is_pending_says_so() -> None:
+    world = World(model("m"))
+    world.blocked.add("m/1#0")
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    del world.candidates["m"]
+    await world.lifecycle.load_all(["m"], is_poll=True)
+    assert not world.lifecycle.is_pending("m")
+    assert world.record("m").failure == "m"

@@ -345,3 +345,12 @@ def test_tensors_that_all_readers_have_are_kept_no_longer():
     rig = Rig(CHAIN, request("X"))
     rig.calls[0].run()
     assert rig.run._frames == {}
+
+
+def test_a_request_that_was_answered_before_its_last_step_ended_has_no_error():
+    rig = Rig(CHAIN, request("X"))
+    rig.calls[0].run()
+    rig.calls[1].run(final=False)
+    assert (rig.sink.finals, rig.sink.ends) == ([False], 0)
+    rig.calls[1].close()
+    assert (rig.sink.error, rig.sink.ends) == (None, 1)

@@ -128,6 +128,21 @@ def test_who_may_not_hold_waits_for_a_holder(run):
     run(main)
 
 
+def test_who_has_lost_its_holder_tries_again_until_there_is_another(run, caplog):
+    async def main():
+        name = unused_name()
+        async with candidates(Candidate(name, may_hold=False)) as (user,):
+            for _ in range(2):
+                async with candidates(Candidate(name)):
+                    await until(lambda: user.candidacy.lane is not None)
+                await until(lambda: user.candidacy.lane is None)
+                await tried()
+            assert user.heard == ["connected", "lost"] * 2
+
+    run(main)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 def test_a_successor_has_a_later_epoch_and_gets_the_tickets(run):
     async def main():
         name = unused_name()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A queue that is held here, as the requests of its own process and its instances have it."""
 
+import asyncio
 import dataclasses
 import time
 
@@ -14,7 +15,7 @@ from deployments.lane.batches import Adopted, Done
 from deployments.pool_queue.own_request import OwnRequest
 from tests.support.lane_rig import until
 from tests.support.ticket_rig import CONFIG, EPOCH, Request
-from tests.unit.deployments.pool_queue.test_held_tickets import BATCHING, busy, holding
+from tests.unit.deployments.pool_queue.test_held_tickets import BATCHING, DueClock, busy, holding
 
 __all__ = ["busy"]
 
@@ -41,6 +42,9 @@ SEQUENCES = dataclasses.replace(CONFIG, dynamic_batching=None, sequence_batching
 TIMED = dataclasses.replace(
     CONFIG,
     dynamic_batching=DynamicBatching(default_queue_policy=QueuePolicy(default_timeout_us=20_000)),
+)
+SMALL = dataclasses.replace(
+    CONFIG, dynamic_batching=DynamicBatching(default_queue_policy=QueuePolicy(max_queue_size=1))
 )
 ITERATIVE = dataclasses.replace(
     SEQUENCES, sequence_batching=SequenceBatching(iterative=True, max_sequence_idle_us=60_000_000)
@@ -93,6 +97,38 @@ def test_a_request_that_is_cancelled_while_it_waits_is_a_failure_and_one_that_mo
             assert (rig.queue.own_waiting_count, rig.queue.load.waiting_count) == (0, 0)
             counts = rig.queue.snapshot().fail_count
             assert sum(counts.values()) == counts["CANCELED"] == 1
+
+    run(main)
+
+
+def test_the_room_of_a_request_that_is_cancelled_is_free_at_once(run, busy):
+    async def main():
+        async with holding(SMALL, DueClock()) as rig:
+            await busy(rig)
+            rig.queue.start(gone := Request())
+            gone.cancel_in_queue()
+            await asyncio.sleep(0)
+            rig.queue.start(request := Request())
+            assert request.error is None
+
+    run(main)
+
+
+def test_a_request_that_waits_to_be_executed_again_ends_with_its_sequence(run):
+    async def main():
+        async with holding(ITERATIVE) as rig:
+            rig.queue.leave("a")
+            rig.queue.join("b", rig.b, Adopted(is_limited=True))
+            request, sink = plain()
+            rig.queue.start(request)
+            await until(lambda: rig.b.asked_count == 1)
+            rig.queue.granted("b")
+            ((part, _),) = rig.b.parts
+            rig.queue.done("b", Done(EPOCH, part.number, 1000, [0]))
+            assert rig.b.asked_count == 2
+            rig.queue.done("b", Done(EPOCH, 0, 0, [], {0: request.correlation_id}))
+            assert [type(error) for error in sink.errors] == [RequestCancelledError]
+            assert rig.queue.load.waiting_count == 0
 
     run(main)
 

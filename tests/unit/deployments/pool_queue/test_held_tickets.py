@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other routers' tickets in a queue that is held here, beside the requests of its own process."""
 
+import asyncio
 import contextlib
 import dataclasses
 
@@ -28,6 +29,10 @@ class Instance(InstanceLane, LaneClient):
         super().__init__()
         self.parts = []
         self.forgotten = []
+        self.asked_count = 0
+
+    def ask(self):
+        self.asked_count += 1
 
     def start_batch(self, part, requests):
         for request in requests:
@@ -47,6 +52,15 @@ class StoppedClock:
 
     def cancel(self):
         pass
+
+
+class DueClock(StoppedClock):
+    """Time does not pass: what is due already rings in the loop's next turn, and nothing else."""
+
+    def call_at_ns(self, at_ns, callback):
+        if at_ns:
+            return self
+        return asyncio.get_running_loop().call_soon(callback)
 
 
 @contextlib.asynccontextmanager
@@ -356,5 +370,21 @@ def test_an_unused_lease_is_called_back_for_a_router_that_has_asked(run):
             asking.ask(when_free=True)
             await until(lambda: leases)
             assert (leases[0].instance, client.lease_count) == ("a", 0)
+
+    run(main)
+
+
+def test_a_lease_of_a_router_that_is_gone_is_free_at_once(run):
+    async def main():
+        async with holding(clock=StoppedClock()) as rig:
+            client = await rig.client()
+            client.start(Request())
+            await until(lambda: rig.router.parts)
+            rig.queue.done("a", Done(EPOCH, rig.router.parts[0][1].number, 1000_000))
+            await until(lambda: client.lease_count)
+            assert rig.queue.load.free_count == 0
+            client._lane.close()
+            await until(lambda: not rig.server.lanes)
+            assert rig.queue.load.free_count == 1
 
     run(main)

@@ -136,6 +136,8 @@ def test_a_router_that_has_asked_hears_the_load_when_its_ticket_waits(run):
             await until(lambda: len(heard) == 2)
             assert client.load.waiting_count == 2
 
+    run(main)
+
 
 def test_a_question_that_is_over_is_not_answered(run):
     async def main():
@@ -145,6 +147,8 @@ def test_a_question_that_is_over_is_not_answered(run):
             await until(lambda: rig.queue.reports.has_askers)
             client.ask_no_more()
             await until(lambda: not rig.queue.reports.has_askers)
+            # It was not forgotten with the router's lane.
+            assert rig.server.lanes
 
     run(main)
 

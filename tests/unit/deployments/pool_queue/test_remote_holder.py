@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A router follows the holder of another node by what that node's instances say."""
 
+import asyncio
 import contextlib
+import logging
 
 from deployments.lane.batches import Holder
 from deployments.pool_queue.remote_holder import RemoteHolder
@@ -75,7 +77,9 @@ def test_the_next_holder_is_followed_and_an_older_one_is_not(run):
     run(main)
 
 
-def test_a_holder_that_cannot_be_reached_is_tried_until_the_next_one_is_named(run):
+def test_a_holder_that_cannot_be_reached_is_tried_until_the_next_one_is_named(run, caplog):
+    caplog.set_level(logging.INFO, "deployments.pool_queue")
+
     async def main():
         async with TicketRig() as rig, following(rig) as (remote, heard):
             gone = TicketRig()
@@ -83,7 +87,21 @@ def test_a_holder_that_cannot_be_reached_is_tried_until_the_next_one_is_named(ru
             address = gone.server.listen_tcp("127.0.0.1")
             gone.server.close()
             remote.told(Holder(EPOCH - 1, *address))
+            await until(lambda: caplog.text.count("trying again") >= 2)
             remote.told(Holder(EPOCH, *rig.address))
             await until(lambda: heard == [("n", EPOCH)])
+
+    run(main)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+def test_a_pause_says_whether_another_holder_has_ended_it(run):
+    async def main():
+        async with TicketRig() as rig, following(rig) as (remote, _):
+            assert not await remote._wait(0.0)
+            pausing = asyncio.create_task(remote._wait(1e9))
+            await asyncio.sleep(0)
+            remote.told(Holder(EPOCH, *rig.address))
+            assert await pausing
 
     run(main)

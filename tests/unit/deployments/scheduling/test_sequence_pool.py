@@ -359,6 +359,17 @@ def test_an_item_that_is_executed_again_begins_and_ends_nothing(strategy):
     assert (item.flags, item.is_rescheduled) == (0, False)
 
 
+@STRATEGIES
+def test_an_item_that_is_executed_again_waits_once(strategy):
+    run = pool("A", 1, strategy=strategy, iterative=True)
+    run.queue.enqueue(part(1, START), 0)
+    (batch,) = run.queue.next(0).batches
+    run.queue.executed("A", batch.number, 1000, 0, [0])
+    assert run.queue.pending_count == 1
+    (batch,) = run.queue.next(0).batches
+    assert run.queue.pending_count == 0
+
+
 def test_a_direct_batch_has_what_is_ready_in_the_slots_of_its_instance():
     run = pool("AB", 2)
     run.enqueue(*starts(1, 2, 3, 4))

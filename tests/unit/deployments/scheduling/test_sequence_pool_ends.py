@@ -4,7 +4,7 @@
 
 from backends.api.errors import RequestCancelledError
 from tests.support.queued_items_pool import PoolRun
-from tests.support.sequence_items import END, START, part, sequence_config
+from tests.support.sequence_items import BOTH, END, START, part, sequence_config
 from tests.support.sequence_strategies import STRATEGIES
 
 
@@ -131,6 +131,45 @@ def test_one_that_has_more_queued_behind_its_first_request_keeps_its_slot(strate
     begin(queue, first, part(1))
     queue.missed("A", [first])
     assert queue.knows(1)
+
+
+@STRATEGIES
+def test_one_whose_end_has_come_is_not_open_again_when_an_earlier_request_does_not_arrive(strategy):
+    queue = queue_of(strategy)
+    queue.executed("A", begin(queue, part(1, START)), 0, 0)
+    middle = part(1)
+    begin(queue, middle, part(1, END))
+    queue.missed("A", [middle])
+    assert not queue.knows(1)
+
+
+@STRATEGIES
+def test_those_that_ended_with_one_that_is_not_there_end_all_the_same(strategy):
+    queue = queue_of(strategy, max_batch_size=2)
+    queue.enqueue(part(1, START), 0)
+    end(queue, begin(queue, part(2, START)), {0: 9, 1: 2})
+    assert (queue.knows(1), queue.knows(2)) == (True, False)
+
+
+def test_those_that_ended_with_one_that_their_instance_has_yet_to_refuse_end_all_the_same():
+    queue = queue_of("oldest", names="", max_batch_size=2)
+    queue.join("A", {0: 1, 1: 2}, foreign_count=1)
+    queue.enqueue(part(1), 0)
+    end(queue, -1, {0: 1, 1: 2})
+    assert (queue.knows(1), queue.knows(2)) == (True, False)
+
+
+def test_one_that_gets_a_slot_is_served_after_another_was_cancelled_in_the_forming_batch():
+    config = sequence_config(
+        2, strategy="oldest", preferred_batch_size=(1,), max_queue_delay_us=10**6
+    )
+    queue = PoolRun(config).queue
+    cancelled, waiting = part(2, START), part(3, START)
+    number = begin(queue, part(1, BOTH), cancelled, waiting)
+    cancelled.is_cancelled = True
+    actions = end(queue, number, {})
+    assert [item for item, _ in actions.dropped] == [cancelled]
+    assert [batch.decision.batch for batch in actions.batches] == [[waiting]]
 
 
 @STRATEGIES

@@ -24,7 +24,7 @@ from types import CodeType
 from typing import Any, Final
 
 from cluster.fork_server.asking import note_fork_server
-from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE, Request
+from cluster.fork_server.requests import PYTHON_VARIABLE, SOCKET_VARIABLE, Request, words_of
 
 _OOM_SCORE: Final = "RAY_worker_oom_score_adjustment"
 _AUTHKEY_BYTES: Final = 32
@@ -79,19 +79,12 @@ def become(request: Request, descriptors: list[int], given: Surroundings) -> Non
     _take(given)
     _take_environment(request)
     _draw_anew()
-    script = os.fsdecode(_words(request)[0])
-    sys.argv = [os.fsdecode(each) for each in _words(request)]
+    sys.argv = words_of(request.arguments)
     sys.orig_argv = [sys.executable, *(os.fsdecode(each) for each in request.arguments[1:])]
     # The fork server runs a module with -P, which puts nothing there.
     if not os.environ.get("PYTHONSAFEPATH"):
-        sys.path.insert(0, str(Path(script).parent))
+        sys.path.insert(0, str(Path(sys.argv[0]).parent))
     gc.enable()
-
-
-def _words(request: Request) -> list[bytes]:
-    """Return the script and its arguments."""
-    words = list(request.arguments[1:])
-    return words[1:] if words[0] == b"-u" else words
 
 
 def _take(given: Surroundings) -> None:

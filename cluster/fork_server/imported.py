@@ -42,6 +42,8 @@ WORKERS: Final = (
 )
 # No more than a pipe takes at once.
 _REASON_BYTES: Final = 2000
+# In front of what a trial says, which one that crashes does not.
+_HAS_ENDED: Final = b"."
 
 
 @contextlib.contextmanager
@@ -89,7 +91,7 @@ def begun_trial(names: Sequence[str]) -> int:
         except BaseException as error:
             why_not = f"{type(error).__name__}: {error}"
         finally:
-            os.write(start, why_not.encode(errors="replace")[:_REASON_BYTES])
+            os.write(start, _HAS_ENDED + why_not.encode(errors="replace")[:_REASON_BYTES])
             os._exit(0)
     os.close(start)
     return end
@@ -100,7 +102,10 @@ def ended_trial(end: int) -> str | None:
     if not select.select([end], [], [], 0)[0]:
         return None
     with os.fdopen(end, "rb") as said:
-        return said.read().decode(errors="replace")
+        text = said.read()
+    if not text:
+        return "the process that imports it crashes"
+    return text.removeprefix(_HAS_ENDED).decode(errors="replace")
 
 
 def _thread_count() -> int:

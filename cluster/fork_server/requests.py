@@ -92,9 +92,13 @@ def decoded(header: bytes, body: bytes) -> Request:
     )
 
 
+def words_of(arguments: Sequence[bytes]) -> list[str]:
+    """Return what a Python command line runs, and its arguments: all behind Python's options."""
+    words = [os.fsdecode(each) for each in arguments[1:]]
+    return words[1:] if words[:1] == ["-u"] else words
+
+
 def script_of(arguments: Sequence[bytes]) -> str:
     """Return the Python file that a command line runs; empty where it is run in another way."""
-    words = [os.fsdecode(each) for each in arguments[1:]]
-    if words[:1] == ["-u"]:
-        del words[0]
+    words = words_of(arguments)
     return words[0] if words and words[0].endswith(".py") else ""

@@ -10,11 +10,16 @@
 - Without its dashboard Ray starts that process all the same, to report how it is used, and an agent
   of it, for which `cluster.server.reaper` stands in.
 - The log monitor sends what workers print over the GCS, which `cluster.server.worker_output` reads.
+
+And its agent for runtime environments is told its port: for one that the agent chooses the raylet
+waits 15 s, and aborts. A busy machine may take longer to start a Python process.
 """
 
 import functools
 import inspect
+import random
 import shlex
+import socket
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -30,6 +35,12 @@ _OPTIONS: Final = {
     "no_monitor": True,
     "include_log_monitor": False,
 }
+_PORT: Final = "runtime_env_agent_port"
+# Behind those of Ray's workers.
+_LEAST_PORT: Final = 20_000
+_MOST_TRIES: Final = 100
+# The kernel gives the ports from here on to whoever connects.
+_FIRST_OF_CLIENTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _AGENT: Final = "--dashboard_agent_command="
 # Of the command of the dashboard's agent.
 _FOLDER: Final = "--session-dir="
@@ -67,9 +78,23 @@ def logs_folder() -> Path:
 def _node_options() -> Any:
     module: Any = parameter
     known = inspect.signature(module.RayParams).parameters
+    options = {**_OPTIONS, _PORT: _free_port()}
     return functools.partial(
-        module.RayParams, **{name: value for name, value in _OPTIONS.items() if name in known}
+        module.RayParams, **{name: value for name, value in options.items() if name in known}
     )
+
+
+def _free_port() -> int:
+    """Return a port that nobody listens on, nor connects from by chance; 0 if none is found."""
+    ports = range(_LEAST_PORT, int(_FIRST_OF_CLIENTS.read_text().split()[0]))
+    for port in random.SystemRandom().sample(ports, min(len(ports), _MOST_TRIES)):
+        with socket.socket() as tried:
+            try:
+                tried.bind(("", port))
+            except OSError:
+                continue
+            return port
+    return 0
 
 
 def _no_dashboard(*_: Any, **__: Any) -> tuple[None, None]:

@@ -31,6 +31,8 @@ RAY_ENVIRONMENT: Final = {
     "RAY_event_stats": "0",
     # A busy laptop may take longer than the 10 s Ray gives its first node.
     "RAY_raylet_start_wait_time_s": "60",
+    # Nor may the agent for runtime environments have started 30 s after the raylet.
+    "RAY_agent_register_timeout_ms": "60000",
     # What cannot be installed is said at once; pip and uv try again themselves.
     "RUNTIME_ENV_RETRY_TIMES": "1",
     # So idle workers have done it beforehand.

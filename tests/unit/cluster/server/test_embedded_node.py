@@ -4,6 +4,7 @@
 
 import inspect
 import shlex
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from ray._private import node, parameter, services, worker
 
+from cluster.server import embedded_node as embedded_node_module
 from cluster.server import reaper
 from cluster.server.embedded_node import embedded_node, logs_folder
 
@@ -38,6 +40,32 @@ def test_a_node_has_no_monitors_and_its_agent_any_port(dashboard: bool) -> None:
     assert others.dashboard_agent_listen_port != 0
     assert not others.no_monitor
     assert others.include_log_monitor is not False
+
+
+def test_the_agent_for_environments_is_told_a_port_that_no_client_gets() -> None:
+    with embedded_node(dashboard=False):
+        port = parameter.RayParams().runtime_env_agent_port
+    assert 20_000 <= port < int(embedded_node_module._FIRST_OF_CLIENTS.read_text().split()[0])
+    assert not parameter.RayParams().runtime_env_agent_port
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_port_that_somebody_has_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+) -> None:
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        # There is one port to choose from.
+        (tmp_path / "range").write_text(f"{port + 1}\t60999\n")
+        monkeypatch.setattr(embedded_node_module, "_FIRST_OF_CLIENTS", tmp_path / "range")
+        monkeypatch.setattr(embedded_node_module, "_LEAST_PORT", port)
+        if not is_taken:
+            other.close()
+        with embedded_node(dashboard=False):
+            # 0 leaves the choice to the agent.
+            assert parameter.RayParams().runtime_env_agent_port == (0 if is_taken else port)
 
 
 def test_a_ray_whose_nodes_do_not_know_an_option_starts_as_it_would(

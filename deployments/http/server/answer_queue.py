@@ -5,7 +5,7 @@
 Theory of operation. Exchanges stand in a queue in the order of the requests; an answer is written
 once its exchange is first in the queue, so that pipelined answers keep their order whatever order
 they become ready in. Reading stops while too many exchanges wait or the peer does not take what is
-written, so a peer cannot make the server hold more than the queue and one read's worth of requests.
+written, so a peer cannot make the server hold more than the queue and one read's worth of bytes.
 
 A connection ends in one of three ways. Without unread input it is closed. Where more input may
 come - the connection drains, or a request was refused before it was read - only the write side is
@@ -15,11 +15,22 @@ it and may destroy the answer on its way. A peer that breaks the rules of time i
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from typing import Protocol
 
 from deployments.http.server.exchange import HttpExchange
 from deployments.http.server.host import ConnectionHost
 from deployments.supervision.memory_budget import FREE_BYTES
+
+
+class Reading(Protocol):
+    """What makes exchanges of what a connection receives."""
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a request has come in part, or is not looked at yet."""
+
+    def go_on(self) -> bool:
+        """Take what was received and left for later; False when there is nothing of the kind."""
 
 
 class AnswerQueue:
@@ -27,9 +38,9 @@ class AnswerQueue:
 
     Args:
         host: The server.
-        is_receiving: Whether a request has begun that is not yet complete; asked in a drain.
 
     Attributes:
+        reader: Where the exchanges come from; set before the first one.
         exchanges: Those not yet answered, in the order of their requests.
         is_stopped: Whether no further request is taken; what comes is dropped.
         is_discarding: Whether the end of the connection leaves time for unread input.
@@ -39,7 +50,6 @@ class AnswerQueue:
     __slots__ = (
         "_end_tick",
         "_host",
-        "_is_receiving",
         "_stall_tick",
         "_transport",
         "_unread_bytes",
@@ -47,11 +57,12 @@ class AnswerQueue:
         "is_discarding",
         "is_paused",
         "is_stopped",
+        "reader",
     )
 
-    def __init__(self, host: ConnectionHost, is_receiving: Callable[[], bool]) -> None:
+    def __init__(self, host: ConnectionHost) -> None:
         self._host = host
-        self._is_receiving = is_receiving
+        self.reader: Reading | None = None
         self._transport: asyncio.Transport | None = None
         self.exchanges: deque[HttpExchange] = deque()
         self.is_stopped = False
@@ -74,6 +85,7 @@ class AnswerQueue:
         self._transport = None
         self.is_stopped = True
         self._count_unread()
+        self.reader = None  # which refers to us in turn
         exchanges = list(self.exchanges)
         self.exchanges.clear()
         for exchange in exchanges:
@@ -90,14 +102,21 @@ class AnswerQueue:
         """Read again."""
         self.is_paused = False
         self._count_unread()
-        if len(self.exchanges) < self._host.limits.pipeline_depth:
+        if not self.is_full:
             self.resume_reading()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further exchange may begin: the peer does not read, or too many wait."""
+        return self.is_paused or len(self.exchanges) >= self._host.limits.pipeline_depth
 
     # What exchanges tell
 
     def is_last(self, exchange: HttpExchange) -> bool:
         """Whether a draining connection shall end with this exchange; no further one is taken."""
-        if not self._host.is_draining or self.exchanges[-1] is not exchange or self._is_receiving():
+        if not self._host.is_draining or self.exchanges[-1] is not exchange:
+            return False
+        if self.reader is not None and self.reader.is_receiving:
             return False
         self.stop(is_discarding=True)
         return True
@@ -224,12 +243,19 @@ class AnswerQueue:
 
     # Reading
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether what the peer sends is taken."""
+        return self._transport is not None and self._transport.is_reading()
+
     def pause_reading(self) -> None:
         """Leave what the peer sends in the kernel."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take again what the peer sends."""
-        if self._transport is not None and not self._transport.is_reading():
+        """Take again what the peer sends, behind what was left for later."""
+        if self._transport is None or self._transport.is_reading():
+            return
+        if self.reader is None or not self.reader.go_on():
             self._transport.resume_reading()

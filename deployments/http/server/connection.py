@@ -31,8 +31,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def __init__(self, host: ConnectionHost) -> None:
         self._host = host
-        self._answers = AnswerQueue(host, lambda: self._reader.exchange is not None)
-        self._reader = reader = RequestReader(host, self._answers)
+        self._answers = AnswerQueue(host)
+        self._answers.reader = self._reader = reader = RequestReader(host, self._answers)
         self._transport: asyncio.Transport | None = None
         self.was_idle = False
         # The transport calls these for each read; passing calls on would cost as much as a read.
@@ -76,7 +76,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def is_idle(self) -> bool:
         """Whether no request is being received or answered, and another one would be."""
         answers = self._answers
-        return not (answers.exchanges or self._reader.exchange or answers.is_stopped)
+        return not (answers.exchanges or self._reader.is_receiving or answers.is_stopped)
 
     @property
     def peer_host(self) -> str:
@@ -103,6 +103,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.is_idle:
             if 0 < limits.keep_alive_timeout_s < silent_s:
                 self.close_idle()
+        elif not self._answers.is_reading:
+            # What the peer has sent meanwhile is not known.
+            reader.excuse(tick)
         elif reader.in_head:
             if tick - reader.head_tick > limits.head_timeout_s:
                 self._cut_off("a peer takes too long to send a request's headers")

@@ -9,16 +9,20 @@ application provides; the parser sees only its head. A request whose head equals
 skips the parser: between two messages the parser is in its first state, so it can go on with any
 later request. Every request is an `HttpExchange`, and `AnswerQueue` answers it.
 
+A read may hold thousands of small requests. Only some of them are begun in one turn of the loop, so
+that other connections get theirs, and none while the peer does not read its answers or the queue
+is full. The rest of the read waits, and the connection is not read meanwhile.
+
 A request that cannot be understood is refused with a reason, behind the answers to those before it;
 nothing that follows it is read as a request (RFC 9112 sections 6.3 and 11.2).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
 
 import httptools
-import numpy as np
 
 from deployments.http.server.answer_queue import AnswerQueue
 from deployments.http.server.exchange import HttpExchange
@@ -40,7 +44,12 @@ from deployments.http.server.request_state import (
 
 logger = logging.getLogger(__name__)
 
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+# How many requests a connection begins in one turn of the loop when there are more: each may take
+# a millisecond. The parser does not stop within what it is given, so that is small, too; a chunked
+# body comes in larger pieces, of which each costs some microseconds.
+_TURN_REQUESTS: Final = 32
+_SLICE_BYTES: Final = 1024
+_CHUNKED_SLICE_BYTES: Final = 8192
 
 
 class ChunkCallbacks:
@@ -71,7 +80,9 @@ class RequestReader(RequestState):
         "_head_bytes",
         "_is_before_body",
         "_is_parser_behind",
+        "_is_turn_due",
         "_parser",
+        "_turn_count",
     )
 
     __deletable__ = ("_parser",)
@@ -85,6 +96,9 @@ class RequestReader(RequestState):
         self._begun_count = 0
         self._body_due_bytes = 0
         self._chunk_open = False
+        # Whether a turn of the loop is asked for, and the requests taken whole in this one.
+        self._is_turn_due = False
+        self._turn_count = 0
 
     # What the connection calls
 
@@ -106,20 +120,71 @@ class RequestReader(RequestState):
             if self._body_bytes == self._target.nbytes:
                 self._end_direct_body()
             return
-        start = self._take_due_body(nbytes) if self._body_due_bytes else 0
-        if self.exchange is None and start < nbytes and not answers.is_stopped:
-            start = self._take_known(start, nbytes)
-        if start < nbytes and not answers.is_stopped:
-            self._parse(start, nbytes)
+        self._take(nbytes)
 
     def lost(self) -> None:
         """End."""
         self.exchange = None
         self._target = self._parts = None
+        self._leave(b"")
         del self._parser  # which refers to us in turn
 
-    def _parse(self, start: int, stop: int) -> None:
-        """Have the parser take a part of the shared buffer."""
+    # Turns
+
+    def go_on(self) -> bool:
+        """Take what was left for later, in the next turn; False when there is nothing left."""
+        if self._rest and not self._is_turn_due:
+            self._is_turn_due = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        return bool(self._rest)
+
+    def _begin_turn(self) -> None:
+        self._is_turn_due = False
+        answers, rest = self._answers, self._rest
+        self._leave(b"")
+        if rest and not answers.is_stopped:
+            self._host.read_buffer[: len(rest)] = rest
+            self._take(len(rest))
+        if answers.is_stopped or not (self._rest or answers.is_paused or self._is_blocked()):
+            answers.resume_reading()
+
+    def _take(self, nbytes: int) -> None:
+        """Take what the shared buffer holds, as far as one turn goes."""
+        answers = self._answers
+        self._turn_count = 0
+        start = self._take_due_body(nbytes) if self._body_due_bytes else 0
+        while start < nbytes and not answers.is_stopped:
+            if self.exchange is None and not self._is_turn_over():
+                start = self._take_known(start, nbytes)
+                if start == nbytes or answers.is_stopped:
+                    return
+            if self._is_turn_over():
+                self._leave(bytes(self._host.read_buffer[start:nbytes]))
+                answers.pause_reading()
+                if not self._is_blocked():
+                    self.go_on()
+                return
+            target = self._target
+            if target is not None:
+                start = self._fill(target, start, nbytes)
+            else:
+                start = self._parse(start, min(nbytes, start + self._slice_bytes()))
+
+    def _is_turn_over(self) -> bool:
+        return self._turn_count >= _TURN_REQUESTS or self._is_blocked()
+
+    def _slice_bytes(self) -> int:
+        """What the parser may take at once: a slice, or a body with a length to its end."""
+        exchange = self.exchange
+        if exchange is None or self.in_head:
+            return _SLICE_BYTES
+        size = exchange.head.body_bytes
+        return size - self._body_bytes if size else _CHUNKED_SLICE_BYTES
+
+    # The parser
+
+    def _parse(self, start: int, stop: int) -> int:
+        """Have the parser take a part of the shared buffer; returns its end."""
         was_between = self.exchange is None
         had_body_bytes = 0 if was_between else self._body_bytes
         self._begun_count = 0
@@ -130,6 +195,7 @@ class RequestReader(RequestState):
             is_alone = self._begun_count == (1 if was_between else 0)
             is_overhead = is_alone and self._body_bytes == had_body_bytes
             self._bound_overhead(stop - start if is_overhead else 0)
+        return stop
 
     def _feed(self, start: int, stop: int) -> None:
         data = self._host.read_buffer[start:stop]
@@ -244,6 +310,7 @@ class RequestReader(RequestState):
             exchange.body, self._target = self._target, None
         elif self._parts is not None:
             exchange.body, self._parts = b"".join(self._parts), None
+        self._turn_count += 1
         if not exchange.keep_alive:
             self._answers.stop()
         elif len(self._exchanges) >= self._host.limits.pipeline_depth:
@@ -296,6 +363,8 @@ class RequestReader(RequestState):
             self.on_message_complete()
             if self._answers.is_stopped:
                 return nbytes
+            if self._is_turn_over():
+                return start
         return start
 
     def _begins(self, exchange: HttpExchange, size: int) -> bool:
@@ -317,13 +386,6 @@ class RequestReader(RequestState):
             self.on_message_complete()
         return size
 
-    def _begin_direct_body(self, size: int, first: memoryview) -> None:
-        """Have the rest of a body received to where it stays."""
-        if self._target is None:
-            self._target = memoryview(bytearray(size))
-        self._body_bytes = have = first.nbytes
-        self._target[:have] = first
-
     # Bodies
 
     def _decline_upgrade(self, start: int, stop: int) -> None:
@@ -343,20 +405,15 @@ class RequestReader(RequestState):
         if self._body_bytes == size:
             self.on_message_complete()
 
-    def _expect_body(self, exchange: HttpExchange) -> None:
-        head = exchange.head
-        size = head.body_bytes
-        if size > LARGE_BODY_BYTES:
-            if not self._claim_body(exchange, size):
-                return
-            self._target = self._application.allocate(size, max(head.json_bytes, 0))
-            if self._target is None:
-                # Not a bytearray: that would touch every page on a peer's mere word.
-                self._target = np.empty(size, np.uint8).data
-        # Behind unanswered requests it would be taken for an answer; the peer then goes on unasked.
-        is_first = self._exchanges[0] is exchange
-        if head.expect and head.expect.lower() == b"100-continue" and is_first:
-            self._answers.write(_CONTINUE)
+    def _fill(self, target: memoryview, start: int, stop: int) -> int:
+        """Have a body take its part of the shared buffer to where it stays; returns its end."""
+        have = self._body_bytes
+        stop = min(stop, start + target.nbytes - have)
+        self._body_bytes = have + stop - start
+        target[have : self._body_bytes] = self._host.read_buffer[start:stop]
+        if self._body_bytes == target.nbytes:
+            self._end_direct_body()
+        return stop
 
     def _end_direct_body(self) -> None:
         if self._is_parser_behind:

@@ -9,6 +9,8 @@ gate does not let in is refused at its head.
 
 from typing import Final
 
+import numpy as np
+
 from deployments.http.server.answer_queue import AnswerQueue
 from deployments.http.server.entrance import Entrance
 from deployments.http.server.exchange import HttpExchange
@@ -22,6 +24,7 @@ from deployments.http.server.host import (
 
 LARGE_BODY_BYTES: Final = 1 << 16
 
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEAD_TOO_LARGE: Final = (
     "request line and headers, a chunk extension or the trailers exceed the maximum of {} bytes"
 )
@@ -51,6 +54,7 @@ class RequestState:
         "_host",
         "_overhead_bytes",
         "_parts",
+        "_rest",
         "_target",
         "active_tick",
         "entrance",
@@ -67,6 +71,8 @@ class RequestState:
         self._exchanges = answers.exchanges
         self.active_tick = host.tick
         self.entrance: Entrance | None = None
+        # What was received and is not looked at yet.
+        self._rest = b""
         # For the request that is being received
         self.exchange: HttpExchange | None = None
         self._application = host.application
@@ -77,6 +83,25 @@ class RequestState:
         self._parts: list[bytes] | None = None
         self._body_bytes = 0
         self._chunk_count = 0
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a request has come in part, or is not looked at yet."""
+        return self.exchange is not None or bool(self._rest)
+
+    def excuse(self, tick: int) -> None:
+        """Note that the peer is not slow: it is the server that does not read."""
+        self.active_tick = self.head_tick = tick
+
+    def _is_blocked(self) -> bool:
+        """Whether what comes next is a request that may not begin yet."""
+        return self._answers.is_full and (self.exchange is None or self.in_head)
+
+    def _leave(self, rest: bytes) -> None:
+        """Keep what waits for a later turn of the loop, counted as memory."""
+        self._host.budget.take(len(rest))
+        self._host.budget.give_back(len(self._rest))
+        self._rest = rest
 
     def _enters(self, entrance: Entrance, exchange: HttpExchange) -> bool:
         """Ask the gate about a request whose head is complete; False when it is refused.
@@ -123,6 +148,28 @@ class RequestState:
             return True
         exchange.fail_text(503, over_budget(budget, f"a request body of {size} bytes"))
         return False
+
+    def _expect_body(self, exchange: HttpExchange) -> None:
+        head = exchange.head
+        size = head.body_bytes
+        if size > LARGE_BODY_BYTES:
+            if not self._claim_body(exchange, size):
+                return
+            self._target = self._application.allocate(size, max(head.json_bytes, 0))
+            if self._target is None:
+                # Not a bytearray: that would touch every page on a peer's mere word.
+                self._target = np.empty(size, np.uint8).data
+        # Behind unanswered requests it would be taken for an answer; the peer then goes on unasked.
+        is_first = self._exchanges[0] is exchange
+        if head.expect and head.expect.lower() == b"100-continue" and is_first:
+            self._answers.write(_CONTINUE)
+
+    def _begin_direct_body(self, size: int, first: memoryview) -> None:
+        """Have the rest of a body received to where it stays."""
+        if self._target is None:
+            self._target = memoryview(bytearray(size))
+        self._body_bytes = have = first.nbytes
+        self._target[:have] = first
 
     def _refuse(self, exchange: HttpExchange, status: int, message: str) -> None:
         """Answer a request that is not received to its end, and close behind the answer."""

@@ -29,6 +29,7 @@ from backends.api.request import (
     Tensor,
     id_prefix,
 )
+from deployments.contracts.faults import fault_of
 from deployments.contracts.sinks import ResponseSink
 from deployments.ensembles.condition import SKIPPED, is_met
 from deployments.ensembles.frame import StepTensors
@@ -40,7 +41,7 @@ from deployments.ensembles.step import (
     StepLimits,
     StepRunner,
     StepSink,
-    fault_of,
+    request_for,
     sequence_of,
     tell,
 )
@@ -161,10 +162,8 @@ class EnsembleRun:
         if response is not None and self._error is None:
             try:
                 ready = self._take(sink, response, hold)
-            except TritonError as error:
-                self._stop(error)
-            except Exception as fault:
-                self._stop(fault_of(sink.step, fault))
+            except Exception as error:
+                self._stop(fault_of(error, request_for(sink.step)))
         if ready is not None:
             if final and self._unfinished == 1:
                 self._end(ready)

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from typing import Final, Protocol
 
-from backends.api.errors import InternalError, InvalidArgumentError, TritonError
+from backends.api.errors import InvalidArgumentError, TritonError
 from backends.api.request import (
     SEQUENCE_END,
     SEQUENCE_START,
@@ -17,6 +17,7 @@ from backends.api.request import (
     InferenceResponse,
     ParameterValue,
 )
+from deployments.contracts.faults import fault_of
 from deployments.contracts.sinks import Inflight, Paced, ResponseSink
 from deployments.ensembles.graph import Step
 
@@ -204,10 +205,8 @@ class StepSink:
         self.is_admitted = True
         try:
             self.inflight = self._run.runner(self.step, self.request, self)
-        except TritonError as error:
-            self.fail(error)
-        except Exception as fault:
-            self.fail(fault_of(self.step, fault))
+        except Exception as error:
+            self.fail(fault_of(error, request_for(self.step)))
         self.let_go()
 
     def let_go(self) -> None:
@@ -233,13 +232,9 @@ class StepSink:
         self._run.step_failed(self, error, final=final)
 
 
-def fault_of(step: Step, fault: Exception) -> InternalError:
-    """Log what no request may cause, and return the error that ends the one that met it."""
-    _log.error("a request for the step of model '%s' failed", step.model_name, exc_info=fault)
-    return InternalError(
-        f"a request for the step of model '{step.model_name}' failed: "
-        f"{type(fault).__name__}: {fault}; the server's log says where"
-    )
+def request_for(step: Step) -> str:
+    """Return what a fault names as failed."""
+    return f"a request for the step of model '{step.model_name}'"
 
 
 def tell(

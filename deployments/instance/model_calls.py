@@ -27,6 +27,7 @@ from backends.api.errors import (
 from backends.api.model_caller import CallSink
 from backends.api.request import InferenceRequest, ParameterValue
 from deployments.contracts.control import ControllerLink
+from deployments.contracts.faults import end_with_fault
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.settings.lane_settings import DEFAULT_LANES, LaneSettings
 from deployments.slabs.pool import SlabPool
@@ -234,14 +235,22 @@ class _Call:
             started.tasks.spawn("first use of a model", first_use)
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
+        except Exception as error:
+            end_with_fault(self._sink, error, self._what)
 
     async def _start_after(self, first_use: Awaitable[None], started: "ModelRouter") -> None:
         try:
             await first_use
         except TritonError as error:
             self._sink.fail(self.failure(error.message))
+        except Exception as error:
+            end_with_fault(self._sink, error, self._what)
         else:
             self.start(started)
+
+    @property
+    def _what(self) -> str:
+        return f"a model's call of model '{self._request.model_name}'"
 
     def _find(self, router: "Router", request: InferenceRequest) -> "ServedModel":
         name = request.model_name

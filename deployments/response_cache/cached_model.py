@@ -12,6 +12,7 @@ import msgspec
 
 from backends.api.errors import RequestCancelledError, TritonError
 from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.faults import end_with_fault
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.metrics.counters import InstanceStatistics, Snapshot
 from deployments.response_cache.key import request_key
@@ -88,18 +89,21 @@ class _CachedRequest(PassingSink):
         self._lookup_ns = 0
 
     def found(self, entry: bytes | None) -> None:
-        """Take the end of the lookup."""
+        """Take the end of the lookup; whatever that raises is the outcome."""
         if self._is_over:
             return
+        try:
+            self._answer_or_forward(entry)
+        except Exception as error:
+            self._is_over = True
+            end_with_fault(self.sink, error, "a request of a cached model")
+
+    def _answer_or_forward(self, entry: bytes | None) -> None:
         model = self._model
         self._lookup_ns = model.clock_ns() - self._start_ns
         response = None if entry is None else self._decoded(entry)
         if response is None:
-            try:
-                self._inner = self._forward(self._request, self)
-            except TritonError as error:
-                self._is_over = True
-                self.sink.fail(error)
+            self._inner = self._forward(self._request, self)
             return
         self._is_over = True
         response.id = self._request.id

@@ -18,7 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from backends.api.errors import ResourceExhaustedError, TritonError, UnavailableError
+from backends.api.errors import (
+    RequestCancelledError,
+    ResourceExhaustedError,
+    TritonError,
+    UnavailableError,
+)
+from deployments.contracts.faults import end_with_fault
 from deployments.contracts.routing_table import ModelVersion
 from deployments.lane.client import LaneInflight
 from deployments.routing.pool import Link, LinkPool
@@ -29,6 +35,7 @@ _SWEEP_S: Final = 1.0
 _NS_PER_S: Final = 1e9
 # Of the instances a request waited for, so many are named.
 _MOST_NAMED: Final = 3
+_WHAT: Final = "a request that waited for an instance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +133,27 @@ class WaitingRequests:
         waiting, pool.waiting = pool.waiting, {}
         for routed, since_s in waiting.items():
             if isinstance(routed, RoutedRequest):
-                self._resend(routed)
+                self._send(pool, routed)
             if routed in pool.waiting:
                 pool.waiting[routed] = since_s
+
+    def _send(self, pool: LinkPool, routed: RoutedRequest) -> None:
+        """Send a request; whatever that raises is its outcome, and others are sent all the same."""
+        if routed.cancelled:
+            # The sinks of earlier ones may have cancelled it, which nobody else has answered.
+            end_with_fault(routed.sink, RequestCancelledError(""), _WHAT)
+            return
+        try:
+            self._resend(routed)
+        except Exception as error:
+            pool.waiting.pop(routed, None)
+            end_with_fault(routed.sink, error, _WHAT)
 
     def fail(self, pool: LinkPool, error: TritonError) -> None:
         """Fail what waits for a model's instances."""
         waiting, pool.waiting = pool.waiting, {}
         for routed in waiting:
-            routed.sink.fail(error)
+            end_with_fault(routed.sink, error, _WHAT)
 
     def exit(self) -> None:
         """Take note that the server ends, so that instances that drain have no successors."""
@@ -205,7 +224,8 @@ class WaitingRequests:
             for routed in late:
                 # The sinks of earlier ones may have cancelled it.
                 if pool.waiting.pop(routed, None) is not None:
-                    routed.sink.fail(self._too_long(pool, routed.request.model_name))
+                    late_error = self._too_long(pool, routed.request.model_name)
+                    end_with_fault(routed.sink, late_error, _WHAT)
             if pool.waiting and not pool.is_dormant:
                 self.send(pool)
         self._pools = [pool for pool in self._pools if pool.waiting]

@@ -8,7 +8,6 @@ from the received message to the sent one.
 Triton: server/src/grpc/infer_handler.cc @e1db8a6
 """
 
-import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final
 
@@ -21,6 +20,7 @@ from backends.api.errors import (
     UnsupportedError,
 )
 from backends.api.request import InferenceRequest, InferenceResponse
+from deployments.contracts.faults import end_with_fault, fault_of
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.face import Plane, PlaneModel
 from deployments.grpc.codec.request import DecodedRequest, RequestDecoder
@@ -36,8 +36,8 @@ from deployments.supervision.supervisor import Supervisor
 from deployments.tracing.tracer import GRPC, Arrival
 
 _NS_PER_US: Final = 1000
-
-logger = logging.getLogger(__name__)
+# What failed, in the message of a fault.
+INFERENCE: Final = "gRPC inference request"
 
 
 class InferContext:
@@ -190,7 +190,7 @@ class InferCall:
         except TritonError as error:
             self._fail_or_wait(error, data)
         except Exception as cause:
-            self.fail(fault(cause))
+            self.fail(fault_of(cause, INFERENCE))
 
     def _fail_or_wait(self, error: TritonError, data: bytes | memoryview) -> None:
         """End the call, unless its model is loaded by its first use."""
@@ -204,10 +204,9 @@ class InferCall:
     async def _begin_after(self, first_use: Awaitable[None], data: bytes | memoryview) -> None:
         try:
             await first_use
-        except TritonError as error:
-            self.fail(error)
-        else:
             self.message(data)
+        except Exception as error:
+            end_with_fault(self, error, INFERENCE)
 
     def half_closed(self) -> None:
         """A unary call without a request is an error, as it is in gRPC's own servers."""
@@ -238,10 +237,8 @@ class InferCall:
             if self._classes and self._model is not None:
                 classify_outputs(response, self._model, self._classes)
             message = self._context.encoder.encode(response)
-        except TritonError as error:
-            self.fail(error)
         except Exception as cause:
-            self.fail(fault(cause))
+            self.fail(fault_of(cause, INFERENCE))
         else:
             self._end()
             self._reply.complete(message)
@@ -282,9 +279,3 @@ def _refuse_decoupled(model: PlaneModel) -> None:
         raise UnsupportedError(
             "ModelInfer RPC doesn't support models with decoupled transaction policy"
         )
-
-
-def fault(error: Exception) -> TritonError:
-    """Log what should not have happened and return the error that tells of it."""
-    logger.error("gRPC inference request failed", exc_info=error)
-    return InternalError(f"{type(error).__name__}: {error}")

@@ -16,6 +16,7 @@ from typing import Final
 
 from backends.api.errors import GRPC_STATUS, TritonError
 from backends.api.request import InferenceResponse
+from deployments.contracts.faults import fault_of
 from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.data_plane.face import PlaneModel
 from deployments.grpc.codec.request import DecodedRequest
@@ -24,7 +25,7 @@ from deployments.grpc.codec.response import (
     encode_failure,
     encode_rejection,
 )
-from deployments.grpc.kserve.infer import InferContext, classify_outputs, fault
+from deployments.grpc.kserve.infer import INFERENCE, InferContext, classify_outputs
 from deployments.grpc.rpc.service import Metadata, RpcReply, message_bytes
 from deployments.http2.frames import Buffer
 
@@ -107,15 +108,15 @@ class StreamCall:
                 self._late = deque((data,))
                 context.tasks.spawn("first use of a model", self._go_on_after(first_use, request))
         except Exception as cause:
-            self._reject(request, fault(cause))
+            self._reject(request, fault_of(cause, INFERENCE))
 
     async def _go_on_after(self, first_use: Awaitable[None], request: "_StreamedRequest") -> None:
         """Take the messages that have come since one met a model that was not loaded."""
         failure: TritonError | None = None
         try:
             await first_use
-        except TritonError as error:
-            failure = error
+        except Exception as error:
+            failure = fault_of(error, INFERENCE)
         late, self._late = self._late or deque(), None
         # Not idle while there are messages to take.
         half_closed, self._half_closed = self._half_closed, False
@@ -271,11 +272,8 @@ class _StreamedRequest:
                 if self._classes and self.model is not None:
                     classify_outputs(response, self.model, self._classes)
                 message = self._context.encoder.encode_streamed(response, final=final)
-            except TritonError as error:
-                self._give_up(error)
-                return
             except Exception as cause:
-                self._give_up(fault(cause))
+                self._give_up(fault_of(cause, INFERENCE))
                 return
             self._stream.deliver(self, message)
         elif self._wants_empty_final:

@@ -3,14 +3,12 @@
 """A call of a unary RPC other than ModelInfer, whatever answers it."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from backends.api.errors import GRPC_STATUS, InternalError, TritonError
+from deployments.contracts.faults import fault_of
 from deployments.grpc.rpc.service import RpcReply
-
-logger = logging.getLogger(__name__)
 
 # What is known at once, or has to be waited for.
 UnaryAnswer = bytes | Coroutine[Any, Any, bytes]
@@ -51,11 +49,8 @@ class UnaryCall:
         self._started = True
         try:
             answer = self._handle(data)
-        except TritonError as error:
-            self._fail(error)
-            return
         except Exception as cause:
-            self._fail(self._fault(cause))
+            self._fail(fault_of(cause, f"gRPC call {self._rpc}"))
             return
         if isinstance(answer, bytes):
             self._complete(answer)
@@ -76,10 +71,8 @@ class UnaryCall:
     async def _wait(self, answer: Coroutine[Any, Any, bytes]) -> None:
         try:
             self._complete(await answer)
-        except TritonError as error:
-            self._fail(error)
         except Exception as cause:
-            self._fail(self._fault(cause))
+            self._fail(fault_of(cause, f"gRPC call {self._rpc}"))
 
     def _complete(self, answer: bytes) -> None:
         if not self._ended:
@@ -90,7 +83,3 @@ class UnaryCall:
         if not self._ended:
             self._ended = True
             self._reply.finish(GRPC_STATUS[error.code], error.message)
-
-    def _fault(self, error: Exception) -> TritonError:
-        logger.error("gRPC call %s failed", self._rpc, exc_info=error)
-        return InternalError(f"{type(error).__name__}: {error}")

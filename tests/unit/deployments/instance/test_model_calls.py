@@ -12,6 +12,7 @@ import pytest
 from backends.api.errors import InternalError, TritonError, UnavailableError
 from deployments.contracts.routing_table import Model, RoutingTable
 from deployments.instance.model_calls import RouterCaller
+from deployments.routing.router import Router
 from deployments.settings.lane_settings import LaneSettings
 from deployments.slabs.pool import SlabPool
 from tests.support.cluster_of_instances import Instance, request, table
@@ -47,10 +48,19 @@ class Controller:
         return self._error
 
 
-async def outcome(model: Model, error: TritonError | None = None) -> tuple[Sink, list[Any]]:
+class FaultyController(Controller):
+    """One whose client has a fault."""
+
+    async def wake(self, key: str, version: int, *, is_nested: bool = False) -> TritonError | None:
+        raise ValueError("no such row")
+
+
+async def outcome(
+    model: Model, error: TritonError | None = None, kind: type[Controller] = Controller
+) -> tuple[Sink, list[Any]]:
     """Return what became of a call to a model without an instance, and what woke it."""
     instance = await Instance(echo).start()
-    controller = Controller(model, table(instance), error)
+    controller = kind(model, table(instance), error)
     caller = RouterCaller(
         lambda: controller,  # type: ignore[arg-type,return-value]
         node_id="node",
@@ -89,4 +99,24 @@ async def test_a_call_to_a_model_that_does_not_load_fails_with_the_error_of_a_ca
     assert isinstance(sink.error, InternalError)
     assert sink.error.message == (
         "Model m - Error when running inference: failed to start model 'm'"
+    )
+
+
+async def test_a_call_whose_first_use_meets_a_fault_of_the_server_is_internal() -> None:
+    sink, _ = await outcome(UNREAD, kind=FaultyController)
+    assert isinstance(sink.error, InternalError)
+    assert "ValueError: no such row" in sink.error.message
+
+
+async def test_a_call_that_meets_a_fault_of_the_server_is_internal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def submit(*_: object) -> None:
+        raise ValueError("no such row")
+
+    monkeypatch.setattr(Router, "submit", submit)
+    sink, _ = await outcome(DORMANT)
+    assert isinstance(sink.error, InternalError)
+    assert sink.error.message == (
+        "a model's call of model 'm' failed: ValueError: no such row; the server's log says where"
     )

@@ -6,9 +6,15 @@ import asyncio
 
 import pytest
 
+from backends.api.errors import InternalError
+from backends.api.request import InferenceRequest
+from deployments.contracts.sinks import Inflight, ResponseSink
 from deployments.response_cache import redis
+from deployments.response_cache.cached_model import CachedModel
 from deployments.response_cache.redis import RedisCache
 from tests.support import virtual_time
+from tests.support.cluster_of_instances import request
+from tests.support.lane_rig import Sink
 
 
 class Client:
@@ -68,5 +74,20 @@ def test_lookups_beyond_the_bound_are_misses_at_once(monkeypatch: pytest.MonkeyP
         await store.close()
         assert found[3:] == [b"entry"]
         assert (client.lookups, client.is_closed) == (3, True)
+
+    virtual_time.run(main())
+
+
+def test_a_request_whose_miss_meets_a_fault_is_internal() -> None:
+    def forward(request: InferenceRequest, sink: ResponseSink) -> Inflight:
+        raise ValueError("no such row")
+
+    async def main() -> None:
+        store, sink = cache(Client(OSError("refused"))), Sink()
+        CachedModel(store, lambda: 0).start(request(), sink, forward)
+        await sink.ended
+        assert isinstance(sink.error, InternalError)
+        assert "ValueError: no such row" in sink.error.message
+        await store.close()
 
     virtual_time.run(main())

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from backends.api.errors import (
+    InternalError,
     RequestCancelledError,
     ResourceExhaustedError,
     TritonError,
@@ -195,5 +196,67 @@ def test_closing_fails_what_waits() -> None:
         _, sink = world.submit()
         world.waiting.close()
         assert isinstance(sink.error, UnavailableError)
+
+    virtual_time.run(main())
+
+
+def test_a_fault_met_by_one_request_that_has_waited_loses_no_other() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        (broken, failed), (fine, other) = world.submit(), world.submit()
+
+        def send(routed: RoutedRequest) -> None:
+            if routed is broken:
+                raise ValueError("no such row")
+            world.sent.append(routed)
+
+        world.waiting = WaitingRequests(send)
+        world.waiting.send(world.pool)
+        assert isinstance(failed.error, InternalError)
+        assert text(failed.error) == (
+            "a request that waited for an instance failed: ValueError: no such row; "
+            "the server's log says where"
+        )
+        assert (world.sent, other.error, world.pool.waiting) == ([fine], None, {})
+
+    virtual_time.run(main())
+
+
+class RaisingSink(Sink):
+    def fail(self, error: TritonError, *, final: bool = True) -> None:
+        super().fail(error, final=final)
+        raise ValueError("a sink with a fault")
+
+
+def test_a_sink_that_raises_keeps_no_error_from_the_requests_behind_it() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        first, (_, second) = RaisingSink(), world.submit()
+        routed = RoutedRequest(world.sent.append, world.pool, request(), first)
+        world.pool.waiting = {routed: 0.0, **world.pool.waiting}
+        await second.ended
+        assert isinstance(first.error, UnavailableError)
+        assert isinstance(second.error, UnavailableError)
+
+    virtual_time.run(main())
+
+
+def test_a_request_that_an_earlier_ones_sink_cancels_is_not_sent() -> None:
+    async def main() -> None:
+        world = World()
+        world.link("m/1#0")
+        world.submit()
+        later, sink = world.submit()
+
+        def send(routed: RoutedRequest) -> None:
+            world.sent.append(routed)
+            later.cancel()
+
+        world.waiting = WaitingRequests(send)
+        world.waiting.send(world.pool)
+        assert later not in world.sent
+        assert isinstance(sink.error, RequestCancelledError)
 
     virtual_time.run(main())

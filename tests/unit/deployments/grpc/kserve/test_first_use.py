@@ -27,6 +27,15 @@ async def test_infer_fails_with_the_error_of_the_load(service, unread):
     assert (status, details) == (14, "failed to start model 'simple'")
 
 
+async def test_infer_whose_load_meets_a_fault_of_the_server_is_internal(service, unread):
+    unread.load_error = ValueError("no such row")
+    status, details, _ = await ask(service, "ModelInfer", infer_request())
+    assert (status, details) == (
+        13,
+        "gRPC inference request failed: ValueError: no such row; the server's log says where",
+    )
+
+
 async def test_infer_that_is_cancelled_while_the_model_loads_runs_nowhere(service, unread):
     cancelled, other = RecordedReply(), RecordedReply()
     for reply in (cancelled, other):
@@ -81,4 +90,13 @@ async def test_a_request_of_a_stream_whose_model_does_not_load_leaves_the_stream
     reply = await streamed(service, counted("decoupled", 1, "a"), infer_request(rid="b"))
     failed, answered = reply.streamed
     assert failed.error_message == "failed to start model 'decoupled'"
+    assert (answered.infer_response.id, reply.status) == ("b", 0)
+
+
+async def test_a_fault_of_the_server_in_a_load_ends_one_request_of_a_stream(service, unread):
+    unread.models["simple"] = unread.unread.pop("simple")
+    unread.load_error = ValueError("no such row")
+    reply = await streamed(service, counted("decoupled", 1, "a"), infer_request(rid="b"))
+    failed, answered = reply.streamed
+    assert "ValueError: no such row" in failed.error_message
     assert (answered.infer_response.id, reply.status) == ("b", 0)

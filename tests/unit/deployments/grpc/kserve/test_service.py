@@ -173,7 +173,11 @@ async def test_unknown_path_starts_no_call(service):
 async def test_fault_in_the_plane_is_internal(service, plane):
     plane.server_metadata = None
     status, details, _ = await ask(service, "ServerMetadata", service_pb2.ServerMetadataRequest())
-    assert (status, details) == (13, "TypeError: 'NoneType' object is not callable")
+    assert (status, details) == (
+        13,
+        "gRPC call ServerMetadata failed: TypeError: 'NoneType' object is not callable; "
+        "the server's log says where",
+    )
 
 
 @pytest.mark.parametrize(("exiting", "expected"), [(False, (0, [b"\x08\x01"])), (True, (14, []))])
